@@ -21,14 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from null_arms import null_runs
 
 from pact_eval import metrics
-from pact_eval.evaluation import (
-    ArmsComparison,
-    Comparison,
-    ScoredItems,
-    compare,
-    compare_arms,
-    registered_metrics,
-)
+from pact_eval.evaluation import Comparison, ScoredItems, compare, registered_metrics
+from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
 from pact_eval.evaluation.comparison import adjusted_together
 from pact_eval.evaluation.statistics import mean_estimate, resampled_groups
 from pact_eval.stats import Estimate, Resampled, crossed_difference

@@ -14,15 +14,14 @@ import numpy as np
 
 from pact_eval.calibration import neutral_calibrator
 from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding, ScoredItems
+from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
+from pact_eval.evaluation.arms.run_metrics import rows_from_items
 from pact_eval.preregistration import (
     Hypotheses,
-    MetricRow,
-    MetricTable,
     RunDifferences,
     Scorecard,
     judge,
     read_hypotheses,
-    rows_from_items,
     with_calibrated_tv,
 )
 from pact_eval.runs import Predictions

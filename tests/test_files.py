@@ -18,10 +18,10 @@ from pact_eval._files import (
 )
 from pact_eval.calibration import read_calibrator
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.ablations import read_clear_changes
+from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.models import read_json_object, safetensors_header
 from pact_eval.preregistration import read_hypotheses, read_lock
-from pact_eval.preregistration.ablations import read_clear_changes
-from pact_eval.preregistration.metric_csv import read_metric_table
 from pact_eval.prompts import read_context, read_schema
 from pact_eval.runs import open_run
 from pact_reports.figures import read_palette

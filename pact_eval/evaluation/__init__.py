@@ -12,8 +12,6 @@ from pact_eval.evaluation.answers import (
     DecodedComparison,
     DecodedRates,
 )
-from pact_eval.evaluation.arm_differences import ArmDifference, Generalisation, Standing
-from pact_eval.evaluation.arm_evidence import ArmEvidence, arm_evidence
 from pact_eval.evaluation.calibration_error import (
     CalibrationError,
     calibration_error,
@@ -120,7 +118,6 @@ from pact_eval.evaluation.order_audit import (
     OrderFinding,
     OrderGain,
 )
-from pact_eval.evaluation.paired_differences import PairedDifference, paired_differences
 from pact_eval.evaluation.registry import (
     ABLATED_CONFIDENCE,
     ABLATED_GAP,
@@ -152,15 +149,6 @@ from pact_eval.evaluation.report import (
 from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
 from pact_eval.evaluation.run_data import recorded_data
 from pact_eval.evaluation.run_list import ListedRun, RunState, list_runs
-from pact_eval.evaluation.seeds import (
-    Arm,
-    ArmPair,
-    ArmsComparison,
-    SeedMatch,
-    compare_arms,
-    compare_seeds,
-    matched_seeds,
-)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import (
     GroupStatistics,
@@ -206,11 +194,6 @@ __all__ = [
     "VERY_LOW_ANSWER_MASS",
     "AnswerScores",
     "AnswersOnly",
-    "Arm",
-    "ArmDifference",
-    "ArmEvidence",
-    "ArmPair",
-    "ArmsComparison",
     "AuditedCheck",
     "AuditedCode",
     "BetterConclusion",
@@ -239,7 +222,6 @@ __all__ = [
     "Evidence",
     "Experiment",
     "ExperimentRun",
-    "Generalisation",
     "Group",
     "GroupBy",
     "GroupComparison",
@@ -274,7 +256,6 @@ __all__ = [
     "OrderGain",
     "OtherTraining",
     "PairOutcomes",
-    "PairedDifference",
     "ProbabilitiesConclusion",
     "RepeatedPrompts",
     "ReportDigest",
@@ -286,7 +267,6 @@ __all__ = [
     "SameWeights",
     "ScoreDecomposition",
     "ScoredItems",
-    "SeedMatch",
     "SeedSummary",
     "Settings",
     "SeveralRight",
@@ -297,7 +277,6 @@ __all__ = [
     "SlotPreferences",
     "SmallGroups",
     "Split",
-    "Standing",
     "StatisticSet",
     "Summary",
     "SweepPoint",
@@ -309,11 +288,8 @@ __all__ = [
     "UnmatchedSeeds",
     "UnsealedFiles",
     "align",
-    "arm_evidence",
     "calibration_error",
     "compare",
-    "compare_arms",
-    "compare_seeds",
     "conclude",
     "data_splits",
     "default_resamples",
@@ -330,7 +306,6 @@ __all__ = [
     "join_all",
     "label_codes",
     "list_runs",
-    "matched_seeds",
     "metric_names",
     "metric_spec",
     "mismatch",
@@ -339,7 +314,6 @@ __all__ = [
     "of_one_role",
     "ordered_groups",
     "pair_partners",
-    "paired_differences",
     "point_estimates",
     "point_values",
     "probabilities_conclusion",

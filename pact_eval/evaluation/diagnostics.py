@@ -21,6 +21,7 @@ from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError
 from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.alignment import ItemMismatch
+from pact_eval.evaluation.arms.matching import matched_seeds
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Severity
@@ -34,7 +35,6 @@ from pact_eval.evaluation.joins import SameWeights, UnlikeRuns
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
-from pact_eval.evaluation.seeds import matched_seeds
 from pact_eval.runs import Provenance
 from pact_eval.stats import Estimate, shown_increases
 

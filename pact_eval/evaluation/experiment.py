@@ -33,6 +33,13 @@ from pact_eval.evaluation.answers import (
     decoded_rates,
     other_decoding,
 )
+from pact_eval.evaluation.arms.comparison import (
+    ArmPair,
+    ArmsComparison,
+    compare_arms,
+    compare_seeds,
+)
+from pact_eval.evaluation.arms.matching import matched_seeds
 from pact_eval.evaluation.common_views import (
     SharedViews,
     common_repeats,
@@ -85,13 +92,6 @@ from pact_eval.evaluation.order_audit import (
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.rounding import rounded_scores
 from pact_eval.evaluation.run_data import conclude_on_data
-from pact_eval.evaluation.seeds import (
-    ArmPair,
-    ArmsComparison,
-    compare_arms,
-    compare_seeds,
-    matched_seeds,
-)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep

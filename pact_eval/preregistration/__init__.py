@@ -5,14 +5,6 @@
 and `check_lock` says what the lock proves.
 """
 
-from pact_eval.preregistration.ablations import (
-    Ablation,
-    Ablations,
-    Change,
-    ablations,
-    change_mark,
-    read_clear_changes,
-)
 from pact_eval.preregistration.criteria import (
     FORMAT,
     RELATIONS,
@@ -21,13 +13,10 @@ from pact_eval.preregistration.criteria import (
     Hypothesis,
     Instead,
     JudgedOn,
-    Margin,
-    MetricCell,
     Quantity,
     Question,
     Relation,
     describe_check,
-    margin_unit,
 )
 from pact_eval.preregistration.diagnostics import (
     RegistrationProblem,
@@ -38,7 +27,6 @@ from pact_eval.preregistration.diagnostics import (
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.evidence import ShownBy, ShownMethod
 from pact_eval.preregistration.judging import Differences, holds, judge
-from pact_eval.preregistration.metric_csv import read_metric_table
 from pact_eval.preregistration.parsing import (
     parse_hypotheses,
     read_hypotheses,
@@ -60,26 +48,6 @@ from pact_eval.preregistration.registration import (
     register,
     run_facts,
 )
-from pact_eval.preregistration.run_metrics import (
-    ArmValue,
-    ArmValues,
-    MetricQuestion,
-    arm_value,
-    arm_values,
-    arms_in_order,
-    collection_metrics,
-    evidence_of,
-    k_views,
-    known_decodings,
-    main_results,
-    metric_row,
-    metric_sizes,
-    repeated_arms,
-    row_chance,
-    rows_from_evaluation,
-    rows_from_items,
-    run_seeds,
-)
 from pact_eval.preregistration.run_scorecard import (
     JudgedHypotheses,
     judge_experiment,
@@ -98,35 +66,19 @@ from pact_eval.preregistration.scorecard import (
     Verdict,
     WeightedRow,
 )
-from pact_eval.preregistration.single_runs import (
-    CALIBRATED_METRICS,
-    CalibratedRun,
-    GroupAccuracy,
-    calibrated_runs,
-    group_accuracy,
-)
-from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.stats import LEVEL
 
 __all__ = [
-    "CALIBRATED_METRICS",
     "FORMAT",
     "LEVEL",
     "LOCK_FORMAT",
     "OUTCOMES",
     "RELATIONS",
     "VERDICTS",
-    "Ablation",
-    "Ablations",
-    "ArmValue",
-    "ArmValues",
-    "CalibratedRun",
-    "Change",
     "Check",
     "CheckComparison",
     "DataHash",
     "Differences",
-    "GroupAccuracy",
     "Hypotheses",
     "Hypothesis",
     "HypothesisResult",
@@ -135,11 +87,6 @@ __all__ = [
     "JudgedHypotheses",
     "JudgedOn",
     "Lock",
-    "Margin",
-    "MetricCell",
-    "MetricQuestion",
-    "MetricRow",
-    "MetricTable",
     "Outcome",
     "Quantity",
     "Question",
@@ -157,45 +104,23 @@ __all__ = [
     "Verdict",
     "WeakVerdict",
     "WeightedRow",
-    "ablations",
-    "arm_value",
-    "arm_values",
-    "arms_in_order",
-    "calibrated_runs",
     "canonical_criteria",
-    "change_mark",
     "check_lock",
-    "collection_metrics",
     "criteria_changes",
     "criteria_sha256",
     "describe_check",
-    "evidence_of",
-    "group_accuracy",
     "holds",
     "judge",
     "judge_experiment",
     "judge_sources",
-    "k_views",
-    "known_decodings",
     "lock_path",
-    "main_results",
-    "margin_unit",
-    "metric_row",
-    "metric_sizes",
     "on_registration",
     "on_verdicts",
     "parse_hypotheses",
-    "read_clear_changes",
     "read_hypotheses",
     "read_lock",
-    "read_metric_table",
     "register",
-    "repeated_arms",
-    "row_chance",
-    "rows_from_evaluation",
-    "rows_from_items",
     "run_facts",
-    "run_seeds",
     "with_calibrated_tv",
     "write_example",
 ]

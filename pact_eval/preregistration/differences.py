@@ -24,10 +24,10 @@ from pact_eval.evaluation import (
     group_statistics,
     point_estimates,
 )
+from pact_eval.evaluation.arms.cells import MetricRow
 from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import counted_views
 from pact_eval.preregistration.scorecard import WeightedRow
-from pact_eval.preregistration.table import MetricRow
 from pact_eval.runs import Predictions
 from pact_eval.stats import (
     ClusterText,

@@ -18,7 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pact_eval.preregistration.criteria import Margin, Relation
+from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.preregistration.criteria import Relation
 from pact_eval.stats import LEVEL, Estimate
 
 __all__ = ["ShownBy", "ShownMethod", "by_construction", "by_interval"]

@@ -8,15 +8,9 @@ from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
 from pact_eval.evaluation import MetricDecoding, find_metric
-from pact_eval.preregistration.criteria import (
-    Check,
-    Hypotheses,
-    Margin,
-    MetricCell,
-    Quantity,
-    Question,
-    Relation,
-)
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable, refuse
+from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.preregistration.criteria import Check, Hypotheses, Quantity, Question, Relation
 from pact_eval.preregistration.evidence import (
     ShownBy,
     by_construction,
@@ -31,7 +25,6 @@ from pact_eval.preregistration.scorecard import (
     WeightedRow,
     weighted_rows,
 )
-from pact_eval.preregistration.table import MetricRow, MetricTable, refuse
 from pact_eval.progress import tracked
 from pact_eval.stats import LEVEL, Estimate
 

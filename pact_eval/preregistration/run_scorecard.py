@@ -23,10 +23,16 @@ from pact_eval.evaluation import (
     Notice,
     Settings,
 )
+from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
+from pact_eval.evaluation.arms.published import read_metric_table
+from pact_eval.evaluation.arms.run_metrics import (
+    decodings_of,
+    rows_from_evaluation,
+    rows_from_items,
+)
 from pact_eval.preregistration.criteria import Hypotheses
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.judging import judge
-from pact_eval.preregistration.metric_csv import read_metric_table
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.preregistration.registration import (
     Registration,
@@ -36,13 +42,7 @@ from pact_eval.preregistration.registration import (
     read_lock,
     run_facts,
 )
-from pact_eval.preregistration.run_metrics import (
-    decodings_of,
-    rows_from_evaluation,
-    rows_from_items,
-)
 from pact_eval.preregistration.scorecard import Scorecard
-from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.progress import tracked
 from pact_eval.results import Result
 from pact_eval.runs import RunFolder, RunSource, refuse_trained_on
@@ -76,7 +76,7 @@ def judge_sources(
     Args:
         criteria: the file; its lock, if any, is next to it.
         sources: runs, run folders or their URLs, and tables of metrics as CSV; see
-            `metric_csv.py`.
+            `pact_eval.evaluation.arms.published`.
         settings: bootstrap of the intervals; verdicts depend on the values alone.
 
     Returns:

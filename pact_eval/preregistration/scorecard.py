@@ -46,9 +46,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from pact_eval.evaluation.arms.cells import MetricRow
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question
 from pact_eval.preregistration.evidence import ShownBy
-from pact_eval.preregistration.table import MetricRow
 from pact_eval.stats import Estimate
 
 Outcome = Literal["holds", "fails", "mixed", "lacks"]

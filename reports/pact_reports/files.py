@@ -22,8 +22,8 @@ from pact_reports.tables import (
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation.arms.margins import Margin
     from pact_eval.evaluation.diagnostics import DifferentData
-    from pact_eval.preregistration import Margin
     from pact_eval.thresholds import Decisions
     from pact_reports.figures import Canvas, Palette, Width
     from pact_reports.figures.files import DrawnFigures
@@ -271,7 +271,7 @@ def _palette(outputs: Outputs) -> Palette:
 
 
 def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
-    from pact_eval.preregistration import read_clear_changes
+    from pact_eval.evaluation.arms.ablations import read_clear_changes
 
     return {} if outputs.clear is None else read_clear_changes(outputs.clear)
 

@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 from pact_eval.audit import AdapterAudit, DataAudit
 from pact_eval.calibration import FittedRun
 from pact_eval.drift import Drift
-from pact_eval.evaluation import ArmsComparison, Comparison, DataLeak, Evaluation, RunReport
+from pact_eval.evaluation import Comparison, DataLeak, Evaluation, RunReport
+from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.preregistration import JudgedHypotheses
 from pact_eval.results import Result
 from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck

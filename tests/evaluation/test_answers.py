@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from run_frames import edit_run, rows, write_run
 
-from pact_eval.evaluation import Experiment, ExperimentRun, Settings, paired_differences
+from pact_eval.evaluation import Experiment, ExperimentRun, Settings
+from pact_eval.evaluation.arms.paired_differences import paired_differences
 from pact_eval.runs import Decoding
 from pact_reports.sentences.conclusions import better_words
 

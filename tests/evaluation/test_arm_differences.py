@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from run_frames import predictions
 
-from pact_eval.evaluation import ArmsComparison, ScoredItems, compare_arms, metric_spec
-from pact_eval.evaluation.arm_differences import ArmDifference, standings
+from pact_eval.evaluation import ScoredItems, metric_spec
+from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
+from pact_eval.evaluation.arms.differences import ArmDifference, standings
 
 
 def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, ScoredItems]:

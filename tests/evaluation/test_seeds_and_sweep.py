@@ -15,12 +15,11 @@ from pact_eval.evaluation import (
     DifferentViews,
     ScoredItems,
     UnmatchedSeeds,
-    compare_arms,
-    compare_seeds,
     evaluate,
     registered_metrics,
     sweep,
 )
+from pact_eval.evaluation.arms.comparison import compare_arms, compare_seeds
 from pact_eval.runs import Decoding, Predictions
 from pact_reports.writers.json import to_json
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 
 from pact_eval.evaluation import SINGLE, MetricDecoding
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.preregistration import (
     Check,
     Hypotheses,
     Hypothesis,
     HypothesisResult,
     Instead,
-    MetricCell,
-    MetricRow,
-    MetricTable,
     WeightedRow,
     judge,
 )

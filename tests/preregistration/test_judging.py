@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from preregistration.checks import BASE, MadeUp, row
 
 from pact_eval.evaluation import ENSEMBLE, SINGLE, MetricDecoding
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.preregistration import (
     Check,
     Hypotheses,
     Hypothesis,
     Instead,
     JudgedCheck,
-    Margin,
-    MetricCell,
-    MetricRow,
-    MetricTable,
     Relation,
     describe_check,
     holds,

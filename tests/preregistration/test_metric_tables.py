@@ -24,13 +24,9 @@ from pact_eval.evaluation import (
     point_estimates,
     registered_metrics,
 )
-from pact_eval.preregistration import (
-    MetricCell,
-    MetricRow,
-    MetricTable,
-    read_metric_table,
-    rows_from_evaluation,
-)
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.published import read_metric_table
+from pact_eval.evaluation.arms.run_metrics import rows_from_evaluation
 from pact_eval.runs import Predictions
 
 HEADER = "run,seed,decoding,group,count,pairs,accuracy,nll,ece,permutation_tv\n"

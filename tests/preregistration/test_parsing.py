@@ -8,15 +8,9 @@ import pytest
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import SINGLE
-from pact_eval.preregistration import (
-    Check,
-    Instead,
-    Margin,
-    MetricTable,
-    judge,
-    parse_hypotheses,
-    read_hypotheses,
-)
+from pact_eval.evaluation.arms.cells import MetricTable
+from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.preregistration import Check, Instead, judge, parse_hypotheses, read_hypotheses
 from pact_fixtures.paper import HYPOTHESES
 
 GOOD = """\

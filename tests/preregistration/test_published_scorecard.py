@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from published import published_path
 
+from pact_eval.evaluation.arms.cells import MetricTable
+from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.preregistration import (
     CheckComparison,
     JudgedCheck,
-    MetricTable,
     Scorecard,
     judge,
     read_hypotheses,
-    read_metric_table,
 )
 from pact_fixtures.paper import HYPOTHESES
 

@@ -22,14 +22,8 @@ from pact_eval.evaluation import (
     evaluate,
     point_estimates,
 )
-from pact_eval.preregistration import (
-    HypothesisResult,
-    MetricCell,
-    MetricRow,
-    RunDifferences,
-    WeightedRow,
-    judge_sources,
-)
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
+from pact_eval.preregistration import HypothesisResult, RunDifferences, WeightedRow, judge_sources
 from pact_eval.runs import Predictions
 from pact_eval.stats import distinct_orders
 

@@ -13,6 +13,8 @@ from preregistration.checks import judged as judged_checks
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.preregistration import (
     LEVEL,
     Check,
@@ -20,10 +22,6 @@ from pact_eval.preregistration import (
     Hypothesis,
     HypothesisResult,
     Instead,
-    Margin,
-    MetricCell,
-    MetricRow,
-    MetricTable,
     Relation,
     ShownBy,
     holds,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
-from pact_eval.evaluation.arm_differences import ArmDifference
+from pact_eval.evaluation.arms.comparison import ArmPair
+from pact_eval.evaluation.arms.differences import ArmDifference
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.marks import Evidence, sign_of
-from pact_eval.evaluation.seeds import ArmPair
 from pact_eval.runs import Decoding
 from pact_eval.stats import (
     LEVEL,

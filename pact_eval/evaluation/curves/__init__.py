@@ -1,21 +1,6 @@
 """Results that figures draw: curves with bands, means of arms, training logs."""
 
-from pact_eval.evaluation.curves.arms import (
-    ArmMean,
-    ArmSweep,
-    EceByKind,
-    MetricMeans,
-    ViewsSweep,
-    ece_by_kind,
-    main_comparison,
-    views_sweep,
-)
 from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
-from pact_eval.evaluation.curves.differences import (
-    ArmDifferences,
-    GroupDifference,
-    arm_differences,
-)
 from pact_eval.evaluation.curves.distributions import (
     ArmCurve,
     ArmCurves,
@@ -62,15 +47,9 @@ __all__ = [
     "AnswerConfidence",
     "ArmCurve",
     "ArmCurves",
-    "ArmDifferences",
-    "ArmMean",
-    "ArmSweep",
     "Band",
     "BinnedCurve",
     "CurveDifference",
-    "EceByKind",
-    "GroupDifference",
-    "MetricMeans",
     "RecalibratedCurve",
     "ReliabilityCurve",
     "RiskCoverageCurves",
@@ -84,14 +63,10 @@ __all__ = [
     "TemperatureByLength",
     "TrainingCurves",
     "Trajectory",
-    "ViewsSweep",
     "answer_confidence",
-    "arm_differences",
     "band_resamples",
     "binned_reliability",
     "curve_band",
-    "ece_by_kind",
-    "main_comparison",
     "recalibrated_curve",
     "reliability",
     "risk_coverage",
@@ -101,5 +76,4 @@ __all__ = [
     "temperature_by_length",
     "training_curves",
     "view_tv_distribution",
-    "views_sweep",
 ]

@@ -13,12 +13,13 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.matching import SeedMatch, matched_seeds
+from pact_eval.evaluation.arms.means import shared_items
 from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
-from pact_eval.evaluation.seeds import SeedMatch, matched_seeds
 from pact_eval.stats import Estimate, Method
 
 _Curve: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -121,21 +122,6 @@ class RiskCoverageCurves(ArmCurves):
     references: tuple[RiskReference, ...]
     guessing: float
     differences: tuple[CurveDifference, ...]
-
-
-def shared_items(experiment: Experiment) -> ScoredItems:
-    """Return the items of the first run if every run has the same items.
-
-    Raises:
-        InputError: there is no run, or the item sets differ.
-    """
-    if not experiment.runs:
-        message = "no run on full contexts"
-        raise InputError(message)
-    if not experiment.same_items:
-        message = "the item sets of the runs differ, so they cannot be compared"
-        raise InputError(message)
-    return experiment.runs[0].scored(experiment.settings.decoding)
 
 
 def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:

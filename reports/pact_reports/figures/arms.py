@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
-from pact_eval.evaluation.curves import (
+from pact_eval.evaluation.arms.group_differences import (
     ArmDifferences,
+    GroupDifference,
+    arm_differences,
+)
+from pact_eval.evaluation.arms.means import (
     ArmMean,
     EceByKind,
-    GroupDifference,
     MetricMeans,
     ViewsSweep,
-    arm_differences,
     ece_by_kind,
     main_comparison,
     views_sweep,

@@ -18,7 +18,8 @@ from pact_eval.evaluation import (
     files_of,
     report_digest,
 )
-from pact_eval.preregistration import Margin, lock_path
+from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.preregistration import lock_path
 from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.figures import NEUTRAL, Palette
 from pact_reports.tables import TableRequest

@@ -7,13 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import (
-    DataConclusion,
-    Experiment,
-    MetricDecoding,
-    conclude,
-    paired_differences,
-)
+from pact_eval.evaluation import DataConclusion, Experiment, MetricDecoding, conclude
+from pact_eval.evaluation.arms.paired_differences import paired_differences
 from pact_eval.evaluation.diagnostics import (
     Diagnostic,
     MatchedRuns,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pact_eval.evaluation import find_metric, metric_spec
-from pact_eval.preregistration import Ablation, Ablations, MetricQuestion, ablations
+from pact_eval.evaluation.arms.ablations import Ablation, Ablations, ablations
+from pact_eval.evaluation.arms.run_metrics import MetricQuestion
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table

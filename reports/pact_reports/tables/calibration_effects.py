@@ -7,13 +7,13 @@ from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.evaluation import Calibration, MetricDecoding, find_metric, metric_spec
-from pact_eval.evaluation.diagnostics import made_worse
-from pact_eval.preregistration import (
+from pact_eval.evaluation.arms.run_metrics import metric_sizes
+from pact_eval.evaluation.arms.single_runs import (
     CALIBRATED_METRICS,
     CalibratedRun,
     calibrated_runs,
-    metric_sizes,
 )
+from pact_eval.evaluation.diagnostics import made_worse
 from pact_eval.runs import Decoding
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE

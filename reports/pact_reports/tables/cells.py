@@ -14,10 +14,10 @@ from pact_eval.evaluation import (
     MetricDecoding,
     MetricSpec,
     SeedSummary,
-    Standing,
     Unit,
     find_metric,
 )
+from pact_eval.evaluation.arms.differences import Standing
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import UNDEFINED, ends_text, estimate_parts, has_width, value_text
 from pact_reports.table import Cell, Column, Mark

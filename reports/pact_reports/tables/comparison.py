@@ -8,10 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation import (
-    Arm,
-    ArmDifference,
-    ArmPair,
-    ArmsComparison,
     Comparison,
     Estimate,
     GroupComparison,
@@ -21,6 +17,8 @@ from pact_eval.evaluation import (
     metric_spec,
     sign_of,
 )
+from pact_eval.evaluation.arms.comparison import Arm, ArmPair, ArmsComparison
+from pact_eval.evaluation.arms.differences import ArmDifference
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     CLUSTER,

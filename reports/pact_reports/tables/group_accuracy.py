@@ -6,7 +6,9 @@ from typing import Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import MetricDecoding, metric_spec
-from pact_eval.preregistration import GroupAccuracy, MetricTable, collection_metrics, group_accuracy
+from pact_eval.evaluation.arms.cells import MetricTable
+from pact_eval.evaluation.arms.run_metrics import collection_metrics
+from pact_eval.evaluation.arms.single_runs import GroupAccuracy, group_accuracy
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import arm_cell, decoding_words, metric_column, text_cell, value_cell

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, ArmEvidence
-from pact_eval.preregistration import ArmValues, MetricQuestion, evidence_of, k_views
+from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED
+from pact_eval.evaluation.arms.evidence import ArmEvidence
+from pact_eval.evaluation.arms.run_metrics import ArmValues, MetricQuestion, evidence_of, k_views
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Table
 from pact_reports.tables.main_results import means_table

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pact_eval.evaluation import (
-    ArmEvidence,
-    ChanceError,
-    Estimate,
-    MetricDecoding,
-    find_metric,
-    metric_spec,
-)
-from pact_eval.preregistration import (
+from pact_eval.evaluation import ChanceError, Estimate, MetricDecoding, find_metric, metric_spec
+from pact_eval.evaluation.arms.evidence import ArmEvidence
+from pact_eval.evaluation.arms.run_metrics import (
     ArmValues,
     MetricQuestion,
     evidence_of,

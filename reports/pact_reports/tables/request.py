@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import ChanceError, Experiment, ExperimentRun, Settings, files_of
-from pact_eval.preregistration import (
-    JudgedHypotheses,
-    Margin,
-    MetricRow,
-    MetricTable,
-    collection_metrics,
-    judge_experiment,
-    read_hypotheses,
-    row_chance,
-)
+from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
+from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.evaluation.arms.run_metrics import collection_metrics, row_chance
+from pact_eval.preregistration import JudgedHypotheses, judge_experiment, read_hypotheses
 from pact_eval.runs import Decoding
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.notes import ViewsUse

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation import ChanceError, Estimate, metric_spec
+from pact_eval.evaluation.arms.margins import margin_unit
 from pact_eval.preregistration import (
     LEVEL,
     CheckComparison,
@@ -18,7 +19,6 @@ from pact_eval.preregistration import (
     Registration,
     Scorecard,
     Verdict,
-    margin_unit,
 )
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (

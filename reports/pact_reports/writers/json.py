@@ -12,7 +12,6 @@ import numpy as np
 
 from pact_eval._json import Json
 from pact_eval.evaluation import (
-    ArmsComparison,
     BetterConclusion,
     CalibrationError,
     ClusterUnit,
@@ -31,6 +30,7 @@ from pact_eval.evaluation import (
     OrderEffect,
     RunReport,
 )
+from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
 from pact_reports.arm_names import KEYS, ArmNames

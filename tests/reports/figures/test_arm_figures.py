@@ -22,12 +22,8 @@ from scipy.stats import t
 from pact_cli.main import main
 from pact_eval import metrics
 from pact_eval.evaluation import Experiment, Settings
-from pact_eval.evaluation.curves import (
-    arm_differences,
-    ece_by_kind,
-    main_comparison,
-    views_sweep,
-)
+from pact_eval.evaluation.arms.group_differences import arm_differences
+from pact_eval.evaluation.arms.means import ece_by_kind, main_comparison, views_sweep
 from pact_eval.evaluation.report import evaluate_items
 from pact_eval.runs import Predictions
 from pact_eval.stats import rate_estimate

@@ -10,21 +10,12 @@ from published import published_path
 from reports.tables.table_runs import cells, marked, run_of, texts
 
 from pact_eval.evaluation import SINGLE, Experiment
-from pact_eval.preregistration import (
-    MetricCell,
-    MetricRow,
-    MetricTable,
-    ablations,
-    calibrated_runs,
-    group_accuracy,
-    judge,
-    k_views,
-    main_results,
-    metric_sizes,
-    read_clear_changes,
-    read_hypotheses,
-    read_metric_table,
-)
+from pact_eval.evaluation.arms.ablations import ablations, read_clear_changes
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.published import read_metric_table
+from pact_eval.evaluation.arms.run_metrics import k_views, main_results, metric_sizes
+from pact_eval.evaluation.arms.single_runs import calibrated_runs, group_accuracy
+from pact_eval.preregistration import judge, read_hypotheses
 from pact_eval.runs import import_run
 from pact_fixtures.paper import CLEAR_CHANGES, HYPOTHESES
 from pact_reports.tables import TableRequest, build_tables, to_csv

@@ -22,7 +22,8 @@ from pact_eval.evaluation import (
     registered_metrics,
     splits_of_folder,
 )
-from pact_eval.preregistration import Margin, read_clear_changes
+from pact_eval.evaluation.arms.ablations import read_clear_changes
+from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (
     BuiltTables,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.curves.distributions import shared_items
+from pact_eval.evaluation.arms.means import shared_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats import Estimate, SignAgreement
 

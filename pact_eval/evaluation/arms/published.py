@@ -24,18 +24,15 @@ from typing import Final
 
 from pact_eval._files import read_text
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.evaluation import (
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.decoding import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
-    MEAN_CONFIDENCE,
     SINGLE,
     SINGLE_CALIBRATED,
     MetricDecoding,
-    find_metric,
-    metric_spec,
 )
-from pact_eval.preregistration.criteria import MetricCell
-from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.evaluation.registry import MEAN_CONFIDENCE, find_metric, metric_spec
 
 __all__ = ["read_metric_table"]
 

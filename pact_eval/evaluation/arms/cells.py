@@ -1,4 +1,4 @@
-"""The numbers that hypotheses are judged on: by metric, arm, decoding, group and seed."""
+"""Numbers of runs: one row per metric, arm, decoding, group and seed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import DECODINGS, CalibrationError, Estimate, metric_names
-from pact_eval.preregistration.criteria import MetricCell
-
-__all__ = ["MetricRow", "MetricTable", "refuse"]
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.decoding import DECODINGS, MetricDecoding
+from pact_eval.evaluation.registry import metric_names
+from pact_eval.stats import Estimate
 
 _PROBLEMS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCell:
+    """One number of an arm; every seed has its own.
+
+    Attributes:
+        metric: name of a registered metric.
+        arm: the arm.
+        decoding: how the probabilities are made.
+        group: "all", a kind, or a domain.
+
+    Examples:
+        >>> print(MetricCell("ece", "pact_full", MetricDecoding("single"), "all"))
+        ece of pact_full (single, all)
+    """
+
+    metric: str
+    arm: str
+    decoding: MetricDecoding
+    group: str
+
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.arm} ({self.decoding}, {self.group})"
 
 
 @dataclass(frozen=True, slots=True)

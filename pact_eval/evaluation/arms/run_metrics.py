@@ -14,28 +14,18 @@ from typing import Final
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    ENSEMBLE,
-    ENSEMBLE_CALIBRATED,
-    SINGLE,
-    ArmEvidence,
-    ChanceError,
-    Estimate,
-    Evaluation,
-    Experiment,
-    ExperimentRun,
-    GroupBy,
-    MetricDecoding,
-    ScoredItems,
-    arm_evidence,
-    find_metric,
-    point_estimates,
-    registered_metrics,
-)
-from pact_eval.preregistration.criteria import MetricCell
-from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.evidence import ArmEvidence, arm_evidence
+from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import GroupBy, find_metric, registered_metrics
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.statistics import point_estimates
 from pact_eval.runs import Decoding
-from pact_eval.stats import SeedSummary, seed_summary
+from pact_eval.stats import Estimate, SeedSummary, seed_summary
 
 MetricQuestion = tuple[str, MetricDecoding]
 """A metric and the decoding that it is taken under."""

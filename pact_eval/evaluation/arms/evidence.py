@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arm_differences import Standing, arm_difference, best_mean, standings
+from pact_eval.evaluation.arms.differences import Standing, arm_difference, best_mean, standings
+from pact_eval.evaluation.arms.matching import matched_seeds
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.evaluation.seeds import matched_seeds
 from pact_eval.evaluation.statistics import ResampledGroup
 from pact_eval.runs import Decoding
 from pact_eval.stats import Estimate, seed_summary

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.curves.distributions import shared_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
@@ -108,6 +108,21 @@ class ViewsSweep:
     arms: tuple[ArmSweep, ...]
     items: int
     families: int
+
+
+def shared_items(experiment: Experiment) -> ScoredItems:
+    """Return the items of the first run if every run has the same items.
+
+    Raises:
+        InputError: there is no run, or the item sets differ.
+    """
+    if not experiment.runs:
+        message = "no run on full contexts"
+        raise InputError(message)
+    if not experiment.same_items:
+        message = "the item sets of the runs differ, so they cannot be compared"
+        raise InputError(message)
+    return experiment.runs[0].scored(experiment.settings.decoding)
 
 
 def arm_mean(

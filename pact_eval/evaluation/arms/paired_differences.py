@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.answers import ComparisonAnswer, other_decoding
-from pact_eval.evaluation.arm_differences import ArmDifference, arm_difference
+from pact_eval.evaluation.arms.comparison import ArmPair
+from pact_eval.evaluation.arms.differences import ArmDifference, arm_difference
+from pact_eval.evaluation.arms.matching import matched_seeds
 from pact_eval.evaluation.common_views import runs_at_common_views
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.seeds import ArmPair, matched_seeds
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.stats import Estimate
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import Generic, TypeVar
 
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arm_differences import (
+from pact_eval.evaluation.arms.differences import (
     ArmDifference,
     GroupDifferences,
     GroupPairs,
@@ -26,6 +25,7 @@ from pact_eval.evaluation.arm_differences import (
     pairs_of,
     standings,
 )
+from pact_eval.evaluation.arms.matching import SeedMatch, matched_seeds, sorted_seeds
 from pact_eval.evaluation.chance_miscalibration import ChanceError
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
@@ -49,7 +49,6 @@ SeedRuns = Mapping[int | None, ScoredItems]
 """The runs of one arm by seed, all on the same items in the same order. The key is None for a run
 without a seed, such as the base model."""
 
-_Run = TypeVar("_Run")
 _Groups = Mapping[int | None, tuple[ResampledGroup, ...]]
 
 
@@ -270,50 +269,6 @@ def compare_seeds(
     return replace(found, notes=notes)
 
 
-@dataclass(frozen=True)
-class SeedMatch(Generic[_Run]):
-    """Two runs that are compared with each other.
-
-    Attributes:
-        seed: seed of both runs, or of the only run that has one; None if neither has a seed.
-        a: run of the first arm.
-        b: run of the second arm.
-    """
-
-    seed: int | None
-    a: _Run
-    b: _Run
-
-
-def matched_seeds(
-    a: Mapping[int | None, _Run], b: Mapping[int | None, _Run]
-) -> tuple[SeedMatch[_Run], ...]:
-    """Match the runs of two arms by seed.
-
-    If the only run of an arm has no seed (a base model), it is compared with every run of the other
-    arm.
-
-    Args:
-        a: runs of the first arm by seed.
-        b: runs of the second arm by seed.
-
-    Returns:
-        The matches in ascending order of seeds; none if the arms share no seed.
-
-    Examples:
-        >>> runs = {1: "a1", 2: "a2"}
-        >>> matched_seeds(runs, {2: "b2"})
-        (SeedMatch(seed=2, a='a2', b='b2'),)
-        >>> [(match.seed, match.b) for match in matched_seeds(runs, {None: "base"})]
-        [(1, 'base'), (2, 'base')]
-    """
-    if set(b) == {None}:
-        return tuple(SeedMatch(seed, a[seed], b[None]) for seed in sorted_seeds(a))
-    if set(a) == {None}:
-        return tuple(SeedMatch(seed, a[None], b[seed]) for seed in sorted_seeds(b))
-    return tuple(SeedMatch(seed, a[seed], b[seed]) for seed in sorted_seeds(a) if seed in b)
-
-
 def _at_common_views(
     arms: Mapping[str, SeedRuns],
 ) -> tuple[dict[str, SeedRuns], tuple[DifferentViews, ...]]:
@@ -328,11 +283,6 @@ def _at_common_views(
         arm: {seed: found[names[arm, seed]] for seed in runs} for arm, runs in arms.items()
     }
     return same_k, notes
-
-
-def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:
-    """Return the seeds in ascending order, a run without a seed first."""
-    return sorted(runs, key=lambda seed: (seed is not None, seed or 0))
 
 
 def _arm(name: str, runs: _Groups) -> Arm:

@@ -9,10 +9,10 @@ from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.errors import InputError
-from pact_eval.evaluation import GroupBy, MetricDecoding
-from pact_eval.preregistration.criteria import MetricCell
-from pact_eval.preregistration.run_metrics import arms_in_order, metric_row, run_seeds
-from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.run_metrics import arms_in_order, metric_row, run_seeds
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.registry import GroupBy
 from pact_eval.runs import Decoding
 
 CALIBRATED_METRICS: Final = ("nll_nats", "ece", "aurc")

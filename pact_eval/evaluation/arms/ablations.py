@@ -10,24 +10,17 @@ from typing import Final, Literal
 
 from pact_eval._files import read_toml
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    ENSEMBLE,
-    ENSEMBLE_CALIBRATED,
-    MetricDecoding,
-    find_metric,
-    metric_names,
-    metric_spec,
-    registered_metrics,
-)
-from pact_eval.preregistration.criteria import Margin, MetricCell, parse_margin
-from pact_eval.preregistration.run_metrics import (
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.margins import Margin, parse_margin
+from pact_eval.evaluation.arms.run_metrics import (
     MetricQuestion,
     arms_in_order,
     known_decodings,
     metric_row,
     metric_sizes,
 )
-from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
+from pact_eval.evaluation.registry import find_metric, metric_names, metric_spec, registered_metrics
 from pact_eval.runs import Decoding
 
 Change = Literal["clearly better", "better", "worse", "clearly worse"]
