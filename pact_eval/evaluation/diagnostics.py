@@ -21,7 +21,6 @@ from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError
 from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.alignment import ItemMismatch
-from pact_eval.evaluation.arms.matching import matched_seeds
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Severity
@@ -363,14 +362,12 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
         InputError: the item sets differ, or no other arm has a seed in common with the method.
     """
     experiment.require_same_items()
-    arms = {arm: {run.seed: run for run in runs} for arm, runs in experiment.arms.items()}
     found = tuple(
         MatchedRuns(
             method, arm, match.seed, experiment.seeds(method, arm).seeds[match.seed].groups[0]
         )
-        for arm, runs in arms.items()
-        if arm != method
-        for match in matched_seeds(arms[method], runs)
+        for arm, matches in experiment.against(method).items()
+        for match in matches
     )
     if not found:
         message = f"no other arm has a seed in common with {method}"

@@ -39,7 +39,7 @@ from pact_eval.evaluation.arms.comparison import (
     compare_arms,
     compare_seeds,
 )
-from pact_eval.evaluation.arms.matching import matched_seeds
+from pact_eval.evaluation.arms.matching import SeedMatch, against
 from pact_eval.evaluation.common_views import (
     SharedViews,
     common_repeats,
@@ -711,17 +711,25 @@ class Experiment:
         )
 
     def _answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
+        answers: dict[str, ComparisonAnswer | ArmPair] = {}
+        for arm, matches in self.against(method).items():
+            if matches:
+                pair, (only, *others) = self.seeds(method, arm), matches
+                alone = self._answer(only.a, only.b, pair.seeds[only.seed]) if not others else None
+                answers[arm] = alone or pair
+        return answers
+
+    def against(self, method: str) -> dict[str, tuple[SeedMatch[ExperimentRun], ...]]:
+        """Match the runs of an arm with those of every other arm at shared seeds.
+
+        Args:
+            method: name of the arm; its runs are the first of each match.
+
+        Returns:
+            By the name of each other arm, the matches by seed; none if it shares no seed.
+        """
         by_seed = {arm: {run.seed: run for run in runs} for arm, runs in self.arms.items()}
-        found: dict[str, ComparisonAnswer | ArmPair] = {}
-        for arm in by_seed:
-            matches = () if arm == method else matched_seeds(by_seed[method], by_seed[arm])
-            if not matches:
-                continue
-            pair = self.seeds(method, arm)
-            only = matches[0]
-            alone = len(matches) == 1
-            found[arm] = self._answer(only.a, only.b, pair.seeds[only.seed]) if alone else pair
-        return found
+        return against(by_seed, method)
 
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
         """Return accuracy and pair accuracy of a run at view 0, and over K views if it has them.
@@ -837,12 +845,13 @@ class Experiment:
             By the name of each other arm: arms without a shared seed, or with other items, cannot
             be compared.
         """
-        others = [arm for arm in self.arms if arm != method]
         if not self.same_items:
             reason = str(self.mismatches[0])
-            return {arm: not_comparable((method, arm), reason) for arm in others}
+            return {arm: not_comparable((method, arm), reason) for arm in self.against(method)}
         answers = self.answers(method)
-        return {arm: self._better_than(method, arm, answers.get(arm)) for arm in others}
+        return {
+            arm: self._better_than(method, arm, answers.get(arm)) for arm in self.against(method)
+        }
 
     def _better_than(
         self, method: str, arm: str, answer: ComparisonAnswer | ArmPair | None
@@ -852,10 +861,7 @@ class Experiment:
             return not_comparable(names, "the arms share no seed")
         if isinstance(answer, ArmPair):
             return self._better_of_pair(answer)
-        (match,) = matched_seeds(
-            *({run.seed: run for run in self.arms[name]} for name in (method, arm))
-        )
-        comparison = self.seeds(method, arm).seeds[match.seed]
+        (comparison,) = self.seeds(method, arm).seeds.values()
         return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
 
     def names(self, a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:

@@ -10,15 +10,10 @@ from typing import Final, Literal
 
 from pact_eval._files import read_toml
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
 from pact_eval.evaluation.arms.margins import Margin, parse_margin
-from pact_eval.evaluation.arms.run_metrics import (
-    MetricQuestion,
-    arms_in_order,
-    known_decodings,
-    metric_row,
-    metric_sizes,
-)
+from pact_eval.evaluation.arms.matching import against
+from pact_eval.evaluation.arms.source import ArmMetrics, MetricQuestion
 from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_names, metric_spec, registered_metrics
 from pact_eval.runs import Decoding
@@ -58,7 +53,8 @@ class Ablations:
         method: the arm that the others are compared with.
         questions: metric and decoding of each column.
         blocks: by seed, the method's run first.
-        sizes: of `metric_sizes`, what the numbers rest on.
+        sizes: of `ArmMetrics.sizes`, what the numbers rest on.
+        published: whether these are published numbers, without the noise floor of ECE.
         clear: by metric of the columns, the change that is called clear.
     """
 
@@ -66,11 +62,12 @@ class Ablations:
     questions: tuple[MetricQuestion, ...]
     blocks: Mapping[int, tuple[Ablation, ...]]
     sizes: Mapping[str, tuple[int, int]]
+    published: bool
     clear: Mapping[str, Margin]
 
 
 def ablations(
-    table: MetricTable,
+    metrics: ArmMetrics,
     method: str,
     decoding: Decoding = "single",
     clear: Mapping[str, Margin] | None = None,
@@ -78,8 +75,8 @@ def ablations(
     """Compare every other run with that of the method at the same seed.
 
     Args:
-        table: the numbers.
-        method: an arm of it, with seeds.
+        metrics: the numbers.
+        method: an arm with seeds.
         decoding: single or ensemble, for all but TV and flips, which are of the K views.
         clear: by metric, the change that is called clear; changes below a quarter of it, and those
             of other metrics, are not marked.
@@ -88,22 +85,35 @@ def ablations(
         InputError: the method has no seed, or no other arm shares one with it.
     """
     clear = clear or {}
-    questions = _questions(table, method, decoding)
-    others = [arm for arm in arms_in_order(table) if arm != method]
-    blocks = {}
-    for seed in table.seeds(method):
-        sharing = [arm for arm in others if seed in table.seeds(arm)]
+    questions = _questions(metrics, method, decoding)
+    # A base model, which has no seed, is not an ablation.
+    seeds: dict[str, dict[int | None, int]] = {
+        arm: {seed: seed for seed in metrics.table.seeds(arm)} for arm in metrics.arms
+    }
+    shared = {
+        arm: [match.a for match in matches] for arm, matches in against(seeds, method).items()
+    }
+    blocks: dict[int, tuple[Ablation, ...]] = {}
+    for seed in metrics.table.seeds(method):
+        sharing = [arm for arm in shared if seed in shared[arm]]
         if sharing:
-            base = _rows(table, method, seed, questions)
+            base = metrics.rows(method, seed, questions)
             blocks[seed] = tuple(
-                _ablation(arm, seed, _rows(table, arm, seed, questions), base, clear)
+                _ablation(arm, seed, metrics.rows(arm, seed, questions), base, clear)
                 for arm in (method, *sharing)
             )
     if not blocks:
         message = f"no other arm has a seed in common with {method}"
         raise InputError(message)
     shown = {metric: clear[metric] for metric, _ in questions if metric in clear}
-    return Ablations(method, questions, blocks, metric_sizes(table), shown)
+    return Ablations(
+        method=method,
+        questions=questions,
+        blocks=blocks,
+        sizes=metrics.sizes,
+        published=metrics.published,
+        clear=shown,
+    )
 
 
 def change_mark(metric: str, change: float, clear: Margin) -> Change | None:
@@ -151,24 +161,15 @@ def read_clear_changes(path: Path) -> dict[str, Margin]:
     return found
 
 
-def _questions(table: MetricTable, method: str, decoding: Decoding) -> tuple[MetricQuestion, ...]:
-    own = MetricTable([row for row in table.rows if row.cell.arm == method])
-    found: list[MetricQuestion] = []
+def _questions(metrics: ArmMetrics, method: str, decoding: Decoding) -> tuple[MetricQuestion, ...]:
+    own = ArmMetrics(MetricTable(row for row in metrics.table.rows if row.cell.arm == method))
+    questions: list[MetricQuestion] = []
     for spec in registered_metrics("full", "ablations"):
-        wanted = [MetricDecoding(decoding)]
+        decodings = [MetricDecoding(decoding)]
         if find_metric(spec.name).of_views:
-            wanted = [ENSEMBLE, ENSEMBLE_CALIBRATED]
-        found += [(spec.name, name) for name in known_decodings(own, spec.name, wanted)[:1]]
-    return tuple(found)
-
-
-def _rows(
-    table: MetricTable, arm: str, seed: int, questions: tuple[MetricQuestion, ...]
-) -> tuple[MetricRow, ...]:
-    return tuple(
-        metric_row(table, MetricCell(metric, arm, decoding, "all"), seed)
-        for metric, decoding in questions
-    )
+            decodings = [ENSEMBLE, ENSEMBLE_CALIBRATED]
+        questions += [(spec.name, known) for known in own.known_decodings(spec.name, decodings)[:1]]
+    return tuple(questions)
 
 
 def _ablation(

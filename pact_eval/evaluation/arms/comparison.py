@@ -8,9 +8,10 @@ runs are resampled together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
+from itertools import combinations, starmap
 
 import numpy as np
 
@@ -22,11 +23,10 @@ from pact_eval.evaluation.arms.differences import (
     Standing,
     adjusted_arm_differences,
     arm_differences,
-    pairs_of,
     standings,
 )
 from pact_eval.evaluation.arms.matching import SeedMatch, matched_seeds, sorted_seeds
-from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
 from pact_eval.evaluation.items import ScoredItems
@@ -38,12 +38,18 @@ from pact_eval.evaluation.notes import (
     UnmatchedSeeds,
     small_groups,
 )
-from pact_eval.evaluation.registry import ClusterUnit, GroupBy, find_metric, registered_metrics
+from pact_eval.evaluation.registry import (
+    ClusterUnit,
+    GroupBy,
+    MetricSpec,
+    find_metric,
+    registered_metrics,
+)
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.stats import SeedSummary, seed_summary
+from pact_eval.stats import Estimate
 
 SeedRuns = Mapping[int | None, ScoredItems]
 """The runs of one arm by seed, all on the same items in the same order. The key is None for a run
@@ -59,14 +65,12 @@ class Arm:
     Attributes:
         name: name of the arm.
         seeds: its seeds in ascending order; None for a run without a seed.
-        summaries: by group and metric, mean and deviation over seeds.
-        chance: by group and metric with a noise floor, its value if the runs were calibrated.
+        summaries: by group and metric, mean and deviation over seeds; means have no interval.
     """
 
     name: str
     seeds: tuple[int | None, ...]
-    summaries: Mapping[str, Mapping[str, SeedSummary]]
-    chance: Mapping[str, Mapping[str, ChanceError | None]]
+    summaries: Mapping[str, Mapping[str, ArmSummary]]
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,6 @@ class ArmsComparison(Result):
         groups: names of the groups, "all" first.
         arms: every arm.
         pairs: the first arm compared with each of the others.
-        standings: by group and metric, the arms that are best or tied.
         tests: number of tests whose p-values were adjusted together; 0 if none.
         notes: different numbers of views, groups of few families, and seeds without a match.
         unit: units of intervals and sign flips: families, or source families.
@@ -106,10 +109,24 @@ class ArmsComparison(Result):
     groups: tuple[str, ...]
     arms: tuple[Arm, ...]
     pairs: tuple[ArmPair, ...]
-    standings: Mapping[str, Mapping[str, Mapping[str, Standing]]]
     tests: int
     notes: tuple[DifferentViews | SmallGroups | TooFewResamples | UnmatchedSeeds, ...]
     unit: ClusterUnit = "family"
+
+    @property
+    def standings(self) -> dict[str, dict[str, dict[str, Standing]]]:
+        """By group and metric, the arms that are best or tied."""
+        return {
+            group: {
+                metric: {
+                    arm.name: standing
+                    for arm in self.arms
+                    if (standing := arm.summaries[group][metric].standing) is not None
+                }
+                for metric in summaries
+            }
+            for group, summaries in self.arms[0].summaries.items()
+        }
 
 
 def compare_arms(
@@ -153,23 +170,25 @@ def compare_arms(
     }
     first, *others = drawn
     arm_summaries = tuple(starmap(_arm, tracked(drawn.items(), "Summarising arms", "arms")))
+    matches = {(a, b): matched_seeds(drawn[a], drawn[b]) for a, b in combinations(drawn, 2)}
     pairs = {
-        other: _pair((first, drawn[first]), (other, drawn[other]), by, rng, resamples, margin)
+        other: _pair((first, other), matches[first, other], by, rng, resamples, margin)
         for other in tracked(others, "Comparing arms", "arms")
     }
     differences = {
-        pair: pairs[pair[1]].differences if pair[0] == first else _differences(*pair, drawn)
-        for pair in pairs_of(list(drawn))
+        pair: pairs[pair[1]].differences
+        if pair[0] == first
+        else arm_differences(_by_group(of_pair))
+        for pair, of_pair in matches.items()
     }
     differences = adjusted_arm_differences(differences) if holm else differences
     shared = next(iter(drawn[first].values()))
     return ArmsComparison(
         groups=tuple(group.name for group in shared),
-        arms=arm_summaries,
+        arms=_with_standings(arm_summaries, differences),
         pairs=tuple(
             replace(pair, differences=differences[first, other]) for other, pair in pairs.items()
         ),
-        standings=_standings(arm_summaries, differences),
         tests=max((each.evidence.tests for each in _every(differences)), default=0),
         notes=(
             *different,
@@ -179,10 +198,6 @@ def compare_arms(
         ),
         unit=any_run.unit,
     )
-
-
-def _differences(a: str, b: str, drawn: Mapping[str, _Groups]) -> GroupDifferences:
-    return arm_differences(_by_group(matched_seeds(drawn[a], drawn[b])))
 
 
 def _tested(differences: Mapping[tuple[str, str], GroupDifferences]) -> list[tuple[str, Evidence]]:
@@ -201,25 +216,34 @@ def _every(differences: Mapping[tuple[str, str], GroupDifferences]) -> Iterator[
             yield from by_metric.values()
 
 
-def _standings(
+def _with_standings(
     arms: Sequence[Arm], differences: Mapping[tuple[str, str], GroupDifferences]
-) -> dict[str, dict[str, dict[str, Standing]]]:
-    """Return the arms that are best or tied, by group and metric."""
-    return {
-        group: {
-            spec.name: standings(
-                {arm.name: arm.summaries[group][spec.name].mean for arm in arms},
-                spec,
-                {
-                    pair: by_group[group][spec.name]
-                    for pair, by_group in differences.items()
-                    if by_group
-                },
-            )
-            for spec in registered_metrics()
-        }
+) -> tuple[Arm, ...]:
+    """Say of every group and metric which arms are best or tied."""
+
+    def standing(group: str, spec: MetricSpec) -> dict[str, Standing]:
+        means = {arm.name: arm.summaries[group][spec.name].mean for arm in arms}
+        known = {pair: each[group][spec.name] for pair, each in differences.items() if each}
+        return standings(means, spec, known)
+
+    by_place = {
+        (group, spec.name): standing(group, spec)
         for group in arms[0].summaries
+        for spec in registered_metrics()
     }
+    return tuple(
+        replace(
+            arm,
+            summaries={
+                group: {
+                    metric: replace(summary, standing=by_place[group, metric].get(arm.name))
+                    for metric, summary in summaries.items()
+                }
+                for group, summaries in arm.summaries.items()
+            },
+        )
+        for arm in arms
+    )
 
 
 def compare_seeds(
@@ -265,8 +289,8 @@ def compare_seeds(
         }
         for name in (a[0], b[0])
     ]
-    found = _pair((a[0], drawn[0]), (b[0], drawn[1]), by, rng, resamples, margin)
-    return replace(found, notes=notes)
+    pair = _pair((a[0], b[0]), matched_seeds(*drawn), by, rng, resamples, margin)
+    return replace(pair, notes=notes)
 
 
 def _at_common_views(
@@ -286,18 +310,28 @@ def _at_common_views(
 
 
 def _arm(name: str, runs: _Groups) -> Arm:
-    summaries, chance = {}, {}
-    for groups in zip(*runs.values(), strict=True):
-        summaries[groups[0].name] = {
-            spec.name: seed_summary([group.drawn[spec.name].value for group in groups])
+    summaries = {
+        groups[0].name: {
+            spec.name: ArmSummary.of(
+                name,
+                {
+                    seed: _estimate(group, spec.name)
+                    for seed, group in zip(runs, groups, strict=True)
+                },
+            )
             for spec in registered_metrics()
         }
-        chance[groups[0].name] = {
-            spec.name: ChanceError.of([group.estimate(spec.name) for group in groups])
-            for spec in registered_metrics()
-            if find_metric(spec.name).noise_floor
-        }
-    return Arm(name, tuple(runs), summaries, chance)
+        for groups in zip(*runs.values(), strict=True)
+    }
+    return Arm(name, tuple(runs), summaries)
+
+
+def _estimate(group: ResampledGroup, metric: str) -> Estimate:
+    """Return a metric of one run: the value alone, but the noise floor with it."""
+    if find_metric(metric).noise_floor:
+        return replace(group.estimate(metric), value=group.drawn[metric].value)
+    basis = group.basis(metric)
+    return Estimate(group.drawn[metric].value, math.nan, math.nan, basis.units, basis.families)
 
 
 def _by_group(matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]]) -> list[GroupPairs]:
@@ -310,22 +344,20 @@ def _by_group(matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]]) -> list[
 
 
 def _pair(
-    a: tuple[str, _Groups],
-    b: tuple[str, _Groups],
+    arms: tuple[str, str],
+    matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]],
     by: GroupBy,
     rng: np.random.Generator,
     resamples: int,
     margin: float | None,
 ) -> ArmPair:
-    matches = matched_seeds(a[1], b[1])
     compared = {
         match.seed: compare_groups(
             match.a, match.b, by=by, rng=rng, resamples=resamples, margin=margin
         )
         for match in matches
     }
-    by_group = _by_group(matches)
-    return ArmPair(a[0], b[0], compared, arm_differences(by_group))
+    return ArmPair(*arms, compared, arm_differences(_by_group(matches)))
 
 
 def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -202,8 +201,3 @@ def _lead(difference: ArmDifference) -> float:
     tested = difference.tested
     middle = (tested.low + tested.high) / 2
     return tested.value if math.isnan(middle) else middle
-
-
-def pairs_of(arms: Sequence[str]) -> list[tuple[str, str]]:
-    """Return every pair of arms once, in their order."""
-    return list(itertools.combinations(arms, 2))

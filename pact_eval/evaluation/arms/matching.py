@@ -53,6 +53,26 @@ def matched_seeds(
     return tuple(SeedMatch(seed, a[seed], b[seed]) for seed in sorted_seeds(a) if seed in b)
 
 
+def against(
+    arms: Mapping[str, Mapping[int | None, _Run]], method: str
+) -> dict[str, tuple[SeedMatch[_Run], ...]]:
+    """Match the runs of an arm with those of every other arm by seed.
+
+    Args:
+        arms: by arm, its runs by seed.
+        method: name of an arm; the first of each match.
+
+    Returns:
+        By the name of each other arm, in their order, the matches; none if it shares no seed.
+
+    Examples:
+        >>> arms = {"pact": {1: "p1"}, "ce": {1: "c1"}, "late": {2: "l2"}}
+        >>> {arm: [match.b for match in matches] for arm, matches in against(arms, "pact").items()}
+        {'ce': ['c1'], 'late': []}
+    """
+    return {arm: matched_seeds(arms[method], runs) for arm, runs in arms.items() if arm != method}
+
+
 def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:
     """Return the seeds in ascending order, a run without a seed first."""
     return sorted(runs, key=lambda seed: (seed is not None, seed or 0))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
@@ -16,34 +17,8 @@ from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.evaluation.sweep import swept_group
-from pact_eval.stats import Estimate
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
-
-
-@dataclass(frozen=True)
-class ArmMean:
-    """One metric of one arm, in the unit of the metric.
-
-    Attributes:
-        arm: name of the arm.
-        seeds: seeds of its runs, in order; None for a run without a seed.
-        values: values of its runs, in the same order.
-        mean: mean over runs; NaN if a run has no value.
-        low: lower end of the 95% interval of the mean over families, with the runs held fixed; NaN
-            if there is none. The interval of ECE is that of the true error, and can lie below the
-            mean.
-        high: upper end of the interval.
-        calibrated: the same after T(x); None if a run has no calibrator, or T(x) was not requested.
-    """
-
-    arm: str
-    seeds: tuple[int | None, ...]
-    values: tuple[float, ...]
-    mean: float
-    low: float
-    high: float
-    calibrated: ArmMean | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +33,7 @@ class MetricMeans:
     """
 
     spec: MetricSpec
-    arms: tuple[ArmMean, ...]
+    arms: tuple[ArmSummary, ...]
     items: int
     families: int
 
@@ -73,7 +48,7 @@ class EceByKind:
         families: number of their families.
     """
 
-    kinds: Mapping[str, tuple[int, tuple[ArmMean, ...]]]
+    kinds: Mapping[str, tuple[int, tuple[ArmSummary, ...]]]
     items: int
     families: int
 
@@ -90,7 +65,7 @@ class ArmSweep:
 
     arm: str
     views: tuple[int, ...]
-    means: tuple[ArmMean, ...]
+    means: tuple[ArmSummary, ...]
 
 
 @dataclass(frozen=True)
@@ -123,21 +98,6 @@ def shared_items(experiment: Experiment) -> ScoredItems:
         message = "the item sets of the runs differ, so they cannot be compared"
         raise InputError(message)
     return experiment.runs[0].scored(experiment.settings.decoding)
-
-
-def arm_mean(
-    arm: str, runs: Sequence[ExperimentRun], values: Sequence[float], estimate: Estimate
-) -> ArmMean:
-    """Return the mean of a metric over the runs of an arm.
-
-    Args:
-        arm: name of the arm.
-        runs: its runs.
-        values: the metric of each run.
-        estimate: their mean, with its interval over families.
-    """
-    seeds = tuple(run.seed for run in runs)
-    return ArmMean(arm, seeds, tuple(values), estimate.value, estimate.low, estimate.high)
 
 
 def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
@@ -185,19 +145,27 @@ def ece_by_kind(experiment: Experiment) -> EceByKind:
 
 def _arm(
     experiment: Experiment, arm: str, metric: str, group: int = 0, *, calibrated: bool = False
-) -> ArmMean:
+) -> ArmSummary:
     """Return the mean of an arm; with `calibrated`, also after T(x) if every run has one."""
 
-    def mean(*, calibrated: bool) -> ArmMean:
+    def mean(*, calibrated: bool) -> ArmSummary:
         groups = [_groups(experiment, run, calibrated=calibrated)[group] for run in runs]
-        values = [each.estimate(metric).value for each in groups]
-        return arm_mean(arm, runs, values, mean_estimate(groups, metric))
+        return _summary(arm, runs, groups, metric)
 
     runs = experiment.arms[arm]
     raw = mean(calibrated=False)
     if calibrated and all(run.calibrator is not None for run in runs):
         return replace(raw, calibrated=mean(calibrated=True))
     return raw
+
+
+def _summary(
+    arm: str, runs: Sequence[ExperimentRun], groups: Sequence[ResampledGroup], metric: str
+) -> ArmSummary:
+    """Return the mean of a metric over the runs of an arm, with its interval over families."""
+    seeds = (run.seed for run in runs)
+    by_seed = {seed: group.estimate(metric) for seed, group in zip(seeds, groups, strict=True)}
+    return ArmSummary.of(arm, by_seed, mean_estimate(groups, metric))
 
 
 def _groups(
@@ -247,14 +215,13 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
 
 def _arm_sweeps(settings: Settings, arm: str, runs: Sequence[ExperimentRun]) -> dict[str, ArmSweep]:
     """Sweep the runs of an arm up to the fewest views; only the values of one K are in memory."""
-    means: dict[str, dict[int, ArmMean]] = {name: {} for name in _SWEPT_METRICS}
+    means: dict[str, dict[int, ArmSummary]] = {name: {} for name in _SWEPT_METRICS}
     for k in range(1, min(run.predictions.k for run in runs) + 1):
         groups = [_swept(settings, run, k) for run in runs]
         for name, by_k in means.items():
-            values = [group.estimate(name).value for group in groups]
-            found = arm_mean(arm, runs, values, mean_estimate(groups, name))
-            if not math.isnan(found.mean):
-                by_k[k] = found
+            summary = _summary(arm, runs, groups, name)
+            if not math.isnan(summary.mean):
+                by_k[k] = summary
     return {name: ArmSweep(arm, tuple(by_k), tuple(by_k.values())) for name, by_k in means.items()}
 
 

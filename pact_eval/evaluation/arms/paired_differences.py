@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from pact_eval.evaluation.answers import ComparisonAnswer, other_decoding
 from pact_eval.evaluation.arms.comparison import ArmPair
 from pact_eval.evaluation.arms.differences import ArmDifference, arm_difference
-from pact_eval.evaluation.arms.matching import matched_seeds
 from pact_eval.evaluation.common_views import runs_at_common_views
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.registry import find_metric
@@ -95,8 +94,7 @@ def _by_views(
             yield each.k, (each.accuracy, each.pair_accuracy)
         return
     settings = experiment.settings
-    a, b = ({run.seed: run for run in experiment.arms[arm]} for arm in (answer.a, answer.b))
-    matches = matched_seeds(a, b)
+    matches = experiment.against(answer.a)[answer.b]
     runs = [run for each in matches for run in (each.a, each.b)]
     of_common_views, shared = runs_at_common_views(runs)
     chosen = answer.differences["all"]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.run_metrics import arms_in_order, metric_row, run_seeds
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.diagnostics import made_worse
 from pact_eval.evaluation.registry import GroupBy
 from pact_eval.runs import Decoding
 
@@ -20,9 +20,6 @@ CALIBRATED_METRICS: Final = ("nll_nats", "ece", "aurc")
 
 # Differences below this are rounding.
 _ROUNDING: Final = 1e-9
-
-RunKey = tuple[str, int | None]
-"""Arm and seed of a run."""
 
 
 @dataclass(frozen=True)
@@ -58,46 +55,37 @@ class CalibratedRun:
 
 
 def calibrated_runs(
-    table: MetricTable,
-    decoding: Decoding = "single",
-    temperature: Mapping[RunKey, TemperatureSummary] | None = None,
-    shown_worse: Mapping[RunKey, frozenset[str]] | None = None,
+    metrics: ArmMetrics, decoding: Decoding = "single"
 ) -> tuple[CalibratedRun, ...]:
     """Gather the runs that have calibrated numbers.
 
     Args:
-        table: the numbers.
+        metrics: the numbers; those of runs have temperatures, and tests of what T(x) changes.
         decoding: single or ensemble.
-        temperature: of each run, where it is known.
-        shown_worse: of each run, the metrics that T(x) is shown to make worse; None for published
-            numbers.
 
     Raises:
         InputError: no run has raw and calibrated numbers.
     """
+    experiment = metrics.experiment
+    runs = {} if experiment is None else {(run.arm, run.seed): run for run in experiment.runs}
     raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
-    found = []
-    for arm in arms_in_order(table):
-        for seed in run_seeds(table, arm):
-            before, after = (_rows(table, arm, seed, name) for name in (raw, calibrated))
+    gathered = []
+    for arm in metrics.arms:
+        for seed in metrics.seeds(arm):
+            before, after = (
+                metrics.rows(arm, seed, [(metric, when) for metric in CALIBRATED_METRICS])
+                for when in (raw, calibrated)
+            )
             if all(math.isnan(row.value) for row in after):
                 continue
-            known = (temperature or {}).get((arm, seed))
-            worse = None if shown_worse is None else shown_worse.get((arm, seed), frozenset())
-            found.append(CalibratedRun(arm, seed, before, after, known, worse))
-    if not found:
+            run = runs.get((arm, seed))
+            temperature = None if run is None else run.temperature
+            worse = None if experiment is None or run is None else made_worse(experiment, run)
+            gathered.append(CalibratedRun(arm, seed, before, after, temperature, worse))
+    if not gathered:
         message = "no run has a calibrator in its folder"
         raise InputError(message)
-    return tuple(found)
-
-
-def _rows(
-    table: MetricTable, arm: str, seed: int | None, decoding: MetricDecoding
-) -> tuple[MetricRow, ...]:
-    return tuple(
-        metric_row(table, MetricCell(metric, arm, decoding, "all"), seed)
-        for metric in CALIBRATED_METRICS
-    )
+    return tuple(gathered)
 
 
 @dataclass(frozen=True)
@@ -117,33 +105,34 @@ class GroupAccuracy:
     rows: tuple[tuple[MetricRow, ...], ...]
 
 
-def group_accuracy(table: MetricTable, by: GroupBy, decoding: MetricDecoding) -> GroupAccuracy:
+def group_accuracy(metrics: ArmMetrics, by: GroupBy, decoding: MetricDecoding) -> GroupAccuracy:
     """Gather the accuracy of every run in every group.
 
     Args:
-        table: the numbers, with one grouping in addition to all items.
-        by: what those groups are.
+        metrics: the numbers.
+        by: what the groups are.
         decoding: decoding of all numbers.
 
     Raises:
         InputError: there is no group but all items.
     """
+    metrics = metrics.by_group(by)
     names = dict.fromkeys(
         row.cell.group
-        for row in table.rows
+        for row in metrics.table.rows
         if row.cell.metric == "accuracy" and row.cell.group != "all"
     )
     if not names:
         message = f"no numbers by {by}"
         raise InputError(message)
-    runs = [(arm, seed) for arm in arms_in_order(table) for seed in run_seeds(table, arm)]
-    asked = [*(("accuracy", name) for name in names), ("score_mae", "all")]
+    questions = [*(("accuracy", name) for name in names), ("score_mae", "all")]
     rows = tuple(
         tuple(
-            metric_row(table, MetricCell(metric, arm, decoding, group), seed)
-            for metric, group in asked
+            metrics.row(MetricCell(metric, arm, decoding, group), seed)
+            for metric, group in questions
         )
-        for arm, seed in runs
+        for arm in metrics.arms
+        for seed in metrics.seeds(arm)
     )
     sizes = [next((row[at].n for row in rows if row[at].n), None) for at in range(len(names))]
     return GroupAccuracy(by, decoding, tuple(zip(names, sizes, strict=True)), rows)

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.matching import SeedMatch, matched_seeds
 from pact_eval.evaluation.arms.means import shared_items
 from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
@@ -218,18 +217,19 @@ def _differences(
     family: npt.NDArray[np.int64],
 ) -> Iterator[CurveDifference]:
     """Yield the main arm minus each other arm, at their shared seeds."""
-    by_seed = {
-        arm: dict(zip((run.seed for run in runs), curves[arm], strict=True))
+    curve = {
+        run: of_run
         for arm, runs in experiment.arms.items()
+        for run, of_run in zip(runs, curves[arm], strict=True)
     }
     settings, n, main = experiment.settings, len(family), experiment.main_arm
-    for other in by_seed:
-        matches = () if other == main else matched_seeds(by_seed[main], by_seed[other])
+    for other, matches in experiment.against(main).items():
         if not matches:
             continue
+        pairs = [(curve[match.a], curve[match.b]) for match in matches]
 
-        def lead(weights: FloatArray, matches: Sequence[SeedMatch[_Curve]] = matches) -> FloatArray:
-            leads = [each.a(weights) - each.b(weights) for each in matches]
+        def lead(weights: FloatArray, pairs: Sequence[tuple[_Curve, _Curve]] = pairs) -> FloatArray:
+            leads = [a(weights) - b(weights) for a, b in pairs]
             return np.asarray(np.mean(leads, axis=0), dtype=np.float64)
 
         band = curve_band(lead, family, rng=settings.rng(), resamples=band_resamples(settings, n))

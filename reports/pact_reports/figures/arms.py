@@ -15,7 +15,6 @@ from pact_eval.evaluation.arms.group_differences import (
     arm_differences,
 )
 from pact_eval.evaluation.arms.means import (
-    ArmMean,
     EceByKind,
     MetricMeans,
     ViewsSweep,
@@ -23,6 +22,7 @@ from pact_eval.evaluation.arms.means import (
     main_comparison,
     views_sweep,
 )
+from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_reports.figures.axes import (
     SEED_AREA,
     SIDES_POINTS,
@@ -81,7 +81,9 @@ def draw_means(result: MetricMeans, ax: Axes, looks: Looks) -> Axes:
     return inert(ax)
 
 
-def _across(ax: Axes, row: float, arm: ArmMean, style: ArmStyle, *, hollow: bool = False) -> None:
+def _across(
+    ax: Axes, row: float, arm: ArmSummary, style: ArmStyle, *, hollow: bool = False
+) -> None:
     """Draw a mean and its interval in a row; the interval of ECE can lie beside its value."""
     if not math.isnan(arm.low):
         ax.hlines(row, 100 * arm.low, 100 * arm.high, color=style.colour, linewidth=1.1, zorder=2)
@@ -105,12 +107,12 @@ def _seed_dots(ax: Axes, x: Sequence[float], y: Sequence[float], style: ArmStyle
     ax.scatter(x, y, s=SEED_AREA, color=style.colour, alpha=0.7, linewidths=0, zorder=3)
 
 
-def _explain(ax: Axes, arms: Sequence[ArmMean]) -> None:
+def _explain(ax: Axes, arms: Sequence[ArmSummary]) -> None:
     """Add a legend of the marks that the figures of arms have, whatever the arm."""
     legend_below(ax, *_marks(ax, arms))
 
 
-def _marks(ax: Axes, arms: Sequence[ArmMean]) -> tuple[list[Any], list[str]]:
+def _marks(ax: Axes, arms: Sequence[ArmSummary]) -> tuple[list[Any], list[str]]:
     several = any(len(arm.values) > 1 for arm in arms)
     handles = [dot_mark(ax), line_mark(ax)]
     labels = ["mean over seeds" if several else "one run", INTERVAL]
@@ -155,7 +157,7 @@ def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
     return inert(ax)
 
 
-def _upright(ax: Axes, x: float, arm: ArmMean, style: ArmStyle, *, hollow: bool = False) -> None:
+def _upright(ax: Axes, x: float, arm: ArmSummary, style: ArmStyle, *, hollow: bool = False) -> None:
     if not math.isnan(arm.low):
         ax.vlines(x, 100 * arm.low, 100 * arm.high, color=style.colour, linewidth=1.1, zorder=2)
     _dot(ax, x, 100 * arm.mean, style, hollow=hollow)
@@ -307,7 +309,7 @@ def build_views(experiment: Experiment, looks: Looks) -> Built:
 def build_differences(experiment: Experiment, looks: Looks) -> Built:
     """Build one file for the main arm against each of the others."""
     main = experiment.main_arm
-    others = [arm for arm in experiment.arms if arm != main]
+    others = experiment.against(main)
     if not others:
         message = "one arm only: there is nothing to compare it with"
         raise InputError(message)

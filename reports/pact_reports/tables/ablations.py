@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pact_eval.evaluation import find_metric, metric_spec
+from pact_eval.evaluation import ChanceError, find_metric, metric_spec
 from pact_eval.evaluation.arms.ablations import Ablation, Ablations, ablations
-from pact_eval.evaluation.arms.run_metrics import MetricQuestion
+from pact_eval.evaluation.arms.source import MetricQuestion
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
@@ -20,7 +20,7 @@ from pact_reports.tables.cells import (
     text_cell,
     unit_of,
 )
-from pact_reports.tables.request import Chance, TableRequest
+from pact_reports.tables.request import TableRequest
 
 _TITLES: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 
@@ -31,18 +31,15 @@ def build_ablations(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare, or as `ablations`.
     """
-    found = ablations(request.metrics, request.experiment.main_arm, request.decoding, request.clear)
-    return ablations_table(found, request.chance, request.names)
+    result = ablations(request.metrics, request.main_arm, request.decoding, request.clear)
+    return ablations_table(result, request.names)
 
 
-def ablations_table(
-    result: Ablations, chance: Chance | None = None, names: ArmNames = KEYS
-) -> Table:
+def ablations_table(result: Ablations, names: ArmNames = KEYS) -> Table:
     """Lay out the runs of each seed below that of the method, changes marked.
 
     Args:
         result: what to show.
-        chance: of the ECE of each run; None for published numbers.
         names: display names of arms.
     """
     method = names.arm(result.method)
@@ -53,7 +50,7 @@ def ablations_table(
         title = _TITLES.get(metric, spec.title)
         numbers = (f"{title} ({unit})", f"{title} minus the method's ({unit})")
         column = Column(title, numbers=numbers, better=spec.better)
-        with_chance = chance is not None and find_metric(metric).noise_floor
+        with_chance = _with_chance(result, metric)
         columns.append(chance_column(column, unit) if with_chance else column)
     rows = []
     for seed, block in result.blocks.items():
@@ -61,7 +58,7 @@ def ablations_table(
             cells = [
                 text_cell(str(seed)),
                 arm_cell(ablation.arm, names),
-                *_cells(ablation, number == 0, chance),
+                *_cells(result, ablation, is_method=number == 0),
             ]
             rows.append(Row(tuple(cells), rule=number == 0))
     return Table(
@@ -74,11 +71,15 @@ def ablations_table(
         ),
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=() if chance is None else (NOISE,),
+        notes=() if result.published else (NOISE,),
     )
 
 
-def _cells(ablation: Ablation, is_method: bool, chance: Chance | None) -> list[Cell]:
+def _with_chance(result: Ablations, metric: str) -> bool:
+    return not result.published and find_metric(metric).noise_floor
+
+
+def _cells(result: Ablations, ablation: Ablation, *, is_method: bool) -> list[Cell]:
     cells = [
         Cell(
             shown(row.value, metric_spec(row.cell.metric)),
@@ -89,8 +90,8 @@ def _cells(ablation: Ablation, is_method: bool, chance: Chance | None) -> list[C
         for row, change, mark in zip(ablation.rows, ablation.changes, ablation.marks, strict=True)
     ]
     return [
-        chance_cell(cell, chance(row))
-        if chance is not None and find_metric(row.cell.metric).noise_floor
+        chance_cell(cell, ChanceError.of([row.calibration]))
+        if _with_chance(result, row.cell.metric)
         else cell
         for row, cell in zip(ablation.rows, cells, strict=True)
     ]

@@ -6,14 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
-from pact_eval.evaluation import Calibration, MetricDecoding, find_metric, metric_spec
-from pact_eval.evaluation.arms.run_metrics import metric_sizes
+from pact_eval.evaluation import Calibration, ChanceError, MetricDecoding, find_metric, metric_spec
 from pact_eval.evaluation.arms.single_runs import (
     CALIBRATED_METRICS,
     CalibratedRun,
     calibrated_runs,
 )
-from pact_eval.evaluation.diagnostics import made_worse
 from pact_eval.runs import Decoding
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE
@@ -29,7 +27,7 @@ from pact_reports.tables.cells import (
     unit_of,
     value_cell,
 )
-from pact_reports.tables.request import Chance, TableRequest
+from pact_reports.tables.request import TableRequest
 
 _WHEN: Final[tuple[tuple[Calibration, str], ...]] = (("raw", "before"), ("calibrated", "after"))
 
@@ -40,22 +38,15 @@ def build_calibration(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare, or none has a calibrator.
     """
-    known = {
-        (run.arm, run.seed): run.temperature
-        for run in request.comparable
-        if run.temperature is not None
-    }
-    worse = {(run.arm, run.seed): made_worse(request.raw, run) for run in request.comparable}
-    runs = calibrated_runs(request.metrics, request.decoding, known, worse)
-    scope = items_and_pairs(metric_sizes(request.metrics))
-    return calibration_table(runs, request.decoding, scope, request.chance, request.names)
+    runs = calibrated_runs(request.metrics, request.decoding)
+    scope = items_and_pairs(request.metrics.sizes)
+    return calibration_table(runs, request.decoding, scope, request.names)
 
 
 def calibration_table(
     runs: tuple[CalibratedRun, ...],
     decoding: Decoding,
     scope: str,
-    chance: Chance | None = None,
     names: ArmNames = KEYS,
 ) -> Table:
     """Lay out runs before and after calibration.
@@ -64,10 +55,10 @@ def calibration_table(
         runs: what to show.
         decoding: of all numbers.
         scope: items and pairs behind each run, in words.
-        chance: of the ECE of each run; None for published numbers.
         names: display names of arms.
     """
     with_t = any(run.temperature is not None for run in runs)
+    published = any(run.shown_worse is None for run in runs)
     numbers = ("T mean", "T lowest", "T highest")
     columns = [Column("Arm", "left"), Column("Seed")]
     columns += [Column("T(x)", numbers=numbers)] if with_t else []
@@ -76,14 +67,14 @@ def calibration_table(
         for how, when in _WHEN:
             name = MetricDecoding(decoding, how == "calibrated")
             column = metric_column(spec, name, f"{spec.title} {when}")
-            with_chance = chance is not None and find_metric(metric).noise_floor
+            with_chance = not published and find_metric(metric).noise_floor
             columns.append(chance_column(column, unit_of(spec, name)) if with_chance else column)
     rows, before = [], None
     for run in runs:
-        rows.append(Row(tuple(_cells(run, chance, names, with_t=with_t)), rule=run.arm != before))
+        rows.append(Row(tuple(_cells(run, names, with_t=with_t)), rule=run.arm != before))
         before = run.arm
     worse = "is shown to make it worse: the 95% interval of the paired change excludes 0"
-    if any(run.shown_worse is None for run in runs):
+    if published:
         worse = "made it worse, by any amount: published numbers have no intervals"
     shown = "T(x): mean [lowest, highest] over the items. " if with_t else ""
     return Table(
@@ -97,22 +88,21 @@ def calibration_table(
         columns=tuple(columns),
         rows=tuple(rows),
         legend=(("worse", f"T(x) {worse}"),),
-        notes=() if chance is None else (NOISE,),
+        notes=() if published else (NOISE,),
     )
 
 
-def _cells(
-    run: CalibratedRun, chance: Chance | None, names: ArmNames, *, with_t: bool
-) -> list[Cell]:
+def _cells(run: CalibratedRun, names: ArmNames, *, with_t: bool) -> list[Cell]:
     cells = [arm_cell(run.arm, names), text_cell("–" if run.seed is None else str(run.seed))]
     if with_t:
         cells.append(_temperature(run.temperature))
     for before, after, worse in zip(run.before, run.after, run.worse, strict=True):
         spec = metric_spec(before.cell.metric)
         pair = [value_cell(row.value, spec, row.reason) for row in (before, after)]
-        if chance is not None and find_metric(spec.name).noise_floor:
+        if run.shown_worse is not None and find_metric(spec.name).noise_floor:
             pair = [
-                chance_cell(c, chance(row)) for c, row in zip(pair, (before, after), strict=True)
+                chance_cell(cell, ChanceError.of([row.calibration]))
+                for cell, row in zip(pair, (before, after), strict=True)
             ]
         cells += [pair[0], replace(pair[1], mark="worse" if worse else None)]
     return cells

@@ -13,11 +13,11 @@ from pact_eval.evaluation import (
     Estimate,
     MetricDecoding,
     MetricSpec,
-    SeedSummary,
     Unit,
     find_metric,
 )
 from pact_eval.evaluation.arms.differences import Standing
+from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import UNDEFINED, ends_text, estimate_parts, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
@@ -165,22 +165,23 @@ def chance_column(column: Column, unit: str) -> Column:
     return replace(column, numbers=(*column.numbers, *added))
 
 
-def mean_cell(summary: SeedSummary, spec: MetricSpec, reason: str | None = None) -> Cell:
+def mean_cell(summary: ArmSummary, spec: MetricSpec) -> Cell:
     """Return mean ± sample deviation over seeds; one run has no deviation.
 
     Example:
         >>> from pact_eval.evaluation import metric_spec
-        >>> from pact_eval.evaluation import SeedSummary
-        >>> mean_cell(SeedSummary(0.846, 0.0284, 3), metric_spec("accuracy")).text
+        >>> runs = {seed: Estimate(value, math.nan, math.nan, 324, 162)
+        ...         for seed, value in {17: 0.840, 18: 0.821, 19: 0.877}.items()}
+        >>> mean_cell(ArmSummary.of("pact", runs), metric_spec("accuracy")).text
         '84.6 ± 2.8'
-        >>> mean_cell(SeedSummary(0.664, math.nan, 1), metric_spec("accuracy")).text
-        '66.4'
+        >>> mean_cell(ArmSummary.of("pact", {17: runs[17]}), metric_spec("accuracy")).text
+        '84.0'
     """
     text = shown(summary.mean, spec)
     if math.isfinite(summary.deviation):
         text += f" ± {shown(summary.deviation, spec).lstrip('+')}"
-    why = None if math.isfinite(summary.mean) else reason or summary.reason
-    return Cell(text, (summary.mean, summary.deviation, summary.n), reason=why)
+    why = None if math.isfinite(summary.mean) else summary.reason
+    return Cell(text, (summary.mean, summary.deviation, len(summary.runs)), reason=why)
 
 
 def chance_cell(cell: Cell, chance: ChanceError | None) -> Cell:

@@ -387,7 +387,6 @@ def _arm_groups_table(comparison: ArmsComparison, names: ArmNames) -> Table:
 
 
 def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> list[Cell]:
-    standing = comparison.standings[group][spec.name]
     cells = []
     for arm in comparison.arms:
         each = arm.summaries[group][spec.name]
@@ -395,9 +394,8 @@ def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> 
         if not math.isnan(each.deviation):
             text += f" ± {value_text(each.deviation, spec.unit).lstrip('+')}"
         why = None if math.isfinite(each.mean) else each.reason
-        chance = arm.chance[group].get(spec.name)
-        below = "" if chance is None else chance_text(chance)
-        cells.append(Cell(text, mark=standing.get(arm.name), reason=why, below=below))
+        below = "" if each.chance is None else chance_text(each.chance)
+        cells.append(Cell(text, mark=each.standing, reason=why, below=below))
     return cells
 
 

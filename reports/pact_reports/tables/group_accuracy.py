@@ -6,8 +6,6 @@ from typing import Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import MetricDecoding, metric_spec
-from pact_eval.evaluation.arms.cells import MetricTable
-from pact_eval.evaluation.arms.run_metrics import collection_metrics
 from pact_eval.evaluation.arms.single_runs import GroupAccuracy, group_accuracy
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Column, Row, Table
@@ -35,15 +33,11 @@ def build_domains(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare, or their items have no domains.
     """
-    runs = request.comparable
-    if not any(runs[0].predictions.domain.tolist()):
+    metrics, name = request.metrics, MetricDecoding(request.decoding)
+    if not metrics.published and not any(request.comparable[0].predictions.domain.tolist()):
         message = "the items name no domains"
         raise InputError(message)
-    name = MetricDecoding(request.decoding)
-    table = MetricTable(
-        row for row in collection_metrics(runs, by="domain").rows if row.cell.decoding == name
-    )
-    return group_table(group_accuracy(table, "domain", name), request.names)
+    return group_table(group_accuracy(metrics, "domain", name), request.names)
 
 
 def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:

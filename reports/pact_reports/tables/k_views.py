@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED
-from pact_eval.evaluation.arms.evidence import ArmEvidence
-from pact_eval.evaluation.arms.run_metrics import ArmValues, MetricQuestion, evidence_of, k_views
+from pact_eval.evaluation.arms.source import MetricQuestion
+from pact_eval.evaluation.arms.summaries import ArmSummaries, k_views
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Table
 from pact_reports.tables.main_results import means_table
@@ -25,18 +24,12 @@ _TITLES: Final[dict[MetricQuestion, str]] = {
 }
 
 
-def k_views_table(
-    results: ArmValues,
-    k: str = "K views",
-    evidence: Mapping[MetricQuestion, ArmEvidence] | None = None,
-    names: ArmNames = KEYS,
-) -> Table:
+def k_views_table(results: ArmSummaries, k: str = "K views", names: ArmNames = KEYS) -> Table:
     """Lay out what the K views of runs say together.
 
     Args:
         results: of `k_views`.
         k: the number of views in words.
-        evidence: as for `means_table`.
         names: display names of arms.
     """
     return means_table(
@@ -49,7 +42,6 @@ def k_views_table(
             "views change; gain: accuracy minus that of view 0 alone, in points."
         ),
         titles=_TITLES,
-        evidence=evidence,
         names=names,
     )
 
@@ -61,6 +53,7 @@ def build_views(request: TableRequest) -> Table:
         InputError: the runs do not compare, or have one view.
     """
     results = k_views(request.metrics)
+    if results.published:
+        return k_views_table(results, names=request.names)
     k = max(run.predictions.k for run in request.comparable)
-    evidence = evidence_of(request.raw, results)
-    return k_views_table(results, f"{k} views", evidence, request.names)
+    return k_views_table(results, f"{k} views", request.names)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-from pact_eval.evaluation import ChanceError, Estimate, MetricDecoding, find_metric, metric_spec
-from pact_eval.evaluation.arms.evidence import ArmEvidence
-from pact_eval.evaluation.arms.run_metrics import (
-    ArmValues,
-    MetricQuestion,
-    evidence_of,
-    main_results,
-)
+from pact_eval.evaluation import MetricDecoding, find_metric, metric_spec
+from pact_eval.evaluation.arms.source import MetricQuestion
+from pact_eval.evaluation.arms.summaries import ArmSummaries, main_results
+from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table
@@ -53,33 +49,30 @@ def build_main(request: TableRequest) -> Table:
         name="main",
         title="Main results",
         caption=f"Decoding: {decoding}{', except for ECE after T(x)' if calibrated else ''}.",
-        evidence=evidence_of(request.raw, results),
         names=request.names,
     )
 
 
 def means_table(
-    results: ArmValues,
+    results: ArmSummaries,
     *,
     name: str,
     title: str,
     caption: str,
     titles: Mapping[MetricQuestion, str] | None = None,
-    evidence: Mapping[MetricQuestion, ArmEvidence] | None = None,
     names: ArmNames = KEYS,
 ) -> Table:
     """Lay out metrics of arms: one row per arm; the best of each metric, or those tied, marked.
 
     Args:
-        results: what to show.
+        results: what to show; the best of published metrics are marked by value.
         name: of the table's files.
         title: what it shows.
         caption: names the decodings; what numbers rest on is added.
         titles: of columns, if they are not those of the metrics.
-        evidence: of each column; None for published numbers, which are marked by value.
         names: display names of arms.
     """
-    arms = list(results.values)
+    arms = list(results.arms)
     columns = [Column("Arm", "left"), count_column("Runs")]
     by_column: list[list[Cell]] = [
         [arm_cell(arm, names) for arm in arms],
@@ -88,28 +81,27 @@ def means_table(
     for at, (metric, decoding) in enumerate(results.questions):
         spec = metric_spec(metric)
         head = (titles or {}).get((metric, decoding)) or _title(metric, decoding)
-        found = [results.values[arm][at] for arm in arms]
-        cells = [mean_cell(each.summary, spec, each.reason) for each in found]
-        known = None if evidence is None else evidence[metric, decoding]
-        chance = known is not None and find_metric(metric).noise_floor
+        summaries = [results.arms[arm][at] for arm in arms]
+        cells = [mean_cell(summary, spec) for summary in summaries]
+        chance = not results.published and find_metric(metric).noise_floor
         columns.append(mean_column(spec, decoding, head, chance=chance))
-        if known is None:
-            printed = [shown(each.summary.mean, spec) for each in found]
+        if results.published:
+            printed = [shown(summary.mean, spec) for summary in summaries]
             by_column.append(marked_best(cells, printed, spec.better))
             continue
         cells = [
-            _with_estimates(cell, known.estimates.get(arm, ()), metric)
-            for arm, cell in zip(arms, cells, strict=True)
+            _with_estimates(cell, summary, metric)
+            for summary, cell in zip(summaries, cells, strict=True)
         ]
-        by_column.append(standing_cells(cells, [known.standings.get(arm) for arm in arms]))
+        by_column.append(standing_cells(cells, [summary.standing for summary in summaries]))
     return Table(
         name=name,
         title=title,
         caption=f"{caption} {_scope(results)}".strip(),
         columns=tuple(columns),
         rows=tuple(Row(cells) for cells in zip(*by_column, strict=True)),
-        legend=_BY_VALUE if evidence is None else STANDING_LEGEND,
-        notes=(*(() if evidence is None else (NOISE,)), *_left_out(results, names)),
+        legend=_BY_VALUE if results.published else STANDING_LEGEND,
+        notes=(*(() if results.published else (NOISE,)), *_left_out(results, names)),
         brackets=(
             "In brackets for arms with one run: 95% interval over families, left out if there "
             f"is none. {CALIBRATION_ERROR}"
@@ -117,15 +109,15 @@ def means_table(
     )
 
 
-def _left_out(results: ArmValues, names: ArmNames) -> tuple[str, ...]:
+def _left_out(results: ArmSummaries, names: ArmNames) -> tuple[str, ...]:
     if not results.left_out:
         return ()
     left_out = ", ".join(map(names.arm, results.left_out))
     return (f"Left out because trained with one seed only: {left_out}",)
 
 
-def _scope(results: ArmValues) -> str:
-    counts = {_runs(results, arm) or 0 for arm in results.values}
+def _scope(results: ArmSummaries) -> str:
+    counts = {_runs(results, arm) or 0 for arm in results.arms}
     means = ""
     if max(counts, default=0) > 1:
         alone = "; one run has no deviation" if 1 in counts else ""
@@ -133,12 +125,13 @@ def _scope(results: ArmValues) -> str:
     return f"{means}Each run: {items_and_pairs(results.sizes)}. {_units(results.questions)}"
 
 
-def _with_estimates(cell: Cell, runs: Sequence[Estimate], metric: str) -> Cell:
+def _with_estimates(cell: Cell, summary: ArmSummary, metric: str) -> Cell:
     """Add the interval if an arm has one run, n if its pairs are few, and the noise of ECE."""
-    if len(runs) == 1:
-        few = few_pairs(runs[0]) if "pairs" in find_metric(metric).needs else ""
-        cell = with_interval(cell, runs[0], metric_spec(metric), few=few)
-    return chance_cell(cell, ChanceError.of(runs)) if find_metric(metric).noise_floor else cell
+    if len(summary.runs) == 1:
+        (run,) = summary.runs
+        few = few_pairs(run) if "pairs" in find_metric(metric).needs else ""
+        cell = with_interval(cell, run, metric_spec(metric), few=few)
+    return chance_cell(cell, summary.chance) if find_metric(metric).noise_floor else cell
 
 
 def _units(questions: tuple[MetricQuestion, ...]) -> str:
@@ -152,9 +145,9 @@ def _units(questions: tuple[MetricQuestion, ...]) -> str:
     return f"{', '.join(['Rates in %', *asked])}."
 
 
-def _runs(results: ArmValues, arm: str) -> int | None:
-    values = results.values[arm]
-    return values[0].summary.n if values else None
+def _runs(results: ArmSummaries, arm: str) -> int | None:
+    summaries = results.arms[arm]
+    return len(summaries[0].runs) if summaries else None
 
 
 def _title(metric: str, decoding: MetricDecoding) -> str:

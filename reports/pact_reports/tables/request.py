@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import ChanceError, Experiment, ExperimentRun, Settings, files_of
-from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
+from pact_eval.evaluation import Experiment, ExperimentRun, Settings, files_of
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.evaluation.arms.run_metrics import collection_metrics, row_chance
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.preregistration import JudgedHypotheses, judge_experiment, read_hypotheses
 from pact_eval.runs import Decoding
 from pact_reports.arm_names import KEYS, ArmNames
@@ -77,17 +76,19 @@ class TableRequest:
         return self.experiment.at_common_views.runs
 
     @cached_property
-    def metrics(self) -> MetricTable:
+    def metrics(self) -> ArmMetrics:
         """Every metric of every run under every decoding, for all items and by kind.
 
         Raises:
             InputError: as `comparable`.
         """
-        return collection_metrics(self.comparable, by="kind")
+        _ = self.comparable
+        return ArmMetrics.of_runs(self.raw)
 
-    def chance(self, row: MetricRow) -> ChanceError | None:
-        """Return what chance alone makes of a number, if it is the ECE of a run."""
-        return row_chance(self.raw, row)
+    @property
+    def main_arm(self) -> str:
+        """The arm that the others are compared with; errors as `Experiment.main_arm`."""
+        return self.experiment.main_arm
 
     @cached_property
     def judged(self) -> JudgedHypotheses:
@@ -119,10 +120,6 @@ class TableRequest:
             read_hypotheses(self.criteria)
         for folder in self.data:
             files_of(folder)
-
-
-Chance = Callable[[MetricRow], ChanceError | None]
-"""Takes a number to what chance alone makes of it, if it is the ECE of a run."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from pact_eval.evaluation import (
     OrderAudit,
     OrderEffect,
     RunReport,
+    find_metric,
 )
-from pact_eval.evaluation.arms.comparison import ArmsComparison
+from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
 from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
 from pact_reports.arm_names import KEYS, ArmNames
@@ -180,11 +181,38 @@ def arms_json(comparison: ArmsComparison, names: ArmNames = KEYS) -> Json:
         comparison: the arms.
         names: display names of arms: `arm_name`, next to the key `name`.
     """
-    named = [
-        {"name": arm.name, "arm_name": names.arm(arm.name), **cast("dict[str, Json]", to_json(arm))}
-        for arm in comparison.arms
-    ]
-    return cast("dict[str, Json]", to_json(comparison)) | {"arms": [*named]}
+    return cast("dict[str, Json]", to_json(comparison)) | {
+        "arms": [_arm_json(arm, names) for arm in comparison.arms],
+        "standings": to_json(comparison.standings),
+    }
+
+
+def _arm_json(arm: Arm, names: ArmNames) -> Json:
+    return {
+        "name": arm.name,
+        "arm_name": names.arm(arm.name),
+        "seeds": [*arm.seeds],
+        "summaries": {
+            group: {
+                metric: {
+                    "mean": to_json(summary.mean),
+                    "deviation": to_json(summary.deviation),
+                    "n": len(summary.runs),
+                    "reason": summary.reason,
+                }
+                for metric, summary in summaries.items()
+            }
+            for group, summaries in arm.summaries.items()
+        },
+        "chance": {
+            group: {
+                metric: to_json(summary.chance)
+                for metric, summary in summaries.items()
+                if find_metric(metric).noise_floor
+            }
+            for group, summaries in arm.summaries.items()
+        },
+    }
 
 
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:

@@ -13,8 +13,9 @@ from pact_eval.evaluation import SINGLE, Experiment
 from pact_eval.evaluation.arms.ablations import ablations, read_clear_changes
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
-from pact_eval.evaluation.arms.run_metrics import k_views, main_results, metric_sizes
 from pact_eval.evaluation.arms.single_runs import calibrated_runs, group_accuracy
+from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.evaluation.arms.summaries import k_views, main_results
 from pact_eval.preregistration import judge, read_hypotheses
 from pact_eval.runs import import_run
 from pact_fixtures.paper import CLEAR_CHANGES, HYPOTHESES
@@ -123,7 +124,7 @@ def table() -> MetricTable:
 
 
 def test_main_results_as_printed(table: MetricTable) -> None:
-    made = means_table(main_results(table), name="main", title="Main", caption="")
+    made = means_table(main_results(ArmMetrics(table)), name="main", title="Main", caption="")
     found = texts(made)
     assert sorted([row[0], *row[2:6]] for row in found) == printed(MAIN)
     assert sorted([row[0], *row[6:]] for row in found) == printed(MAIN_CONTINUED)
@@ -147,7 +148,9 @@ def test_main_results_as_printed(table: MetricTable) -> None:
 
 
 def test_main_results_in_full_in_csv(table: MetricTable) -> None:
-    text = to_csv(means_table(main_results(table), name="main", title="Main", caption=""))
+    text = to_csv(
+        means_table(main_results(ArmMetrics(table)), name="main", title="Main", caption="")
+    )
     by_arm = {row["Arm"]: row for row in csv.DictReader(text.splitlines())}
     values = [
         table.row(MetricCell("accuracy", "pact_full", SINGLE, "all"), seed).value
@@ -161,7 +164,7 @@ def test_main_results_in_full_in_csv(table: MetricTable) -> None:
 
 
 def test_k_views_as_printed(table: MetricTable) -> None:
-    made = k_views_table(k_views(table))
+    made = k_views_table(k_views(ArmMetrics(table)))
     found = texts(made, "Arm", "Accuracy", "Pair accuracy", "Flips", "Gain")
     assert sorted([*row[:4], row[4].split(" ")[0]] for row in found) == printed(VIEWS)
     found = texts(made, "Arm", "ECE", "ECE after T(x)", "TV", "TV after T(x)")
@@ -174,7 +177,7 @@ def test_k_views_as_printed(table: MetricTable) -> None:
 
 
 def test_ablations_marked_as_printed(table: MetricTable) -> None:
-    made = ablations_table(ablations(table, "pact_full", clear=PAPER))
+    made = ablations_table(ablations(ArmMetrics(table), "pact_full", clear=PAPER))
     found = {row[1].text: row[2:] for row in cells(made) if row[0].text == "17"}
     for arm, *wanted in printed(ABLATIONS):
         for cell, text in zip(found[arm], wanted, strict=True):
@@ -187,7 +190,7 @@ def test_ablations_marked_as_printed(table: MetricTable) -> None:
 
 
 def test_accuracy_by_kind_as_printed(table: MetricTable) -> None:
-    made = group_table(group_accuracy(table, "kind", SINGLE))
+    made = group_table(group_accuracy(ArmMetrics(table), "kind", SINGLE))
     assert sorted(texts(made)) == printed(KINDS)
     assert [column.title for column in made.columns[2:5]] == ["Choice", "Boolean", "Score"]
     assert "Items: Choice 146, Boolean 114, Score 64." in made.caption
@@ -205,7 +208,7 @@ def test_accuracy_by_domain_as_published() -> None:
         )
         for line in lines
     ]
-    made = group_table(group_accuracy(MetricTable(rows), "domain", SINGLE))
+    made = group_table(group_accuracy(ArmMetrics(MetricTable(rows)), "domain", SINGLE))
     assert len(made.rows) == len({(line["run"], line["seed"]) for line in lines})
     at = {column.title: number for number, column in enumerate(made.columns)}
     for line in lines:
@@ -216,7 +219,8 @@ def test_accuracy_by_domain_as_published() -> None:
 
 
 def test_calibration_as_printed(table: MetricTable) -> None:
-    made = calibration_table(calibrated_runs(table), "single", items_and_pairs(metric_sizes(table)))
+    metrics = ArmMetrics(table)
+    made = calibration_table(calibrated_runs(metrics), "single", items_and_pairs(metrics.sizes))
     found = texts(made, "Arm", "Seed", "ECE before", "ECE after")
     arms = {"nimble_recipe", "ce_only", "pact_full"}
     assert sorted(row for row in found if row[0] in arms) == printed(CALIBRATION)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +25,8 @@ from pact_eval.evaluation import (
 )
 from pact_eval.evaluation.arms.ablations import read_clear_changes
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.stats import seed_summary
+from pact_eval.evaluation.arms.summary import ArmSummary
+from pact_eval.stats import Estimate
 from pact_reports.tables import (
     BuiltTables,
     Cell,
@@ -124,9 +126,15 @@ def test_best_with_ties_and_where_lower_is_better() -> None:
 
 
 def test_an_infinite_nll_is_shown_with_its_reason() -> None:
-    cell = mean_cell(seed_summary([math.inf, 1.0]), metric_spec("nll_nats"))
+    def summary(value: float) -> ArmSummary:
+        values: dict[int | None, float] = {1: value, 2: 1.0}
+        runs = {seed: Estimate(each, math.nan, math.nan, 4, 2) for seed, each in values.items()}
+        return ArmSummary.of("a", runs)
+
+    cell = mean_cell(summary(math.inf), metric_spec("nll_nats"))
     assert (cell.text, cell.reason) == ("∞", "undefined or infinite at 1 of 2 seeds")
-    cell = mean_cell(seed_summary([math.nan, 1.0]), metric_spec("nll_nats"), "no items")
+    undefined = replace(summary(math.nan), reason="no items")
+    cell = mean_cell(undefined, metric_spec("nll_nats"))
     assert (cell.text, cell.reason) == ("–", "no items")
 
 
@@ -476,7 +484,7 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
         marks |= {cell.mark for cell in column}
     assert marks == {"best", "tied", None}
     for (cell,), arm in zip(cells(table, "ECE"), compared.arms, strict=True):
-        chance = arm.chance["all"]["ece"]
+        chance = arm.summaries["all"]["ece"].chance
         assert chance is not None
         assert cell.numbers[3:] == (chance.floor, chance.lowest_p, chance.highest_p)
         assert cell.below == chance_text(chance)
