@@ -14,6 +14,7 @@ from pact_cli.console import output, print_json, warn
 from pact_cli.leaks import exit_on_leak, named_data, print_leak
 from pact_cli.options import (
     PATH,
+    is_table,
     json_option,
     left_out_files,
     listed,
@@ -71,11 +72,12 @@ def figures(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Draw figures of RUNs, one colour per arm.
+    """Draw figures of RUNs or of a .csv of metrics.
 
     They have the width of a printed column: 3.5 inches, or that of a LaTeX template with --style.
     A figure that lacks data is left out, with the reason, for example: no calibrator, K = 1, one
-    arm, no training log next to the adapter.
+    arm, no training log next to the adapter. Published metrics have no intervals and no items: the
+    figures main and ece-kind show their values.
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
@@ -86,8 +88,8 @@ def figures(
 
     names = tuple(FIGURES if only is None else listed("--only", only, tuple(FIGURES)))
     endings = None if formats is None else tuple(listed("--format", formats, FORMATS))
-    experiment, warnings = _read(runs, settings)
     chosen = replace(outputs, figures=out, figure_names=names, figure_formats=endings)
+    experiment, chosen, warnings = _read(runs, settings, chosen)
     written = write_report(experiment, chosen)
     if as_json:
         print_json(
@@ -141,11 +143,12 @@ def tables(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Write tables of RUNs as LaTeX (booktabs), Markdown and CSV.
+    """Write tables of RUNs or of a .csv of metrics.
 
-    A table that lacks data is left out, with the reason. Exits with 3 if items are also in a file
-    that the model is made from (see --without-leaks), and with 5 if the criteria differ from the
-    registered ones, or were registered after a run began.
+    The formats are LaTeX (booktabs), Markdown and CSV. A table that lacks data is left out, with
+    the reason. Published metrics have no intervals, and no difference is tested. Exits with 3 if
+    items are also in a file that the model is made from (see --without-leaks), and with 5 if the
+    criteria differ from the registered ones, or were registered after a run began.
     """
     from pact_reports.files import paths_json, write_report
     from pact_reports.tables import FORMATS, TABLES
@@ -154,7 +157,7 @@ def tables(
     names = tuple(TABLES if only is None else listed("--only", only, tuple(TABLES)))
     endings = tuple(listed("--format", formats, FORMATS))
     chosen = replace(outputs, tables=out, table_names=names, table_formats=endings, data=data)
-    experiment, warnings = _read(runs, replace(settings, data=named_data(data)))
+    experiment, chosen, warnings = _read(runs, replace(settings, data=named_data(data)), chosen)
     written = write_report(experiment, chosen)
     _check_any("no table could be made", written, "left out")
     if as_json:
@@ -172,15 +175,33 @@ def tables(
     exit_on_leak([experiment.data])
 
 
-def _read(runs: tuple[Path, ...], settings: Settings) -> tuple[Experiment, list[Json]]:
-    """Return the runs, and the warnings on them as JSON values; print the warnings."""
+def _read(
+    runs: tuple[Path, ...], settings: Settings, outputs: Outputs
+) -> tuple[Experiment, Outputs, list[Json]]:
+    """Read runs, or tables of published metrics if the first path is one, and print warnings.
+
+    Returns:
+        The runs, the outputs with the published metrics, and the warnings as JSON values.
+    """
+    from pact_eval.errors import InputError
     from pact_eval.evaluation import Experiment
-    from pact_reports.sentences.notes import warning_sentence
+    from pact_reports.sentences.notes import published_sentence, warning_sentence
     from pact_reports.writers.json import warnings_json
 
+    if is_table(runs[0]):
+        others = [str(path) for path in runs if not is_table(path)]
+        if others:
+            message = f"expected tables of metrics alone, or runs alone; got {runs[0]}, {others[0]}"
+            raise InputError(message)
+        outputs = replace(outputs, published=runs)
+        metrics = outputs.metrics
+        text = "" if metrics is None else published_sentence(metrics)
+        warn([text])
+        warning: Json = {"kind": "PublishedMetrics", "files": [*map(str, runs)], "text": text}
+        return Experiment((), settings=settings), outputs, [warning]
     experiment = Experiment.read(runs, settings)
     warn(map(warning_sentence, experiment.warnings))
-    return experiment, [*left_out_files(), *warnings_json(experiment.warnings)]
+    return experiment, outputs, [*left_out_files(), *warnings_json(experiment.warnings)]
 
 
 def _check_any(message: str, written: WrittenReport, why_not: str) -> None:

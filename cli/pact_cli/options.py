@@ -438,13 +438,25 @@ def names_of(arms: Iterable[str]) -> ArmNames:
 def _folders(
     context: click.Context, parameter: click.Parameter, value: tuple[Path, ...]
 ) -> tuple[Path, ...]:
-    """Leave out files, such as the page of the demo, which `runs/*` also matches."""
+    """Leave out files, such as the page of the demo, which `runs/*` also matches.
+
+    If the first path is a table of published metrics, further ones are kept too.
+    """
     del parameter
-    kept = tuple(path for place, path in enumerate(value) if place == 0 or not path.is_file())
+    kept = tuple(
+        path
+        for place, path in enumerate(value)
+        if place == 0 or not path.is_file() or (is_table(value[0]) and is_table(path))
+    )
     left_out = tuple(path for path in value if path not in kept)
     context.meta[_LEFT_OUT] = left_out
     warn(map(_left_out_sentence, left_out))
     return kept
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a path names a table of published metrics, which ends in .csv."""
+    return path.suffix.lower() == ".csv" and not path.is_dir()
 
 
 def left_out_files() -> list[Json]:

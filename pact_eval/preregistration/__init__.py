@@ -1,8 +1,8 @@
 """Registered hypotheses: criteria written down first, frozen in a lock, and judged on numbers.
 
-`read_hypotheses` reads the criteria, `register` freezes them; `read_metric_table` and
-`rows_from_evaluation` bring the numbers; `judge` gives a scorecard of verdicts with their evidence,
-and `check_lock` says what the lock proves.
+`read_hypotheses` reads the criteria, `register` freezes them. `judge` gives a scorecard of verdicts
+with their evidence, from the numbers in `pact_eval.evaluation.arms`, and `check_lock` says what the
+lock proves.
 """
 
 from pact_eval.preregistration.criteria import (

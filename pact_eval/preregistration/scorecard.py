@@ -371,7 +371,7 @@ def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
     """Return the difference of two readings as a weighted sum of numbers.
 
     Examples:
-        >>> from pact_eval.preregistration import MetricCell
+        >>> from pact_eval.evaluation.arms.cells import MetricCell
         >>> from pact_eval.evaluation import SINGLE
         >>> one, other = (MetricRow(MetricCell("ece", arm, SINGLE, "all"), 17, 0.1) for arm in "ab")
         >>> [each.weight for each in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]

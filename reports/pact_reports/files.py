@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
-from pact_reports.arm_names import names_in
+from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.plain_text import one_line
 from pact_reports.tables import (
     BuiltTables,
@@ -23,6 +24,7 @@ from pact_reports.tables import (
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.evaluation import Experiment
     from pact_eval.evaluation.arms.margins import Margin
+    from pact_eval.evaluation.arms.source import ArmMetrics
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.thresholds import Decisions
     from pact_reports.figures import Canvas, Palette, Width
@@ -57,6 +59,7 @@ class Outputs:
         thresholds: files whose gates figures and tables show.
         cost_wrong: cost of a wrong decision, for figures and tables of costs.
         cost_review: cost of a review by a person.
+        published: tables of published metrics, which tables and figures show instead of runs.
     """
 
     html: Path | None = None
@@ -79,6 +82,19 @@ class Outputs:
     thresholds: tuple[Path, ...] = ()
     cost_wrong: float | None = None
     cost_review: float | None = None
+    published: tuple[Path, ...] = ()
+
+    @cached_property
+    def metrics(self) -> ArmMetrics | None:
+        """The published metrics, read; None if the runs are shown.
+
+        Raises:
+            InputError: a table cannot be read.
+            RecordError: a row of a table cannot be understood.
+        """
+        from pact_eval.evaluation.arms.published import read_published
+
+        return read_published(self.published) if self.published else None
 
     @property
     def decisions(self) -> Decisions | None:
@@ -251,10 +267,13 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
 
 
 def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:
+    metrics, called = outputs.metrics, _palette(outputs).names
+    names = names_in(experiment, called) if metrics is None else ArmNames.of(metrics.arms, called)
     return TableRequest(
         *(experiment, outputs.criteria, _folders(outputs), _clear_changes(outputs)),
-        names=names_in(experiment, _palette(outputs).names),
+        names=names,
         decisions=outputs.decisions,
+        published=metrics,
     )
 
 
@@ -293,6 +312,7 @@ def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFig
         palette=_palette(outputs),
         canvas=canvas,
         decisions=outputs.decisions,
+        published=outputs.metrics,
     )
 
 

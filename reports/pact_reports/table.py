@@ -138,6 +138,8 @@ class Table:
         brackets: what the intervals of its cells are; part of the caption if there are any.
         keys: number of leading columns that name a row. A terminal too narrow for the table repeats
             them and continues with the other columns below; with 0, cells wrap first.
+        source: what the numbers are from, if not from runs; CSV, which has no notes, has it in a
+            column.
 
     Raises:
         ValueError: a row has more or fewer cells than there are columns, or a cell other numbers
@@ -160,6 +162,7 @@ class Table:
     notes: tuple[str, ...] = ()
     brackets: str = ""
     keys: int = 0
+    source: str = ""
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, start=1):

@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.cells import MetricRow
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.arms.summary import ArmSummary
+from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
@@ -17,6 +20,7 @@ from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.evaluation.sweep import swept_group
+from pact_eval.runs import Decoding
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
 
@@ -29,13 +33,13 @@ class MetricMeans:
         spec: the metric.
         arms: the arms, in the order of the runs.
         items: number of items of every run.
-        families: number of their families.
+        families: number of their families; None for published metrics, which have no intervals.
     """
 
     spec: MetricSpec
     arms: tuple[ArmSummary, ...]
     items: int
-    families: int
+    families: int | None
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,12 @@ class EceByKind:
     Attributes:
         kinds: by name ("all" first), the number of items and the arms.
         items: number of all items.
-        families: number of their families.
+        families: number of their families; None for published metrics, which have no intervals.
     """
 
     kinds: Mapping[str, tuple[int, tuple[ArmSummary, ...]]]
     items: int
-    families: int
+    families: int | None
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,71 @@ def ece_by_kind(experiment: Experiment) -> EceByKind:
         for place, group in enumerate(groups)
     }
     return EceByKind(kinds, len(views), len(set(views.family.tolist())))
+
+
+def published_comparison(
+    metrics: ArmMetrics, decoding: Decoding = "single"
+) -> tuple[MetricMeans, ...]:
+    """Gather the rates in the figure of arms from published metrics; see `main_comparison`.
+
+    Raises:
+        InputError: no arm has any of these rates.
+    """
+    means = []
+    for spec in registered_metrics("full", "figure of arms"):
+        arms = _published(metrics, spec.name, decoding)
+        if spec.unit == "percent" and not all(map(_undefined, arms)):
+            means.append(MetricMeans(spec, arms, _items(metrics.rows_of("all")), None))
+    if not means:
+        message = f"no rate of all items under the decoding {decoding}"
+        raise InputError(message)
+    return tuple(means)
+
+
+def published_ece_by_kind(metrics: ArmMetrics, decoding: Decoding = "single") -> EceByKind:
+    """Gather the ECE of every arm by field kind from published metrics; see `ece_by_kind`.
+
+    Raises:
+        InputError: no arm has an ECE.
+    """
+    metrics = metrics.by_group("kind")
+    kinds = {
+        group: (_items(metrics.rows_of(group)), _published(metrics, "ece", decoding, group))
+        for group in dict.fromkeys(row.cell.group for row in metrics.table.rows)
+    }
+    known = {name: each for name, each in kinds.items() if not all(map(_undefined, each[1]))}
+    if not known:
+        message = f"no ECE under the decoding {decoding}"
+        raise InputError(message)
+    return EceByKind(known, _items(metrics.rows_of("all")), None)
+
+
+def _published(
+    metrics: ArmMetrics, metric: str, decoding: Decoding, group: str = "all"
+) -> tuple[ArmSummary, ...]:
+    """Summarise a metric of every arm; also after T(x) if that changes the metric."""
+    entry = find_metric(metric)
+    views: Decoding = "ensemble" if entry.of_views else decoding
+    raw, after = (
+        metrics.summaries(metrics.arms, metric, MetricDecoding(views, calibrated), group)
+        for calibrated in (False, True)
+    )
+    calibrated = (entry.noise_floor or entry.of_views) and not entry.of_top_answer
+    return tuple(
+        replace(summary, calibrated=after[arm])
+        if calibrated and not math.isnan(after[arm].mean)
+        else summary
+        for arm, summary in raw.items()
+    )
+
+
+def _undefined(arm: ArmSummary) -> bool:
+    return math.isnan(arm.mean) and arm.calibrated is None
+
+
+def _items(rows: Sequence[MetricRow]) -> int:
+    """Return the largest number of items of published metrics; 0 if none is known."""
+    return max((row.n or 0 for row in rows if row.cell.metric == "accuracy"), default=0)
 
 
 def _arm(

@@ -1,9 +1,10 @@
-"""Tables of metrics as CSV, judged like runs: one row per run, decoding and group.
+"""Tables of published metrics as CSV: one row per run, decoding and group.
 
     run, seed, decoding, group, count, pairs, accuracy, nll, brier, ece, mean_confidence, aurc,
     expected_score_mae, level_mae, pair_accuracy, permutation_tv, permutation_flip_rate
 
-They are for experiments whose predictions nobody has any more, such as published ones.
+They are for experiments whose predictions nobody has any more, such as published ones. Their
+numbers have no intervals.
 
 Decodings there are `single`, `single_calibrated` and `ensemble`. An ensemble row is
 `ensemble_calibrated` here where its run has `single_calibrated` rows, else `ensemble`. What rests
@@ -25,6 +26,7 @@ from typing import Final
 from pact_eval._files import read_text
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.decoding import (
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
@@ -33,8 +35,6 @@ from pact_eval.evaluation.decoding import (
     MetricDecoding,
 )
 from pact_eval.evaluation.registry import MEAN_CONFIDENCE, find_metric, metric_spec
-
-__all__ = ["read_metric_table"]
 
 _COLUMNS: Final = {
     "accuracy": "accuracy",
@@ -77,6 +77,25 @@ class _Line:
         return int(text) if text.isdecimal() else None
 
 
+def read_published(paths: Sequence[Path]) -> ArmMetrics:
+    """Read tables of published metrics as the numbers of arms.
+
+    Args:
+        paths: CSV files; see `read_metric_table`.
+
+    Raises:
+        InputError: as `read_metric_table`, or a table has no number, or two have different ones for
+            one place.
+        RecordError: as `read_metric_table`.
+    """
+    tables = [read_metric_table(path) for path in paths]
+    for path, table in zip(paths, tables, strict=True):
+        if not len(table):
+            message = f"{path}: expected metrics of runs, got no number"
+            raise InputError(message)
+    return ArmMetrics(MetricTable(row for table in tables for row in table.rows), None, (*paths,))
+
+
 def read_metric_table(path: Path) -> MetricTable:
     """Read a table of metrics.
 
@@ -112,6 +131,7 @@ def read_metric_table(path: Path) -> MetricTable:
 
 
 def _lines(path: Path) -> list[_Line]:
+    """Read the rows of a file; a missing column, and one that appears twice, is refused."""
     text = read_text(path).removeprefix("\ufeff")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -119,16 +139,17 @@ def _lines(path: Path) -> list[_Line]:
         missing = [name for name in _NEEDED if name not in header]
         if missing:
             message = (
-                f"{path}: expected a table with the columns {', '.join(_NEEDED)} and metrics, "
+                f"{path}:1: expected a table with the columns {', '.join(_NEEDED)} and metrics, "
                 f"lacks {', '.join(missing)}"
             )
             raise InputError(message)
-        if len({*header}) < len(header):
-            message = f"{path}: a column appears twice in the header"
+        twice = [name for place, name in enumerate(header) if name in header[:place]]
+        if twice:
+            message = f"{path}:1: column {twice[0]} appears twice in the header"
             raise InputError(message)
         return [_line(reader.line_num, header, row) for row in reader if row]
     except csv.Error as error:
-        message = f"{path}: not a CSV table ({error})"
+        message = f"{path}:{reader.line_num}: not a CSV table ({error})"
         raise InputError(message) from None
 
 
@@ -141,7 +162,7 @@ def _line(number: int, header: Sequence[str], row: Sequence[str]) -> _Line:
 
 def _problems(line: _Line) -> Iterator[Problem]:
     if not line.has_every_column:
-        message = "expected as many cells as the header has columns"
+        message = f"expected {len(line.cells)} cells, one per column of the header"
         yield Problem(line.number, None, message)
         return
     for message in (*_wrong_labels(line), *_wrong_numbers(line)):
@@ -151,11 +172,11 @@ def _problems(line: _Line) -> Iterator[Problem]:
 def _wrong_labels(line: _Line) -> Iterator[str]:
     decoding, seed = line.cells["decoding"], line.cells["seed"]
     if not line.cells["run"] or not line.cells["group"]:
-        yield "expected a run and a group, got nothing"
+        yield "columns run and group: expected a run and a group, got nothing"
     if decoding not in _DECODINGS:
-        yield f'expected decoding, one of {", ".join(_DECODINGS)}, got "{decoding}"'
+        yield f'column decoding: expected one of {", ".join(_DECODINGS)}, got "{decoding}"'
     if seed and not seed.removeprefix("-").isdecimal():
-        yield f'expected a seed, an integer or nothing, got "{seed}"'
+        yield f'column seed: expected an integer or nothing, got "{seed}"'
 
 
 def _wrong_numbers(line: _Line) -> Iterator[str]:
@@ -163,13 +184,13 @@ def _wrong_numbers(line: _Line) -> Iterator[str]:
         text = line.cells.get(column, "")
         value = _number(text)
         if text and value is None:
-            yield f'expected {column} as a number, got "{text}"'
+            yield f'column {column}: expected a number, got "{text}"'
         elif value is not None and metric_spec(metric).unit == "percent" and not 0 <= value <= 1:
-            yield f"expected {column} as a fraction in 0 to 1, got {text}"
+            yield f"column {column}: expected a fraction in 0 to 1, got {text}"
     for column in _COUNTS:
         text = line.cells.get(column, "")
         if text and line.count(column) is None:
-            yield f'expected {column} as a whole number, got "{text}"'
+            yield f'column {column}: expected a whole number, got "{text}"'
     contradiction = _contradiction(line)
     if contradiction:
         yield contradiction
@@ -185,7 +206,9 @@ def _contradiction(line: _Line) -> str | None:
     # The accuracy may be rounded to the decimals that it has.
     if correct <= count and abs(accuracy - share) <= _half_a_digit(text) + _ROUNDING:
         return None
-    return f"accuracy {text} contradicts {correct:,} correct of {count:,} items ({share:.4f})"
+    return (
+        f"column accuracy: {text} contradicts {correct:,} correct of {count:,} items ({share:.4f})"
+    )
 
 
 def _half_a_digit(text: str) -> float:

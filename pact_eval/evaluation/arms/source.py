@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval.errors import InputError
@@ -36,10 +37,12 @@ class ArmMetrics:
         table: the value of every run under every decoding, on all items and in groups.
         experiment: the runs, all on the same items; None for published metrics, which have no
             intervals and no tests.
+        files: the tables of published metrics; empty for runs.
     """
 
     table: MetricTable
     experiment: Experiment | None = None
+    files: tuple[Path, ...] = ()
 
     @classmethod
     def of_runs(cls, experiment: Experiment) -> ArmMetrics:
@@ -59,6 +62,21 @@ class ArmMetrics:
     def arms(self) -> tuple[str, ...]:
         """The arms, in the order of their first rows."""
         return tuple(dict.fromkeys(row.cell.arm for row in self.table.rows))
+
+    def main_arm(self, method: str | None = None) -> str:
+        """Return the arm that the others are compared with, as `Experiment.main_arm` chooses it.
+
+        Args:
+            method: the arm that a user named; None takes the first arm with a seed, or the first.
+
+        Raises:
+            InputError: no row is of the named arm, or there is no row.
+        """
+        if method in self.arms or (self.arms and method is None):
+            seeded = (arm for arm in self.arms if self.table.seeds(arm))
+            return method or next(seeded, self.arms[0])
+        message = f"no row of arm {method!r}; there are {', '.join(self.arms) or 'none'}"
+        raise InputError(message)
 
     @property
     def repeated_arms(self) -> tuple[str, ...]:
@@ -110,12 +128,13 @@ class ArmMetrics:
         if self.experiment is not None:
             table = collection_metrics(self.experiment.runs, by=by) if by != "kind" else self.table
             return replace(self, table=table)
-        return ArmMetrics(
-            MetricTable(
+        return replace(
+            self,
+            table=MetricTable(
                 row
                 for row in self.table.rows
                 if row.cell.group == "all" or (row.cell.group in _KINDS) == (by == "kind")
-            )
+            ),
         )
 
     def row(self, cell: MetricCell, seed: int | None) -> MetricRow:
@@ -145,6 +164,10 @@ class ArmMetrics:
             self._with_noise(self.row(MetricCell(metric, arm, decoding, "all"), seed))
             for metric, decoding in questions
         )
+
+    def rows_of(self, group: str) -> tuple[MetricRow, ...]:
+        """Return every number of a group of items."""
+        return tuple(row for row in self.table.rows if row.cell.group == group)
 
     def known_decodings(
         self, metric: str, decodings: Iterable[MetricDecoding]

@@ -20,9 +20,13 @@ from pact_eval.evaluation.arms.means import (
     ViewsSweep,
     ece_by_kind,
     main_comparison,
+    published_comparison,
+    published_ece_by_kind,
     views_sweep,
 )
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.arms.summary import ArmSummary
+from pact_eval.runs import Decoding
 from pact_reports.figures.axes import (
     SEED_AREA,
     SIDES_POINTS,
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 INTERVAL: Final = "95% over families"
 """The only kind of interval in figures of arms."""
 
+_PUBLISHED: Final = "published values without intervals"
 _TRUE_ERROR: Final = "the interval of ECE is that of the true error, which a sample overstates"
 _ROW_INCHES = 0.19
 _LONGEST_TITLE = 14
@@ -77,7 +82,7 @@ def draw_means(result: MetricMeans, ax: Axes, looks: Looks) -> Axes:
     between = "\n" if len(title) > _LONGEST_TITLE else " "
     ax.set_xlabel(f"{title}{between}(%) {arrow}")
     ax.margins(x=0.08)
-    _explain(ax, result.arms)
+    legend_below(ax, *_marks(ax, result.arms, intervals=result.families is not None))
     return inert(ax)
 
 
@@ -107,15 +112,15 @@ def _seed_dots(ax: Axes, x: Sequence[float], y: Sequence[float], style: ArmStyle
     ax.scatter(x, y, s=SEED_AREA, color=style.colour, alpha=0.7, linewidths=0, zorder=3)
 
 
-def _explain(ax: Axes, arms: Sequence[ArmSummary]) -> None:
-    """Add a legend of the marks that the figures of arms have, whatever the arm."""
-    legend_below(ax, *_marks(ax, arms))
-
-
-def _marks(ax: Axes, arms: Sequence[ArmSummary]) -> tuple[list[Any], list[str]]:
+def _marks(
+    ax: Axes, arms: Sequence[ArmSummary], *, intervals: bool = True
+) -> tuple[list[Any], list[str]]:
+    """Return the marks that the figures of arms have, whatever the arm, for a legend."""
     several = any(len(arm.values) > 1 for arm in arms)
-    handles = [dot_mark(ax), line_mark(ax)]
-    labels = ["mean over seeds" if several else "one run", INTERVAL]
+    handles, labels = [dot_mark(ax)], ["mean over seeds" if several else "one run"]
+    if intervals:
+        handles.append(line_mark(ax))
+        labels.append(INTERVAL)
     if several:
         handles.append(dot_mark(ax, small=True))
         labels.append("one seed")
@@ -139,14 +144,16 @@ def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
                 _seed_dots(ax, [x - 0.22 * width] * len(seeds), seeds, style)
             if arm.calibrated is not None:
                 _upright(ax, x + 0.3 * width, arm.calibrated, style, hollow=True)
-    names = [f"{name}\nn = {items:,}" for name, (items, _) in result.kinds.items()]
+    names = [
+        f"{name}\nn = {items:,}" if items else name for name, (items, _) in result.kinds.items()
+    ]
     ax.set_xticks(range(len(names)), labels=names)
     ax.tick_params(axis="x", length=0)
     ax.set_ylim(0, None)
     ax.set_ylabel("ECE (%) ↓")
     headed(ax, "", counts_text(result.items, result.families))
     arms = next(iter(result.kinds.values()))[1]
-    handles, labels = _marks(ax, arms)
+    handles, labels = _marks(ax, arms, intervals=result.families is not None)
     styles = [looks.arms[arm.arm] for arm in arms]
     named = [
         ax.plot([], [], color=style.colour, marker=style.marker, linestyle="none")[0]
@@ -251,7 +258,16 @@ def _row_label(group: GroupDifference) -> str:
 
 def build_main(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of the main comparison."""
-    results = main_comparison(experiment)
+    return _main(main_comparison(experiment), looks)
+
+
+def publish_main(metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built:
+    """Build the file of the main comparison from published metrics, without intervals."""
+    return _main(published_comparison(metrics, decoding), looks)
+
+
+def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
+    published = results[0].families is None
     panels = tuple(partial(draw_means, result, looks=looks) for result in results)
     arms = [arm for each in results for arm in each.arms]
     missing: tuple[str, ...] = ()
@@ -264,31 +280,39 @@ def build_main(experiment: Experiment, looks: Looks) -> Built:
         "main",
         "Main comparison of arms",
         panels,
-        shows="means with 95% intervals over families",
+        shows=_PUBLISHED if published else "means with 95% intervals over families",
         inches=0.55 + (_ROW_INCHES + 0.06) * len(results[0].arms),
         panel_inches=1.35,
         shared_rows=True,
         basis=basis,
-        note=f"{basis}; {_TRUE_ERROR}",
-        caption=CALIBRATION_ERROR,
+        note="; ".join(filter(None, (basis, _PUBLISHED if published else _TRUE_ERROR))),
+        caption="" if published else CALIBRATION_ERROR,
     )
     return Built((file,), missing)
 
 
 def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of ECE by kind."""
-    result = ece_by_kind(experiment)
+    return Built((_ece_by_kind(ece_by_kind(experiment), looks),), uncalibrated(experiment, looks))
+
+
+def publish_ece_by_kind(metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built:
+    """Build the file of ECE by kind from published metrics, without intervals."""
+    return Built((_ece_by_kind(published_ece_by_kind(metrics, decoding), looks),))
+
+
+def _ece_by_kind(result: EceByKind, looks: Looks) -> FigureFile:
+    published = result.families is None
     panel = partial(draw_ece_by_kind, result, looks=looks)
-    file = FigureFile(
+    return FigureFile(
         "ece-kind",
-        "ECE by field kind, with 95% intervals over families",
+        f"ECE by field kind, {_PUBLISHED if published else 'with 95% intervals over families'}",
         (panel,),
         inches=2.1,
         basis=counts_text(result.items, result.families),
-        note=_TRUE_ERROR,
-        caption=CALIBRATION_ERROR,
+        note=_PUBLISHED if published else _TRUE_ERROR,
+        caption="" if published else CALIBRATION_ERROR,
     )
-    return Built((file,), uncalibrated(experiment, looks))
 
 
 def build_views(experiment: Experiment, looks: Looks) -> Built:

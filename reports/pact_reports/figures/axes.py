@@ -62,13 +62,17 @@ class Labelled(Protocol):
         """Seed, or None."""
 
 
-def counts_text(items: int, families: int) -> str:
-    """Return the counts behind a panel.
+def counts_text(items: int, families: int | None) -> str:
+    """Return the counts behind a panel, as far as they are known.
 
     Examples:
         >>> counts_text(324, 162)
         'n = 324 items, 162 families'
+        >>> counts_text(324, None), counts_text(0, None)
+        ('n = 324 items', '')
     """
+    if families is None:
+        return f"n = {items:,} items" if items else ""
     return f"n = {items:,} items, {families:,} families"
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.runs import Decoding
 from pact_reports.figures.style import Looks
-from pact_reports.sentences.notes import ViewsUse, views_notes
+from pact_reports.sentences.notes import NEEDS_RUNS, ViewsUse, views_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,6 +91,7 @@ class FigureSpec:
         build: makes its files; raises InputError with the reason if there are none.
         views: when its numbers depend on K, so that runs are shown at the views that all have.
         decide: makes its files with the thresholds and costs of a reader; None if it needs none.
+        publish: makes its files from published metrics; None if it needs runs.
     """
 
     title: str
@@ -96,6 +99,7 @@ class FigureSpec:
     build: Callable[[Experiment, Looks], Built]
     views: ViewsUse = "ensembles"
     decide: Callable[[Experiment, Looks, Decisions], Built] | None = None
+    publish: Callable[[ArmMetrics, Decoding, Looks], Built] | None = None
 
     def built(
         self, experiment: Experiment, looks: Looks, decisions: Decisions | None = None
@@ -106,6 +110,16 @@ class FigureSpec:
         found = self._made(experiment.at_common_views, looks, decisions)
         notes = views_notes(experiment, self.views, looks.names)
         return replace(found, missing=(*found.missing, *notes))
+
+    def published(self, metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built:
+        """Make the files from published metrics.
+
+        Raises:
+            InputError: the figure needs runs, or as `publish`.
+        """
+        if self.publish is None:
+            raise InputError(NEEDS_RUNS)
+        return self.publish(metrics, decoding, looks)
 
     def _made(self, experiment: Experiment, looks: Looks, decisions: Decisions | None) -> Built:
         if self.decide is not None and decisions is not None:

@@ -17,6 +17,7 @@ import matplotlib.style
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.progress import tracked
 from pact_reports.figures.canvas import STYLES, Canvas, PageStyle
 from pact_reports.figures.figure import FigureFile, reason
@@ -25,6 +26,7 @@ from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import NEUTRAL, Looks, Palette
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.notes import published_sentence
 
 if TYPE_CHECKING:
     from pact_eval.thresholds import Decisions
@@ -67,8 +69,9 @@ def draw_figures(
     palette: Palette = NEUTRAL,
     canvas: Canvas | None = None,
     decisions: Decisions | None = None,
+    published: ArmMetrics | None = None,
 ) -> DrawnFigures:
-    """Draw figures of runs into a folder.
+    """Draw figures of runs, or of published metrics, into a folder.
 
     Args:
         experiment: the runs, with the decoding and bootstrap of its settings.
@@ -78,6 +81,7 @@ def draw_figures(
         palette: colours of the arms.
         canvas: width and fonts; None takes the default ones.
         decisions: thresholds and costs, for figures of decisions.
+        published: published metrics to draw instead of runs; None draws the runs.
 
     Returns:
         The files, and the figures that lack data with the reason.
@@ -91,15 +95,21 @@ def draw_figures(
     if out.exists() and not out.is_dir():
         message = f"{out}: expected a folder for figures, found a file"
         raise InputError(message)
-    looks = Looks.of(experiment, palette)
     remark = " ".join(line.text for line in leak_lines(experiment.data.leak))
+    if published is None:
+        looks = Looks.of(experiment, palette)
+    else:
+        looks, remark = Looks.of_published(published, palette), published_sentence(published)
     files: dict[str, tuple[Path, ...]] = {}
     skipped: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
     for name in tracked(wanted, "Drawing figures", "figures"):
         try:
-            built = FIGURES[name].built(experiment, looks, decisions)
+            if published is None:
+                built = FIGURES[name].built(experiment, looks, decisions)
+            else:
+                built = FIGURES[name].published(published, experiment.settings.decoding, looks)
         except InputError as error:
             skipped[name] = reason(error)
         else:

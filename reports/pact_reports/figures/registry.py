@@ -10,6 +10,8 @@ from pact_reports.figures.arms import (
     build_ece_by_kind,
     build_main,
     build_views,
+    publish_ece_by_kind,
+    publish_main,
 )
 from pact_reports.figures.curves import build_risk_coverage, build_view_tv, decide_risk_coverage
 from pact_reports.figures.decisions import build_costs, decide_costs
@@ -22,7 +24,9 @@ from pact_reports.figures.training import build_selection, build_training
 _SAME = "runs on the same items"
 
 FIGURES: Final[Mapping[str, FigureSpec]] = {
-    "main": FigureSpec("main comparison of arms", _SAME, build_main, views="always"),
+    "main": FigureSpec(
+        "main comparison of arms", _SAME, build_main, views="always", publish=publish_main
+    ),
     "reliability": FigureSpec(
         "reliability before and after T(x)",
         "a run; a calibrator for the second curve",
@@ -54,7 +58,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
     ),
     "confidence": FigureSpec("confidence of right and wrong answers", "a run", build_confidence),
     "pairs": FigureSpec("outcomes of pairs, by kind", "complete pairs", build_pairs),
-    "ece-kind": FigureSpec("ECE by kind", _SAME, build_ece_by_kind),
+    "ece-kind": FigureSpec("ECE by kind", _SAME, build_ece_by_kind, publish=publish_ece_by_kind),
     "differences": FigureSpec(
         "difference in accuracy between two arms, by kind and domain",
         "two arms with a seed in common, on the same items",

@@ -8,7 +8,7 @@ tritanopia (Machado et al. 2009).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 from pact_eval._files import read_toml
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_reports.arm_names import KEYS, ArmNames, names_in, plain, read_names
 from pact_reports.plain_text import one_line
 
@@ -201,18 +202,31 @@ class Looks:
         Raises:
             InputError: two arms would have the same display name.
         """
+        seeds = {run.seed for run in experiment.runs if run.seed is not None}
+        names = names_in(experiment, palette.names)
+        return cls.of_arms(experiment.arms, seeds, names, palette)
+
+    @classmethod
+    def of_published(cls, metrics: ArmMetrics, palette: Palette = NEUTRAL) -> Looks:
+        """Assign looks to the arms of published metrics, as `of` does to those of runs."""
+        seeds = {seed for arm in metrics.arms for seed in metrics.table.seeds(arm)}
+        return cls.of_arms(metrics.arms, seeds, ArmNames.of(metrics.arms, palette.names), palette)
+
+    @classmethod
+    def of_arms(
+        cls, names_of_arms: Iterable[str], seeds: Iterable[int], names: ArmNames, palette: Palette
+    ) -> Looks:
+        """Assign looks to arms, in their order."""
         fixed = {plain(name): style for name, style in palette.arms.items()}
         arms: dict[str, ArmStyle] = {}
         others = 0
-        for name in experiment.arms:
+        for name in names_of_arms:
             style = fixed.get(plain(name))
             if style is None or style in arms.values():
                 colour = palette.colours[others % len(palette.colours)]
                 style = ArmStyle(colour, palette.markers[others % len(palette.markers)])
                 others += 1
             arms[name] = style
-        seeds = {run.seed for run in experiment.runs if run.seed is not None}
-        names = names_in(experiment, palette.names)
         return cls(arms, tuple(sorted(seeds)), palette, names)
 
     def dash(self, seed: int | None) -> Any:

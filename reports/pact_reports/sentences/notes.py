@@ -48,6 +48,7 @@ _MOST_NAMED: Final = 8
 
 if TYPE_CHECKING:
     from pact_eval.calibration import CalibrationWarning
+    from pact_eval.evaluation.arms.source import ArmMetrics
 
 ViewsUse = Literal["always", "ensembles", "never"]
 """When the numbers of a table or figure depend on K: always, or only if they are of ensembles."""
@@ -204,6 +205,16 @@ def same_weights_sentence(same: SameWeights) -> str:
         f"{same.first} and {same.other} record the training seeds {first} and {other}, but their "
         f"adapters are the same ({same.sha256[:12]})"
     )
+
+
+NEEDS_RUNS: Final = "needs runs: published metrics have no items"
+"""Why a table or figure cannot be made from published metrics."""
+
+
+def published_sentence(metrics: ArmMetrics) -> str:
+    """Say that numbers are published ones, from which files, and what they lack."""
+    files = ", ".join(path.name for path in metrics.files)
+    return f"Published metrics ({files}): values without intervals, no difference is tested."
 
 
 def warning_sentence(

@@ -26,23 +26,41 @@ _ORDERS = f"{_SAME}, shown in two orders or more"
 _SHARED = "two arms with a seed in common, on the same items"
 
 TABLES: Final[Mapping[str, TableSpec]] = {
-    "splits": TableSpec("data splits", "a run, or a dataset", build_splits, views="never"),
-    "main": TableSpec("main results, mean and deviation over seeds", _SAME, build_main),
+    "splits": TableSpec(
+        "data splits", "a run, or a dataset", build_splits, views="never", published=True
+    ),
+    "main": TableSpec(
+        "main results, mean and deviation over seeds", _SAME, build_main, published=True
+    ),
     "paired": TableSpec("paired tests by seed", _SHARED, build_paired),
     "views": TableSpec(
-        "K-view decoding", f"{_SAME}, with K of 2 or more", build_views, views="always"
+        "K-view decoding",
+        f"{_SAME}, with K of 2 or more",
+        build_views,
+        views="always",
+        published=True,
     ),
     "order": TableSpec(
         "order of the answers, next to noise alone", _ORDERS, build_order, views="always"
     ),
     "slots": TableSpec("preferred slots", _ORDERS, build_slots, views="always"),
     "ablations": TableSpec(
-        "runs next to the method at the same seed", _SHARED, build_ablations, views="always"
+        "runs next to the method at the same seed",
+        _SHARED,
+        build_ablations,
+        views="always",
+        published=True,
     ),
-    "scorecard": TableSpec("hypotheses and verdicts", "criteria", build_scorecard, views="never"),
-    "kinds": TableSpec("accuracy by kind", _SAME, build_kinds),
-    "domains": TableSpec("accuracy by domain", f"{_SAME} that name domains", build_domains),
-    "calibration": TableSpec("before and after calibration", "a calibrator", build_calibration),
+    "scorecard": TableSpec(
+        "hypotheses and verdicts", "criteria", build_scorecard, views="never", published=True
+    ),
+    "kinds": TableSpec("accuracy by kind", _SAME, build_kinds, published=True),
+    "domains": TableSpec(
+        "accuracy by domain", f"{_SAME} that name domains", build_domains, published=True
+    ),
+    "calibration": TableSpec(
+        "before and after calibration", "a calibrator", build_calibration, published=True
+    ),
     "answer-scores": TableSpec(
         "miscalibration, discrimination and uncertainty", _SAME, build_answer_scores
     ),

@@ -37,6 +37,7 @@ class TableRequest:
             change is marked.
         names: display names of arms.
         decisions: thresholds and costs, for tables of decisions.
+        published: published metrics, which are shown instead of runs; None shows the runs.
     """
 
     experiment: Experiment
@@ -45,6 +46,7 @@ class TableRequest:
     clear: Mapping[str, Margin] = field(default_factory=dict)
     names: ArmNames = KEYS
     decisions: Decisions | None = None
+    published: ArmMetrics | None = None
 
     @property
     def decoding(self) -> Decoding:
@@ -82,12 +84,16 @@ class TableRequest:
         Raises:
             InputError: as `comparable`.
         """
+        if self.published is not None:
+            return self.published
         _ = self.comparable
         return ArmMetrics.of_runs(self.raw)
 
     @property
     def main_arm(self) -> str:
         """The arm that the others are compared with; errors as `Experiment.main_arm`."""
+        if self.published is not None:
+            return self.published.main_arm(self.experiment.settings.method)
         return self.experiment.main_arm
 
     @cached_property
@@ -104,7 +110,8 @@ class TableRequest:
             raise InputError(message)
         chosen = self.experiment.settings
         settings = Settings(resamples=chosen.resamples or _SCORECARD_RESAMPLES, seed=chosen.seed)
-        return judge_experiment(self.criteria, replace(self.experiment, settings=settings))
+        files = () if self.published is None else self.published.files
+        return judge_experiment(self.criteria, replace(self.experiment, settings=settings), files)
 
     def check(self) -> None:
         """Refuse choices that cannot be met, so that none is left out in silence.
@@ -115,7 +122,7 @@ class TableRequest:
             RecordError: the criteria cannot be understood.
         """
         if self.experiment.settings.method is not None:
-            _ = self.experiment.main_arm
+            _ = self.main_arm
         if self.criteria is not None:
             read_hypotheses(self.criteria)
         for folder in self.data:
@@ -131,9 +138,11 @@ class TableSpec:
         needs: what it cannot be made without, in words.
         build: makes it; an InputError is the reason why there is none.
         views: when its numbers depend on K, so that runs are shown at the views that all have.
+        published: whether it can be made from published metrics.
     """
 
     title: str
     needs: str
     build: Callable[[TableRequest], Table]
     views: ViewsUse = "ensembles"
+    published: bool = False

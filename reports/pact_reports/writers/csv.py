@@ -21,7 +21,7 @@ def to_csv(table: Table) -> str:
 
     A column whose cells carry numbers becomes one column per number, named with its unit; NaN is an
     empty field. Where cells of a column are marked, `... mark` follows it; where some are
-    undefined, `notes` at the end says why.
+    undefined, `notes` at the end says why. Numbers that are not from runs have a column `source`.
 
     Example:
         >>> from pact_reports.table import Cell, Column, Row, Table
@@ -40,14 +40,16 @@ def to_csv(table: Table) -> str:
         for head in _heads(column, with_mark=with_mark)
     ]
     has_notes = bool(table.reasons)
-    writer.writerow(heads + (["notes"] if has_notes else []))
+    has_source = bool(table.source)
+    writer.writerow([*heads, *["notes"] * has_notes, *["source"] * has_source])
     for row in table.rows:
         fields = [
             field
             for column, cell, with_mark in zip(table.columns, row.cells, marked, strict=True)
             for field in _fields(column, cell, with_mark=with_mark)
         ]
-        writer.writerow(fields + ([_notes(table, row)] if has_notes else []))
+        notes, source = [_notes(table, row)] * has_notes, [csv_text(table.source)] * has_source
+        writer.writerow([*fields, *notes, *source])
     return stream.getvalue()
 
 

@@ -10,10 +10,17 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
+from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.progress import tracked
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.notes import unlike_sentence, views_notes, warning_sentence
+from pact_reports.sentences.notes import (
+    NEEDS_RUNS,
+    published_sentence,
+    unlike_sentence,
+    views_notes,
+    warning_sentence,
+)
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest
@@ -50,10 +57,12 @@ class BuiltTables:
     Attributes:
         tables: by name, in the order in which they were asked for.
         skipped: by name, why there is none.
+        published: the published metrics that they show; None if they show runs.
     """
 
     tables: Mapping[str, Table]
     skipped: Mapping[str, str]
+    published: ArmMetrics | None = None
 
 
 def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> BuiltTables:
@@ -76,6 +85,8 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
     skipped: dict[str, str] = {}
     for name in tracked(wanted, "Making tables", "tables"):
         try:
+            if request.published is not None and not TABLES[name].published:
+                raise InputError(NEEDS_RUNS)
             table = TABLES[name].build(request)
             notes = (
                 *table.notes,
@@ -88,11 +99,14 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
         except InputError as error:
             skipped[name] = str(error)
     leak = tuple(line.text for line in leak_lines(request.experiment.data.leak))
+    source = "" if request.published is None else published_sentence(request.published)
+    leak += (source,) if source else ()
     unlike = tuple(f"Caution: {unlike_sentence(each)}." for each in request.experiment.unlike)
     noted = {
-        name: replace(made, notes=(*leak, *made.notes, *unlike)) for name, made in tables.items()
+        name: replace(made, notes=(*leak, *made.notes, *unlike), source=source)
+        for name, made in tables.items()
     }
-    return BuiltTables(noted, skipped)
+    return BuiltTables(noted, skipped, request.published)
 
 
 def write_tables(
@@ -147,13 +161,14 @@ def markdown_report(
         What leaks, runs and warnings first, then every table, then what is left out and why.
     """
     built = built or build_tables(TableRequest(collection, names=names))
-    arms = collection.arms
     lines = ["# Report", ""]
     for line in leak_lines(collection.data.leak):
         lines += [f"> {markdown_text(line.text)}", ""]
     lines += ["## Runs", ""]
-    for arm, runs in arms.items():
-        seeds = [str(run.seed) for run in runs if run.seed is not None]
+    if built.published is not None:
+        lines += [f"> {markdown_text(published_sentence(built.published))}", ""]
+    for arm, seeds_of_arm in _arms(collection, built).items():
+        seeds = [str(seed) for seed in seeds_of_arm if seed is not None]
         said = f": seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else ""
         lines.append(f"- {markdown_text(names.arm(arm))}{said}")
     if collection.ablated:
@@ -167,6 +182,14 @@ def markdown_report(
         left = [f"- {name}: {markdown_text(why)}" for name, why in built.skipped.items()]
         text += "\n".join(["", "## Left out", "", *left, ""])
     return text
+
+
+def _arms(collection: Experiment, built: BuiltTables) -> dict[str, tuple[int | None, ...]]:
+    """Return the seeds of each arm, of published metrics or of runs."""
+    metrics = built.published
+    if metrics is not None:
+        return {arm: metrics.seeds(arm) for arm in metrics.arms}
+    return {arm: tuple(run.seed for run in runs) for arm, runs in collection.arms.items()}
 
 
 def _written(path: Path, text: str) -> Path:

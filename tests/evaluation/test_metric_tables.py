@@ -112,14 +112,15 @@ def test_all_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
     with pytest.raises(RecordError) as caught:
         read_metric_table(path)
     assert str(caught.value).splitlines() == [
-        f"{path}:2: expected accuracy as a fraction in 0 to 1, got 84.0",
-        f'{path}:3: expected a seed, an integer or nothing, got "x"',
-        f'{path}:4: expected decoding, one of single, single_calibrated, ensemble, got "double"',
-        f'{path}:4: expected nll as a number, got "many"',
-        f"{path}:5: expected as many cells as the header has columns",
+        f"{path}:2: column accuracy: expected a fraction in 0 to 1, got 84.0",
+        f'{path}:3: column seed: expected an integer or nothing, got "x"',
+        f"{path}:4: column decoding: "
+        'expected one of single, single_calibrated, ensemble, got "double"',
+        f'{path}:4: column nll: expected a number, got "many"',
+        f"{path}:5: expected 10 cells, one per column of the header",
         f"{path}:7: a second row of the same run, seed, decoding and group as line 6",
-        f"{path}:8: expected a run and a group, got nothing",
-        f'{path}:8: expected ece as a number, got "nan"',
+        f"{path}:8: columns run and group: expected a run and a group, got nothing",
+        f'{path}:8: column ece: expected a number, got "nan"',
     ]
 
 
@@ -139,18 +140,19 @@ def test_counts_that_contradict_accuracy_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError) as caught:
         read_metric_table(path)
     assert str(caught.value).splitlines() == [
-        f"{path}:2: accuracy 0.8425925925925926 contradicts 200 correct of 324 items (0.6173)",
-        f"{path}:3: accuracy 1.0 contradicts 310 correct of 324 items (0.9568)",
-        f"{path}:4: accuracy 0.84 contradicts 273 correct of 100 items (2.7300)",
-        f'{path}:5: expected count as a whole number, got "many"',
-        f'{path}:5: expected correct as a whole number, got "273.5"',
+        f"{path}:2: column accuracy: "
+        "0.8425925925925926 contradicts 200 correct of 324 items (0.6173)",
+        f"{path}:3: column accuracy: 1.0 contradicts 310 correct of 324 items (0.9568)",
+        f"{path}:4: column accuracy: 0.84 contradicts 273 correct of 100 items (2.7300)",
+        f'{path}:5: column count: expected a whole number, got "many"',
+        f'{path}:5: column correct: expected a whole number, got "273.5"',
     ]
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks decoding, group"):
         read_metric_table(csv_file(tmp_path, header="run,seed,accuracy\n"))
-    with pytest.raises(InputError, match="appears twice in the header"):
+    with pytest.raises(InputError, match=":1: column ece appears twice in the header"):
         read_metric_table(csv_file(tmp_path, header="run,seed,decoding,group,ece,ece\n"))
     with pytest.raises(InputError, match="no such file"):
         read_metric_table(tmp_path / "missing.csv")
