@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from builders import write_jsonl
 
-from pact_eval.runs import ImportOptions
+from pact_eval.importing.source import ImportOptions
 
 
 def suite_row(run_id: str, expected: dict[str, Any], **changes: Any) -> dict[str, Any]:

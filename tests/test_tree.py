@@ -17,8 +17,8 @@ from pact_cli import options
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluate
 from pact_eval.evaluation import registered_metrics
+from pact_eval.importing.row_reader import COLUMNS
 from pact_eval.runs import ALLOWANCES, SCHEMA
-from pact_eval.runs.importing.row_reader import COLUMNS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(

@@ -13,14 +13,15 @@ from pact_cli.report import print_reports
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.runs import ImportOptions
+    from pact_eval.importing.source import ImportOptions
 
 # Listed here because importing the formats would slow down `--help`; a test compares them.
 _SOURCES: Final = ("lm-eval", "inspect", "decision-index", "helm", "rows")
 
 
 def _options(pairs: tuple[str, ...], **given: Any) -> ImportOptions:
-    from pact_eval.runs import ImportOptions, parse_mapping
+    from pact_eval.importing.row_reader import parse_mapping
+    from pact_eval.importing.source import ImportOptions
 
     return ImportOptions(mapping=parse_mapping(pairs), **given)
 
@@ -105,7 +106,7 @@ def import_rows(
 
     Several views of one order are repeats (epochs, trials): the report gives the mean over them.
     """
-    from pact_eval.runs import import_run
+    from pact_eval.importing.writing import import_run
     from pact_reports.plain_text import one_line
 
     imported = import_run(log, out, labels, options)

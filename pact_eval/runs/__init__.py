@@ -1,4 +1,4 @@
-"""Run folders: provenance and predictions, written part by part; imports and training logs."""
+"""Run folders: provenance and predictions, written part by part; and training logs."""
 
 from pact_eval.runs.custody import (
     Custody,
@@ -37,7 +37,6 @@ from pact_eval.runs.identity import (
     RunIdentity,
     join_differences,
 )
-from pact_eval.runs.importing import SOURCE_NAMES, ImportOptions, import_run, parse_mapping
 from pact_eval.runs.predictions import Decoding, Predictions, right_answers
 from pact_eval.runs.probabilities import (
     censored_references,
@@ -78,7 +77,6 @@ __all__ = [
     "EVALUATION",
     "SCHEMA",
     "SELECTION_NLL",
-    "SOURCE_NAMES",
     "STATUSES",
     "UNANSWERED",
     "Allowance",
@@ -86,7 +84,6 @@ __all__ = [
     "Decoding",
     "Difference",
     "Fact",
-    "ImportOptions",
     "OtherData",
     "Predictions",
     "Provenance",
@@ -110,7 +107,6 @@ __all__ = [
     "collected",
     "decimals",
     "first_items",
-    "import_run",
     "items_written",
     "join_differences",
     "library_versions",
@@ -118,7 +114,6 @@ __all__ = [
     "log_probabilities_of",
     "open_run",
     "open_runs",
-    "parse_mapping",
     "read_any_run",
     "read_provenance",
     "read_run",

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import polars as pl
 from run_frames import edit_run, write_run
 
-from pact_eval.runs import SCHEMA, import_run
+from pact_eval.importing.writing import import_run
+from pact_eval.runs import SCHEMA
 from pact_eval.runs.provenance import SHUFFLED
 
 Logits = npt.NDArray[np.float64]

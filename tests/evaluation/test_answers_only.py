@@ -19,7 +19,8 @@ from commands import refuser, runner
 from pact_cli.main import main
 from pact_eval.evaluation import Evaluation, Experiment, registered_metrics
 from pact_eval.evaluation.items import read_items
-from pact_eval.runs import import_run, read_run
+from pact_eval.importing.writing import import_run
+from pact_eval.runs import read_run
 
 run = runner(main)
 refused = refuser(main)

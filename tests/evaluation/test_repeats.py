@@ -15,7 +15,8 @@ from pact_eval.evaluation import Experiment, Settings, item_outcomes
 from pact_eval.evaluation.diagnostics import ConfidentErrors, diagnose
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.registry import REPEATS_NOT_VIEWS, REPEATS_OF_ONE_ORDER
-from pact_eval.runs import Predictions, import_run, read_run
+from pact_eval.importing.writing import import_run
+from pact_eval.runs import Predictions, read_run
 from pact_eval.stats import ClusterText
 from pact_reports.tables.order_audit import order_sentence
 

@@ -28,7 +28,7 @@ from hostile import campaigns
 import pact_cli
 import pact_eval
 import pact_reports
-from pact_eval.runs import SOURCE_NAMES
+from pact_eval.importing.registry import SOURCE_NAMES
 
 INPUTS = int(os.environ.get("PACT_FUZZ", "300"))
 SEED = os.environ.get("PACT_FUZZ_SEED")

@@ -20,8 +20,10 @@ from pact_eval.evaluation import (
     item_outcomes,
     list_runs,
 )
-from pact_eval.runs import ImportOptions, import_run, read_run
-from pact_eval.runs.importing.zip_members import ZipMembers
+from pact_eval.importing.source import ImportOptions
+from pact_eval.importing.writing import import_run
+from pact_eval.importing.zip_members import ZipMembers
+from pact_eval.runs import read_run
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "inspect"
 NAMES = sorted(path.name for path in LOGS.iterdir())

@@ -19,7 +19,9 @@ from builders import write_jsonl
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
-from pact_eval.runs import ImportOptions, import_run, read_run
+from pact_eval.importing.source import ImportOptions
+from pact_eval.importing.writing import import_run
+from pact_eval.runs import read_run
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "lm_eval"
 SEVERAL = LOGS.with_name("lm_eval_several")

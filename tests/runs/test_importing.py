@@ -20,14 +20,10 @@ from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.errors import InputError, RecordError, RunSettingsError
 from pact_eval.evaluation import Experiment, RoundedProbabilities, Settings, SeveralRight
 from pact_eval.evaluation.items import read_items
-from pact_eval.runs import (
-    ImportOptions,
-    Predictions,
-    import_run,
-    parse_mapping,
-    read_run,
-    unanswered_ids,
-)
+from pact_eval.importing.row_reader import parse_mapping
+from pact_eval.importing.source import ImportOptions
+from pact_eval.importing.writing import import_run
+from pact_eval.runs import Predictions, read_run, unanswered_ids
 
 
 def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:

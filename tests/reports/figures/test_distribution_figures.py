@@ -30,7 +30,8 @@ from pact_eval.evaluation.curves import (
 from pact_eval.evaluation.curves.distributions import error_rate_curve
 from pact_eval.evaluation.curves.probabilities import weighted_median
 from pact_eval.evaluation.labels import Labels
-from pact_eval.runs import Predictions, import_run
+from pact_eval.importing.writing import import_run
+from pact_eval.runs import Predictions
 from pact_reports.figures import FIGURES, Looks
 from pact_reports.figures.curves import (
     draw_risk_coverage,

@@ -16,8 +16,8 @@ from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.single_runs import calibrated_runs, group_accuracy
 from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.arms.summaries import k_views, main_results
+from pact_eval.importing.writing import import_run
 from pact_eval.preregistration import judge, read_hypotheses
-from pact_eval.runs import import_run
 from pact_fixtures.paper import CLEAR_CHANGES, HYPOTHESES
 from pact_reports.tables import TableRequest, build_tables, to_csv
 from pact_reports.tables.ablations import ablations_table

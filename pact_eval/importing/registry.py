@@ -9,12 +9,12 @@ from typing import Final
 
 from pact_eval._files import open_regular, reading
 from pact_eval.errors import InputError
-from pact_eval.runs.importing.decision_index import DecisionIndex
-from pact_eval.runs.importing.helm import Helm
-from pact_eval.runs.importing.inspect_log import Inspect
-from pact_eval.runs.importing.json_lines import JsonLines
-from pact_eval.runs.importing.lm_eval import LmEval
-from pact_eval.runs.importing.source import Source, Start, unpacking
+from pact_eval.importing.formats.decision_index import DecisionIndex
+from pact_eval.importing.formats.helm import Helm
+from pact_eval.importing.formats.inspect import Inspect
+from pact_eval.importing.formats.lm_eval import LmEval
+from pact_eval.importing.formats.rows import JsonLines
+from pact_eval.importing.source import Source, Start, unpacking
 
 SOURCES: Final[tuple[Source, ...]] = (LmEval(), Inspect(), DecisionIndex(), Helm(), JsonLines())
 """The formats, in the order in which they are tried."""

@@ -32,9 +32,9 @@ from typing import Any, Final
 from pact_eval._files import decoded, read_json, read_lines
 from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import InputError, Place, Problem
-from pact_eval.runs.importing.grouping import Grouping
-from pact_eval.runs.importing.row_reader import as_object
-from pact_eval.runs.importing.source import ImportOptions, Log, LogFacts, LogRow, Outcome, Start
+from pact_eval.importing.grouping import Grouping
+from pact_eval.importing.row_reader import as_object
+from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Outcome, Start
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 _KEYS: Final = frozenset({"doc_id", "arguments", "filtered_resps"})

@@ -9,10 +9,10 @@ from typing import Final
 from pact_eval._files import decoded, read_lines
 from pact_eval._json import Json, loads
 from pact_eval.errors import InputError, Problem
-from pact_eval.runs.importing.grouping import Grouping
-from pact_eval.runs.importing.parquet_rows import parquet_files, parquet_rows
-from pact_eval.runs.importing.row_reader import RowReader, as_object
-from pact_eval.runs.importing.source import ImportOptions, Log, LogRow, Start
+from pact_eval.importing.grouping import Grouping
+from pact_eval.importing.parquet_rows import parquet_files, parquet_rows
+from pact_eval.importing.row_reader import RowReader, as_object
+from pact_eval.importing.source import ImportOptions, Log, LogRow, Start
 
 _ANSWERED: Final = ("probabilities", "log_probabilities", "logits", "answer", "status")
 

@@ -15,14 +15,14 @@ import polars as pl
 
 from pact_eval._json import Json
 from pact_eval.errors import Problem, RecordError
-from pact_eval.runs.importing.row_reader import (
+from pact_eval.importing.row_reader import (
     OWN_NAMES,
     RowReader,
     SeveralRightError,
     inconsistent_views,
     missing_views,
 )
-from pact_eval.runs.importing.source import (
+from pact_eval.importing.source import (
     ImportedRows,
     ImportOptions,
     Log,

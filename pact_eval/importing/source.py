@@ -27,7 +27,7 @@ import polars as pl
 from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
 from pact_eval._json import Json, describe, refuse_deep
 from pact_eval.errors import InputError, Problem
-from pact_eval.runs.importing.grouping import Grouping
+from pact_eval.importing.grouping import Grouping
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS
 

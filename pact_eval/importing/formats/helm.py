@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from pact_eval._json import Json, describe
 from pact_eval.errors import InputError, Problem
-from pact_eval.runs.importing.source import (
+from pact_eval.importing.source import (
     ImportOptions,
     Log,
     LogFacts,

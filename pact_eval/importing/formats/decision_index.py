@@ -33,9 +33,9 @@ from typing import Any, Final
 from pact_eval._files import MOST_TEXT_BYTES, decoded, read_json, read_lines, reading
 from pact_eval._json import Json, describe, loads
 from pact_eval.errors import InputError, Place, Problem
-from pact_eval.runs.importing.decision_scores import BoardCheck, excluded_rows
-from pact_eval.runs.importing.row_reader import as_object
-from pact_eval.runs.importing.source import (
+from pact_eval.importing.decision_scores import BoardCheck, excluded_rows
+from pact_eval.importing.row_reader import as_object
+from pact_eval.importing.source import (
     ImportOptions,
     Log,
     LogFacts,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pact_eval.errors import Problem
-from pact_eval.runs.importing.source import as_dict, read_large_json
+from pact_eval.importing.source import as_dict, read_large_json
 
 EXCLUSIONS: Final = "excluded-questions.json"
 _SUMMARY: Final = "benchmark-summary.json"

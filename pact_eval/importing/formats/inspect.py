@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from pact_eval._json import Json, describe
 from pact_eval.errors import InputError, Problem
-from pact_eval.runs.importing.source import (
+from pact_eval.importing.source import (
     ImportOptions,
     Log,
     LogFacts,
@@ -44,7 +44,7 @@ from pact_eval.runs.importing.source import (
     loads_with_constants,
     read_large_json,
 )
-from pact_eval.runs.importing.zip_members import ZipMembers
+from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.runs.provenance import REPEATS, SHUFFLED
 
 _ZIP: Final = b"PK\x03\x04"

@@ -11,10 +11,10 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
+from pact_eval.importing.reading import read_log
+from pact_eval.importing.registry import find_source
+from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.importing.detection import find_source
-from pact_eval.runs.importing.reading import read_log
-from pact_eval.runs.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.remote import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 

@@ -12,9 +12,9 @@ import polars as pl
 from pact_eval._files import open_regular, reading
 from pact_eval._json import Json
 from pact_eval.errors import InputError, Problem, RunError
-from pact_eval.runs.importing.grouping import Grouping
-from pact_eval.runs.importing.row_reader import RowReader, as_object
-from pact_eval.runs.importing.source import LogRow
+from pact_eval.importing.grouping import Grouping
+from pact_eval.importing.row_reader import RowReader, as_object
+from pact_eval.importing.source import LogRow
 from pact_eval.runs.rows import collected
 
 PARQUET: Final = b"PAR1"

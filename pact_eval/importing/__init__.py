@@ -1,0 +1,1 @@
+"""Logs made elsewhere, imported as runs: one module per format, one reader for all."""
