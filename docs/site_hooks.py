@@ -1,9 +1,9 @@
 """What the docs site adds to the pages: the reference of the commands, and links to the repository.
 
 mkdocs calls the functions `on_...`. The tables of codes are in the pages themselves, where a code
-host shows them too; a test compares them with the registries:
+host shows them too, and so is that of import formats; a test compares them with the registries:
 
-    python docs/site_hooks.py    # writes the tables of codes into docs/reference/codes.md
+    python docs/site_hooks.py    # writes these tables into their pages
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluation
 from pact_eval.audit import ADAPTER_CHECKS, DATA_CHECKS
 from pact_eval.audit.registry import Registry
+from pact_eval.importing.registry import sources
 from pact_reports.page.diagnostics import EXPLANATIONS
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1]
 REPOSITORY: Final = "https://github.com/pact-eval/pact-eval/blob/main"
 CODES: Final = ROOT / "docs" / "reference" / "codes.md"
+IMPORTS: Final = ROOT / "docs" / "imports.md"
 
 _LINK: Final = re.compile(r"\]\((?P<target>\.\./[^)#]+)(?P<anchor>#[^)]*)?\)")
 _COMMANDS: Final = "<!-- commands -->"
@@ -72,6 +74,15 @@ def codes() -> dict[str, str]:
             ("code", "title", "why it matters"),
             [(f"`{kind.kind}`", each.title, each.why) for kind, each in EXPLANATIONS.items()],
         ),
+    }
+
+
+def pages() -> dict[Path, dict[str, str]]:
+    """Return the pages with tables of registries, and the tables by the name of their block."""
+    rows = [(f"`{source.name}`", source.title, source.reads) for source in sources()]
+    return {
+        CODES: codes(),
+        IMPORTS: {"formats": _table(("`--from`", "made by", "read from"), rows)},
     }
 
 
@@ -143,4 +154,5 @@ def _escaped(text: str) -> str:
 
 
 if __name__ == "__main__":
-    CODES.write_text(with_blocks(CODES.read_text(encoding="utf-8"), codes()), encoding="utf-8")
+    for path, blocks in pages().items():
+        path.write_text(with_blocks(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")

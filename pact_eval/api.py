@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
+from pact_eval._choices import CONFIDENCE, COVERAGE
+
 if TYPE_CHECKING:
     from pact_eval._json import Json
     from pact_eval.audit import AdapterAudit, DataAudit
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
     from pact_eval.preregistration import JudgedHypotheses
     from pact_eval.runs import Allowance, Decoding, Run, RunSource
-    from pact_eval.scoring.request import EngineName
+    from pact_eval.scoring.request import DtypeName, EngineName
     from pact_eval.scoring.windows import RowSource
     from pact_eval.thresholds import (
         AnswerSets,
@@ -54,7 +56,7 @@ class ModelOptions(TypedDict, total=False):
     """Fields of `pact_eval.scoring.model.ModelRequest`, which documents them."""
 
     device: str
-    dtype: str
+    dtype: DtypeName
     batch_tokens: int | None
     allow_contract_mismatch: bool
     engine: EngineName
@@ -381,7 +383,7 @@ def choose_thresholds(
     *,
     signal: Signal = "top",
     by: GateGroups = "all",
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     together: bool = False,
     counting: Counting = "families",
     settings: Settings | None = None,
@@ -462,7 +464,7 @@ def check_thresholds(
 
 def choose_answer_sets(
     run: RunSource,
-    coverage: float = 0.9,
+    coverage: float = COVERAGE,
     *,
     confidence: float | None = None,
     counting: Counting = "families",

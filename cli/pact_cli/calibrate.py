@@ -11,43 +11,47 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import PATH, RUN, json_option, path_argument, settings_options
+from pact_cli.parameters import choice, option
+from pact_eval._choices import Mode
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.calibration import FittedRun, Mode, PortableCalibration
+    from pact_eval.calibration import FittedRun, PortableCalibration
     from pact_eval.evaluation import Settings
 
 
 @command(loads=("pact_eval.calibration", "pact_reports.sentences.answers"))
 @path_argument("run", "CALIB_RUN", RUN)
-@click.option(
+@option(
     "--mode",
-    type=click.Choice(["auto", "scalar", "per-kind", "contextual"]),
+    group="Numbers",
+    type=choice(Mode, "auto"),
     default="auto",
     show_default=True,
     help="Form of the temperature; auto selects one by cross-validation over source families.",
 )
-@click.option(
+@option(
     "-o",
     "--out",
     type=PATH,
     help="File for the calibrator. Default: CALIB_RUN/calibration.json.",
 )
-@click.option(
+@option(
     "--holdout",
+    group="Data",
     type=RUN,
     multiple=True,
     help="Run to apply it to: show the scores before and after, and write the calibrator into the "
     "run's folder. May be given several times.",
 )
-@click.option(
+@option(
     "--export",
     metavar="FILE",
     type=PATH,
     help="Also write one temperature per kind into a decision.json of transformers, or into that "
     "of a model folder; say what they give up. Other keys of the file stay.",
 )
-@click.option(
+@option(
     "--overwrite",
     is_flag=True,
     help="Replace a calibrator of another fit, and temperatures of --export. A fit on the same run "

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from pact_cli.console import QUIET, announce, warn
+from pact_cli.parameters import GROUPS
 from pact_cli.steps import load, watched_steps
 from pact_eval.errors import InputError
 
@@ -25,37 +26,6 @@ if TYPE_CHECKING:  # the list of commands does not wait for settings
 _HELP: Final = ("-h", "--help")
 _TARGETS: Final = ("out", "html", "markdown")
 """Parameters that name a file or folder to write."""
-
-_GROUPS: Final = {
-    "Data": (
-        *("--data", "--limit", "--map", "--context", "--schema", "--example", "--holdout"),
-        *("--train", "--eval", "--manifest", "--criteria", "--check", "--select", "--calibrate"),
-    ),
-    "Model": (
-        *("--base-model", "--no-adapter", "--merge", "--quantize", "--contract", "--adapter"),
-        *("--allow-contract-mismatch",),
-        *("--tokenizer", "--arm", "--train-seed", "--role"),
-    ),
-    "Server": (
-        *("--server", "--model", "--wire", "--api-key-env", "--concurrency", "--timeout"),
-        *("--requests-per-minute", "--score-views", "--base-name", "--local", "--local-base"),
-        *("--local-dtype", "--no-probe", "--local-run"),
-    ),
-    "Views": ("--k", "--order-seed", "--decoding"),
-    "Numbers": (
-        *("--by", "--unit", "--calibrated", "--calibration", "--as-shipped", "--mode", "--allow"),
-        *("--margin", "--method", "--resamples", "--bootstrap-seed", "--holm"),
-        *("--arms", "--demand", "--seed"),
-        *("--target-error", "--target-accuracy", "--target-escalation", "--cost-wrong"),
-        *("--cost-review", "--gate", "--gates-by", "--confidence", "--together"),
-    ),
-    "Checks": (
-        *("--max-edit-words", "--near-duplicate", "--fail-on", "--max-findings", "--strict"),
-    ),
-    "Speed": ("--device", "--dtype", "--batch-tokens", "--engine", "--workers", "--ray"),
-    "Output": (),
-}
-"""Options by group, in the order of the groups; the last has all others."""
 
 
 class PactCommand(click.Command):
@@ -139,11 +109,11 @@ class PactCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups; one group alone needs no name."""
-        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _GROUPS}
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
         for parameter in self.get_params(ctx):
             record = _with_source(parameter, ctx).get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
-                groups[_group(parameter.opts)].append(record)
+                groups[getattr(parameter, "group", "Output")].append(record)
         filled = {name: records for name, records in groups.items() if records}
         for name, records in filled.items():
             with formatter.section(name if len(filled) > 1 else "Options"):
@@ -208,13 +178,6 @@ def _sources(ctx: click.Context) -> Iterable[str]:
             where = configured[name].source
         shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
         yield f"  {_called(parameter)} {shown} ({where})"
-
-
-def _group(names: Iterable[str]) -> str:
-    for group, members in _GROUPS.items():
-        if any(name in members for name in names):
-            return group
-    return "Output"
 
 
 def _with_source(parameter: click.Parameter, ctx: click.Context) -> click.Parameter:

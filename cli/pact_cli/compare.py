@@ -13,6 +13,7 @@ from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
 from pact_cli.leaks import exit_on_leak, named_data
 from pact_cli.options import PATH, json_option, names_of, settings_options
+from pact_cli.parameters import option
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
@@ -24,25 +25,28 @@ if TYPE_CHECKING:
 
 @command(loads=("pact_eval.evaluation", "pact_reports.tables.comparison"))
 @click.argument("runs", nargs=-1, required=True, metavar="A B [C ...]")
-@click.option(
+@option(
     "--gate",
+    group="Numbers",
     is_flag=True,
     help="Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3 if "
     "it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A and B "
     "are checked on both; one that is broken on B exits with 3.",
 )
-@click.option(
+@option(
     "--arms",
+    group="Numbers",
     is_flag=True,
     help="Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.",
 )
-@click.option(
+@option(
     "--mcnemar",
     is_flag=True,
     help="Show the exact test and the items that only one of the two runs answers correctly.",
 )
-@click.option(
+@option(
     "--data",
+    group="Data",
     metavar="FILE_OR_FOLDER",
     type=PATH,
     multiple=True,
@@ -50,8 +54,9 @@ if TYPE_CHECKING:
     "names it), and --mcnemar shows its questions and answers. Default: the file that run.json "
     "names, if it is unchanged, which is checked for leaks only. May be given several times.",
 )
-@click.option(
+@option(
     "--holm",
+    group="Numbers",
     is_flag=True,
     help="Adjust marks and p-values together over all comparisons, metrics and groups (Holm).",
 )

@@ -21,6 +21,8 @@ from typing import Any, Final, Literal
 
 import click
 
+from pact_cli.parameters import choice
+from pact_eval._choices import Decoding
 from pact_eval._files import read_text, read_toml
 from pact_eval.errors import InputError
 
@@ -118,7 +120,7 @@ SETTINGS: Final = {
         ),
         Setting(
             "decoding",
-            click.Choice(["single", "ensemble"]),
+            choice(Decoding),
             "View 0 alone, or the mean over all K views.",
             options=_each("decoding", "report", "compare", "calibrate", "figures", "tables"),
         ),

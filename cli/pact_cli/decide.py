@@ -13,6 +13,7 @@ from pact_cli.console import announce, output, print_json
 from pact_cli.errors import needs_model_extra, needs_server_extra
 from pact_cli.model_options import model_or_server_to_ask_options
 from pact_cli.options import PATH, json_option, order_seed_option
+from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -24,26 +25,32 @@ _K_OF_A_SERVER = 4
 
 
 @command(loads=("pact_eval.prompts",))
-@click.option(
+@option(
     "--context",
+    group="Data",
     required=True,
     metavar="FILE_OR_TEXT",
     help="The context: a file (a .json file is read as JSON), or the text itself.",
 )
-@click.option(
+@option(
     "--schema",
+    group="Data",
     required=True,
     type=PATH,
     help="JSON file of questions by field name.",
 )
-@click.option(
+@option(
     "--k",
+    group="Views",
     type=click.IntRange(min=1),
     help="Number of views to average over. Default: 1; of a server, 4.",
 )
 @order_seed_option
-@click.option(
-    "--as-shipped", is_flag=True, help="Apply the temperatures that the decision template ships."
+@option(
+    "--as-shipped",
+    group="Numbers",
+    is_flag=True,
+    help="Apply the temperatures that the decision template ships.",
 )
 @model_or_server_to_ask_options
 @json_option

@@ -10,6 +10,7 @@ import click
 from pact_cli.commands import command
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH
+from pact_cli.parameters import option
 from pact_cli.report import print_reports
 from pact_cli.score import says_what_is_kept
 
@@ -19,17 +20,22 @@ _TARGET_ERROR = 0.1
 
 
 @command(loads=("pact_eval.evaluation",), tells_steps=True)
-@click.option(
+@option(
     "--out",
     type=PATH,
     default=Path("runs"),
     show_default=True,
     help="Folder for the runs `demo-nimble_recipe` and `demo-pact`, and for demo.html.",
 )
-@click.option(
-    "--k", type=click.IntRange(min=1), default=4, show_default=True, help="Views per record."
+@option(
+    "--k",
+    group="Views",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="Views per record.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Score only the first N records.")
+@option("--limit", group="Data", type=click.IntRange(min=1), help="Score only the first N records.")
 def demo(out: Path, k: int, limit: int | None) -> None:
     """Score two bundled adapters and put them on one page.
 

@@ -11,6 +11,7 @@ from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval.data import Record
@@ -21,30 +22,33 @@ _SAMPLE: Final = 64
 
 @command()
 @path_argument("adapter", "ADAPTER")
-@click.option("--out", required=True, type=PATH, help="Folder to write; a new one.")
-@click.option(
+@option("--out", required=True, type=PATH, help="Folder to write; a new one.")
+@option(
     "--with-base",
     is_flag=True,
     help="Write the full base model too, with the LoRA in the subfolder `adapter`.",
 )
-@click.option("--merged", is_flag=True, help="Write the base model with the LoRA in its weights.")
-@click.option(
+@option("--merged", is_flag=True, help="Write the base model with the LoRA in its weights.")
+@option(
     "--calibrator",
     type=PATH,
     help="Calibrator whose temperatures are shipped, one per kind. Default: none.",
 )
-@click.option(
+@option(
     "--data",
+    group="Data",
     type=PATH,
     help="Dataset file: compare prompts and answers on a sample of its records too.",
 )
-@click.option(
+@option(
     "--base-model",
+    group="Model",
     metavar="PATH_OR_ID",
     help="Folder or hub id of the base model. Default: the one that the adapter names.",
 )
-@click.option(
+@option(
     "--contract",
+    group="Model",
     metavar="NAME_OR_PATH",
     help="Prompt contract, as for `score`. Default: the one that the adapter states.",
 )

@@ -22,6 +22,7 @@ from pact_cli.options import (
     runs_argument,
     settings_options,
 )
+from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -123,8 +124,9 @@ def figures(
     show_default=True,
     help="Formats to write, separated by commas; markdown also writes report.md with all tables.",
 )
-@click.option(
+@option(
     "--data",
+    group="Data",
     type=click.Path(path_type=Path, file_okay=False),
     multiple=True,
     help="Dataset folder: it is audited, and the table of splits counts its files. Default of the "

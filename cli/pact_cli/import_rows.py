@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pact_cli.commands import command
 from pact_cli.options import PATH, RUN, gathered, json_option, label_options, path_argument
+from pact_cli.parameters import LazyChoice, choice, option
 from pact_cli.report import print_reports
+from pact_eval._choices import LogMetric, SeveralRight
+from pact_eval.importing.registry import source_names
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
     from pact_eval.importing.source import ImportOptions
-
-# Listed here because importing the formats would slow down `--help`; a test compares them.
-_SOURCES: Final = ("lm-eval", "inspect", "decision-index", "helm", "rows")
 
 
 def _options(pairs: tuple[str, ...], **given: Any) -> ImportOptions:
@@ -30,31 +30,32 @@ _read = gathered(
     "options",
     _options,
     [
-        click.option(
+        option(
             "--from",
             "source",
-            type=click.Choice(_SOURCES),
+            type=LazyChoice(source_names),
             help="Format of the log. Default: what its content looks like.",
         ),
-        click.option(
+        option(
             "--map",
             "pairs",
+            group="Data",
             multiple=True,
             metavar="COLUMN=NAME",
             help="Name of one of our columns in a file of rows; may be given several times.",
         ),
-        click.option(
+        option(
             "--family-from",
             metavar="COLUMN[~REGEX]",
             help="What names the family: a value of the log, such as doc.article, or the part of "
             "it that a regular expression matches (its first group, if it has one).",
         ),
-        click.option(
+        option(
             "--domain-from",
             metavar="COLUMN[~REGEX]",
             help="What names the domain, in the same way.",
         ),
-        click.option(
+        option(
             "--suite",
             "suites",
             multiple=True,
@@ -62,23 +63,23 @@ _read = gathered(
             help="Rows of the Decision Index suite, with the references of its results; may be "
             "given several times.",
         ),
-        click.option(
+        option(
             "--filter",
             help="Filter of lm-evaluation-harness whose answers are read, if there are several.",
         ),
-        click.option(
+        option(
             "--metric",
-            type=click.Choice(["acc", "acc_norm", "acc_mutual_info"]),
+            type=choice(LogMetric),
             help="Metric of lm-evaluation-harness by which answers and probabilities are read. "
             "Default: acc.",
         ),
-        click.option(
+        option(
             "--multi",
-            type=click.Choice(["any"]),
+            type=choice(SeveralRight),
             help="Read questions with several right answers: any of them counts. Default: such "
             "questions are refused.",
         ),
-        click.option(
+        option(
             "--scorer",
             help="Inspect scorer whose scores are read. Default: choice, or the only one.",
         ),
@@ -88,7 +89,7 @@ _read = gathered(
 
 @command("import", loads=("pact_eval.runs",))
 @path_argument("log", "LOG", RUN)
-@click.option("--out", required=True, type=PATH, help="Run folder to write.")
+@option("--out", required=True, type=PATH, help="Run folder to write.")
 @_read
 @label_options
 @json_option

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from pact_cli.options import PATH, Command, gathered, number
+from pact_cli.options import PATH, gathered, number
+from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
 from pact_eval.models import check_quantisation
-from pact_eval.scoring.servers.request import WIRES, ServerRequest
+from pact_eval.scoring.request import DEVICES, DtypeName, EngineName, ModelRequest
+from pact_eval.scoring.servers.request import ServerRequest, WireName
 from pact_eval.scoring.workers.request import WorkersRequest
-
-if TYPE_CHECKING:
-    from pact_eval.scoring.request import ModelRequest
-
-_DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 
 
 def _quantize(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
@@ -35,68 +32,78 @@ def _quantize(context: click.Context, parameter: click.Parameter, name: str | No
 
 _MODEL: Final = [
     click.argument("adapter", type=PATH, required=False),
-    click.option(
+    option(
         "--base-model",
+        group="Model",
         metavar="PATH_OR_ID",
         help="Folder or hub id (organisation/name) of the base model. Default: the one that "
         "the adapter names. Only a hub id uses the network.",
     ),
-    click.option(
+    option(
         "--no-adapter",
+        group="Model",
         is_flag=True,
         help="Score the base model alone, without the adapter.",
     ),
-    click.option(
+    option(
         "--device",
-        type=click.Choice(["auto", "cpu", "cuda"]),
+        group="Speed",
+        type=click.Choice(DEVICES),
         default="auto",
         show_default=True,
         help="Device that runs the model; auto takes CUDA if it is available.",
     ),
-    click.option(
+    option(
         "--dtype",
-        type=click.Choice(_DTYPES),
+        group="Speed",
+        type=choice(DtypeName),
         default="auto",
         show_default=True,
         help="Precision of the model; auto is fp32 on a CPU, bf16 on CUDA.",
     ),
-    click.option(
+    option(
         "--batch-tokens",
+        group="Speed",
         type=click.IntRange(min=1),
         help="Tokens per forward pass, padding included; halved if memory runs out. "
         "Default: 4096 on a CPU, 32768 on CUDA.",
     ),
-    click.option(
+    option(
         "--engine",
-        type=click.Choice(["auto", "fork", "batched", "naive"]),
+        group="Speed",
+        type=choice(EngineName),
         default="auto",
         show_default=True,
         help="Engine: fork computes shared prefixes once, batched pads full prompts, naive runs "
         "one prompt at a time; auto takes the first one that works and agrees with naive.",
     ),
-    click.option(
+    option(
         "--merge",
+        group="Model",
         is_flag=True,
         help="Add the adapter to the weights before scoring. This is faster; the run records how "
         "much it changes the logits.",
     ),
-    click.option(
+    option(
         "--quantize",
+        group="Model",
         metavar="nf4",
         callback=_quantize,
         help="Store the linear layers of the base model in four bits (NF4 with double "
         "quantisation, computed in bf16). Every output shows it with the name of the run. Needs "
         "the extra `quantize`.",
     ),
-    click.option(
+    option(
         "--contract",
+        group="Model",
         metavar="NAME_OR_PATH",
         help="Prompt contract: nimble, generic (the prompt that transformers gives any chat "
         "model), or a folder or JSON file with a decision template of transformers. Default: the "
         "one that the folders state, else nimble.",
     ),
-    click.option(
+    option(
         "--allow-contract-mismatch",
+        group="Model",
         is_flag=True,
         help="Score an adapter that was trained on another prompt contract, tokenizer or chat "
         "template; the run records it.",
@@ -104,86 +111,102 @@ _MODEL: Final = [
 ]
 
 _SERVER: Final = [
-    click.option(
+    option(
         "--server",
+        group="Server",
         metavar="URL",
         multiple=True,
         help="Address of a server that answers instead of a model here, such as "
         "http://127.0.0.1:8000. Give several for replicas of one server.",
     ),
-    click.option(
-        "--model", "model_name", metavar="NAME", help="Name of the model, as the server knows it."
+    option(
+        "--model",
+        "model_name",
+        group="Server",
+        metavar="NAME",
+        help="Name of the model, as the server knows it.",
     ),
-    click.option(
+    option(
         "--wire",
-        type=click.Choice(WIRES),
+        group="Server",
+        type=choice(WireName),
         default="auto",
         show_default=True,
         help="Format of requests and answers; auto asks the server: vllm or sglang if the "
         "tokenizer is known, then systemone, then openai-decisions.",
     ),
-    click.option(
+    option(
         "--api-key-env",
         "key_variable",
+        group="Server",
         metavar="VARIABLE",
         help="Environment variable with the API key. The key is neither stored nor shown.",
     ),
-    click.option(
+    option(
         "--concurrency",
+        group="Server",
         type=click.IntRange(1, 256),
-        default=8,
+        default=ServerRequest.concurrency,
         show_default=True,
         help="Requests under way at the same time.",
     ),
-    click.option(
+    option(
         "--requests-per-minute",
+        group="Server",
         type=click.FloatRange(min=0, min_open=True),
         callback=number,
         help="Limit on the rate of requests. Default: none.",
     ),
-    click.option(
+    option(
         "--timeout",
         "timeout_seconds",
+        group="Server",
         type=click.FloatRange(min=0, min_open=True),
         callback=number,
-        default=120.0,
+        default=ServerRequest.timeout_seconds,
         show_default=True,
         help="Most time for one try in seconds, from the connection to the last byte; five times "
         "as long until the first reply.",
     ),
-    click.option(
+    option(
         "--score-views",
+        group="Server",
         is_flag=True,
         help="Show the levels of scores in other orders too. On servers that number the levels, "
         "this asks another question.",
     ),
-    click.option(
+    option(
         "--base-name",
+        group="Server",
         metavar="NAME",
         help="Name of the base model on the server: check that the adapter is applied.",
     ),
-    click.option(
+    option(
         "--local",
+        group="Server",
         metavar="ADAPTER",
         type=PATH,
         help="Adapter folder that the server should serve: compare both on a few prompts. Needs "
         "the extra `model`.",
     ),
-    click.option(
+    option(
         "--local-base",
+        group="Server",
         metavar="PATH_OR_ID",
         help="Base model of --local. Default: the one that the adapter names.",
     ),
-    click.option(
+    option(
         "--local-dtype",
-        type=click.Choice(_DTYPES),
+        group="Server",
+        type=choice(DtypeName),
         default="auto",
         show_default=True,
         help="Precision of the server, for --local; auto tries fp32, then that of the stored "
         "weights.",
     ),
-    click.option(
+    option(
         "--tokenizer",
+        group="Model",
         metavar="PATH_OR_ID",
         help="Tokenizer of the base model: a folder or a hub id. The wires vllm and sglang need "
         "it. Default: that of --local's base, or that of a server on this machine.",
@@ -191,17 +214,19 @@ _SERVER: Final = [
 ]
 
 _WORKERS: Final = [
-    click.option(
+    option(
         "--workers",
         "count",
+        group="Speed",
         metavar="N",
         type=click.IntRange(min=1),
         help="Score with N processes, each with its own copy of the model: one GPU each on CUDA, "
         "or a share of the cores. The rows are those of one process. Needs the extra `ray`.",
     ),
-    click.option(
+    option(
         "--ray",
         "address",
+        group="Speed",
         metavar="ADDRESS",
         help="Score with workers on the Ray cluster that this machine belongs to: host:port, or "
         "auto. Without --workers: one worker per GPU, or per machine if there is none.",
@@ -212,9 +237,10 @@ _OF_A_PROBE: Final = ("base_name", "local", "local_base", "concurrency")
 
 _SERVER_OF_RUN: Final = [
     *_SERVER,
-    click.option(
+    option(
         "--no-probe",
         "probe",
+        group="Server",
         is_flag=True,
         flag_value=False,
         default=True,
@@ -304,8 +330,8 @@ def _parameter_names(options: Sequence[Callable[[Any], Any]]) -> tuple[str, ...]
 
     def holder() -> None: ...
 
-    for option in options:
-        option(holder)
+    for add in options:
+        add(holder)
     parameters: list[click.Parameter] = getattr(holder, "__click_params__", [])
     return tuple(str(parameter.name) for parameter in parameters)
 
@@ -328,8 +354,6 @@ def _model_request(
     if adapter is None and not (no_adapter and base_model):
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
-    from pact_eval.scoring.request import ModelRequest
-
     return ModelRequest(
         adapter=adapter,
         base_model=base_model,

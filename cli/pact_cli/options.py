@@ -6,19 +6,28 @@ command. The class of that object is imported when the command runs, which keeps
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from pact_cli.commands import config_of
 from pact_cli.console import warn
+from pact_cli.parameters import Command, choice, option
+from pact_eval._choices import (
+    Allowance,
+    ClusterUnit,
+    DataAllowance,
+    Decoding,
+    FigureStyle,
+    GroupBy,
+    RunRole,
+)
 from pact_eval._files import is_url
 from pact_eval._json import Json
 
@@ -27,12 +36,6 @@ if TYPE_CHECKING:
     from pact_reports.arm_names import ArmNames
     from pact_reports.files import Outputs
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_ALLOWANCES: Final = (
-    "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding",
-    "other-data", "other-quantisation", "trained-on",
-)  # fmt: skip
 _LEFT_OUT: Final = "pact.left_out"
 
 
@@ -58,40 +61,6 @@ RUN: Final = click.Path(path_type=Path)
 """The type of a run folder or a log: a path, or a URL."""
 
 
-class RenamedOption(click.Option):
-    """An option with older names: they work as before, but help and messages show the new one.
-
-    Args:
-        declarations: the names, as for `click.option`.
-        old_names: the older names, each with its dashes.
-        attributes: as for `click.option`.
-
-    Example:
-        >>> option = RenamedOption(["--bootstrap-seed"], old_names=("--seed",), help="A seed.")
-        >>> option.get_help_record(click.Context(click.Command("report")))
-        ('--bootstrap-seed TEXT', 'A seed.')
-    """
-
-    def __init__(
-        self, declarations: Sequence[str], *, old_names: Sequence[str] = (), **attributes: Any
-    ) -> None:
-        super().__init__([*declarations, *old_names], **attributes)
-        self._old_names = old_names
-
-    def _with_new_names(self) -> click.Option:
-        shown = copy.copy(self)
-        shown.opts = [name for name in self.opts if name not in self._old_names]
-        return shown
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the names and the help text, without the older names."""
-        return click.Option.get_help_record(self._with_new_names(), ctx)
-
-    def get_error_hint(self, ctx: click.Context | None) -> str:
-        """Return the option as error messages call it."""
-        return click.Option.get_error_hint(self._with_new_names(), ctx)
-
-
 def gathered(
     name: str, gather: Callable[..., object], options: Sequence[Callable[[Any], Any]]
 ) -> Callable[[Command], Command]:
@@ -104,8 +73,8 @@ def gathered(
             return command(*arguments, **values, **{name: gather(**chosen)})
 
         own = len(getattr(withgathered, "__click_params__", ()))
-        for option in reversed(options):
-            option(withgathered)
+        for add in reversed(options):
+            add(withgathered)
         parameters: list[click.Parameter] = getattr(withgathered, "__click_params__", [])
         taken = [str(parameter.name) for parameter in parameters[own:]]
         return cast("Command", withgathered)
@@ -129,10 +98,10 @@ def number(context: click.Context, parameter: click.Parameter, value: float | No
 
 def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
     """Return the option `--bootstrap-seed`, once `--seed`; the command gets `seed`."""
-    return click.option(
+    return option(
         "--bootstrap-seed",
         "seed",
-        cls=RenamedOption,
+        group="Numbers",
         old_names=("--seed",),
         type=click.IntRange(min=0),
         default=0,
@@ -142,85 +111,98 @@ def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
 
 
 _SETTINGS: Final = {
-    "by": click.option(
+    "by": option(
         "--by",
-        type=click.Choice(["kind", "domain", "source_family"]),
+        group="Numbers",
+        type=choice(GroupBy),
         default="kind",
         show_default=True,
         help="Groups shown in addition to all items.",
     ),
-    "unit": click.option(
+    "unit": option(
         "--unit",
-        type=click.Choice(["family", "source_family"]),
+        group="Numbers",
+        type=choice(ClusterUnit),
         default="family",
         show_default=True,
         help="What intervals and exact tests take as independent: families, to generalise to new "
         "families from the same source families; or source families, to generalise to new ones.",
     ),
-    "decoding": click.option(
+    "decoding": option(
         "--decoding",
-        type=click.Choice(["single", "ensemble"]),
+        group="Views",
+        type=choice(Decoding),
         default="single",
         show_default=True,
         help="Use view 0 alone, or the mean over all K views.",
     ),
-    "calibrated": click.option(
-        "--calibrated", is_flag=True, help="Apply the calibration.json in each run's folder."
+    "calibrated": option(
+        "--calibrated",
+        group="Numbers",
+        is_flag=True,
+        help="Apply the calibration.json in each run's folder.",
     ),
-    "calibration": click.option(
+    "calibration": option(
         "--calibration",
+        group="Numbers",
         type=PATH,
         help="Calibrator to apply, as `calibrate` writes it. Default: none (raw probabilities).",
     ),
-    "shipped": click.option(
+    "shipped": option(
         "--as-shipped",
         "shipped",
+        group="Numbers",
         is_flag=True,
         help="Apply the temperatures that the decision template of each run ships.",
     ),
-    "allow": click.option(
+    "allow": option(
         "--allow",
-        type=click.Choice(_ALLOWANCES),
+        group="Numbers",
+        type=choice(Allowance),
         multiple=True,
         help="Compare runs of other data, base, contract or prompts (or of another adapter and "
         "another quantisation), apply a calibrator that was fitted on another adapter, base, "
         "contract, prompts, quantisation or decoding, or use runs on data that the adapter was "
         "trained on. Outputs say so. May be given several times.",
     ),
-    "margin": click.option(
+    "margin": option(
         "--margin",
         "--equivalence-margin",
         "margin",
+        group="Numbers",
         type=click.FloatRange(min=0, min_open=True, max=1),
         callback=number,
         help="Test equivalence: the largest difference in a rate that does not matter, as a "
         "fraction.",
     ),
-    "method": click.option(
+    "method": option(
         "--method",
+        group="Numbers",
         metavar="ARM",
         help="Arm that the others are compared with in files. Default: the arm of the first run "
         "with a seed.",
     ),
-    "resamples": click.option(
+    "resamples": option(
         "--resamples",
         "resamples",
-        cls=RenamedOption,
+        group="Numbers",
         old_names=("--bootstrap",),
         type=click.IntRange(min=100),
         help="Number of bootstrap resamples over families. Default: 10,000, fewer above 20,000 "
         "items.",
     ),
     "seed": bootstrap_seed_option("Seed of the bootstrap."),
-    "target_error": click.option(
+    "target_error": option(
         "--target-error",
+        group="Numbers",
         type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
         callback=number,
         help="Ask whether the model may act alone: which share of its answers has an error of at "
         "most this in new families, such as 0.05. `pact-eval thresholds` says more.",
     ),
-    "data": click.option(
+    "data": option(
         "--data",
+        group="Data",
         metavar="FILE_OR_FOLDER",
         type=PATH,
         multiple=True,
@@ -228,13 +210,13 @@ _SETTINGS: Final = {
         "file names it). Default: the file that run.json names, if it is unchanged, which is "
         "checked for leaks only. May be given several times.",
     ),
-    "audit": click.option(
+    "audit": option(
         "--audit",
         metavar="FILE",
         type=PATH,
         help="Output of `pact-audit data --json` on the data. Default: audit --data.",
     ),
-    "without_leaks": click.option(
+    "without_leaks": option(
         "--without-leaks",
         is_flag=True,
         help="Leave families that are also in a training file out of all numbers. Without it, "
@@ -245,9 +227,10 @@ _SETTINGS: Final = {
 
 def data_allowances(command: Command) -> Command:
     """Add --allow for what the file of --data may be; the command gets `allow`."""
-    return click.option(
+    return option(
         "--allow",
-        type=click.Choice(["trained-on", "other-data"]),
+        group="Numbers",
+        type=choice(DataAllowance),
         multiple=True,
         help="Use data that the adapter was trained on, or a file that is not the one of its "
         "manifest. Outputs say so. May be given several times.",
@@ -282,18 +265,19 @@ def label_options(command: Command) -> Command:
         return {"arm": arm, "seed": seed, "role": role, "command_line": [*sys.argv]}
 
     options = [
-        click.option("--arm", help="Recipe of the run, such as pact or ce_only."),
-        click.option(
+        option("--arm", group="Model", help="Recipe of the run, such as pact or ce_only."),
+        option(
             "--train-seed",
             "seed",
-            cls=RenamedOption,
+            group="Model",
             old_names=("--seed",),
             type=int,
             help="Seed that the adapter was trained with; a label of the run.",
         ),
-        click.option(
+        option(
             "--role",
-            type=click.Choice(["evaluation", "calibration", "selection"]),
+            group="Model",
+            type=choice(RunRole),
             help="What the run is for. Commands that read several runs leave out those of other "
             "roles than evaluation. Default: evaluation.",
         ),
@@ -310,28 +294,28 @@ def _width(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 
 
 _OUTPUTS: Final = {
-    "html": click.option(
+    "html": option(
         "--html",
         metavar="FILE",
         type=PATH,
         help="Write one offline HTML page: summary, figures, tables, every item.",
     ),
-    "figures": click.option(
+    "figures": option(
         "--figures",
         metavar="DIR",
         type=PATH,
         help="Write the figures as SVG; `pact-eval figures` has more formats and options.",
     ),
-    "figure_style": click.option(
+    "figure_style": option(
         "--style",
         "figure_style",
-        type=click.Choice(["default", "neurips", "icml", "acl"]),
+        type=choice(FigureStyle),
         default="default",
         show_default=True,
         help="Widths and letters of figures: those of a LaTeX template, with serif text and PDF as "
         "the default format.",
     ),
-    "figure_width": click.option(
+    "figure_width": option(
         "--width",
         "figure_width",
         metavar="WIDTH",
@@ -340,13 +324,13 @@ _OUTPUTS: Final = {
         callback=_width,
         help="Width of figures: column, text, or a number of inches.",
     ),
-    "palette": click.option(
+    "palette": option(
         "--palette",
         metavar="FILE",
         type=PATH,
         help="TOML file with the colours, markers and display names of arms.",
     ),
-    "clear": click.option(
+    "clear": option(
         "--clear-changes",
         "clear",
         metavar="FILE",
@@ -354,18 +338,19 @@ _OUTPUTS: Final = {
         help="TOML file with the change of each metric that the table of ablations calls clear, "
         'such as accuracy = "2 points". Without it, changes are not marked.',
     ),
-    "tables": click.option(
+    "tables": option(
         "--latex",
         "tables",
         metavar="DIR",
         type=PATH,
         help="Write the tables as LaTeX for booktabs; `pact-eval tables` has more options.",
     ),
-    "markdown": click.option(
+    "markdown": option(
         "--markdown", metavar="FILE", type=PATH, help="Write all tables as one document."
     ),
-    "data": click.option(
+    "data": option(
         "--data",
+        group="Data",
         metavar="FILE_OR_FOLDER",
         type=PATH,
         multiple=True,
@@ -374,7 +359,7 @@ _OUTPUTS: Final = {
         "counts the files of a folder. Default of the audit: the file that run.json names, for "
         "leaks only. May be given several times.",
     ),
-    "thresholds": click.option(
+    "thresholds": option(
         "--thresholds",
         metavar="FILE",
         type=PATH,
@@ -382,20 +367,23 @@ _OUTPUTS: Final = {
         help="File of `pact-eval thresholds`, whose gates are marked on the runs of its model. May "
         "be given several times.",
     ),
-    "cost_wrong": click.option(
+    "cost_wrong": option(
         "--cost-wrong",
+        group="Numbers",
         type=click.FloatRange(min=0, min_open=True),
         callback=number,
         help="Cost of a wrong decision, for the figure and the table of costs.",
     ),
-    "cost_review": click.option(
+    "cost_review": option(
         "--cost-review",
+        group="Numbers",
         type=click.FloatRange(min=0, min_open=True),
         callback=number,
         help="Cost of a review by a person; with --cost-wrong.",
     ),
-    "criteria": click.option(
+    "criteria": option(
         "--criteria",
+        group="Data",
         metavar="FILE",
         type=PATH,
         help="Hypotheses to judge, as for `scorecard`.",
@@ -482,8 +470,9 @@ def runs_argument(command: Command) -> Command:
 
 def order_seed_option(command: Command) -> Command:
     """Add `--order-seed`."""
-    return click.option(
+    return option(
         "--order-seed",
+        group="Views",
         type=int,
         default=0,
         show_default=True,
@@ -493,7 +482,7 @@ def order_seed_option(command: Command) -> Command:
 
 def json_option(command: Command) -> Command:
     """Add `--json`."""
-    return click.option(
+    return option(
         "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else to stdout."
     )(command)
 

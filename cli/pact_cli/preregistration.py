@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import PATH, RUN, json_option, names_of, path_argument, settings_options
+from pact_cli.parameters import choice, option
+from pact_eval._choices import Demand
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
 if TYPE_CHECKING:
@@ -21,14 +23,16 @@ if TYPE_CHECKING:
 
 @command(loads=("pact_eval.preregistration",))
 @path_argument("criteria", "HYPOTHESES.toml")
-@click.option(
+@option(
     "--data",
+    group="Data",
     type=PATH,
     multiple=True,
     help="Dataset file of the hypotheses; may be given several times.",
 )
-@click.option(
+@option(
     "--example",
+    group="Data",
     is_flag=True,
     help="Write an example to HYPOTHESES.toml, to be edited and registered. A file that exists is "
     "kept.",
@@ -59,17 +63,19 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
 @command(loads=("pact_eval.preregistration", "pact_reports.tables.scorecard"))
 @path_argument("criteria", "HYPOTHESES.toml")
 @click.argument("sources", nargs=-1, required=True, type=RUN, metavar="RUNS...")
-@click.option(
+@option(
     "--resamples",
+    group="Numbers",
     type=click.IntRange(min=100),
     default=2_000,
     show_default=True,
     help="Number of bootstrap resamples of the intervals; verdicts by value do not need them.",
 )
 @settings_options("seed", "allow")
-@click.option(
+@option(
     "--demand",
-    type=click.Choice(["values", "shown"]),
+    group="Numbers",
+    type=choice(Demand),
     is_flag=False,
     flag_value="values",
     help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
@@ -81,7 +87,7 @@ def scorecard(
     sources: tuple[Path, ...],
     resamples: int,
     settings: Settings,
-    demand: Literal["values", "shown"] | None,
+    demand: Demand | None,
     as_json: bool,
 ) -> None:
     """Judge hypotheses on run folders, or on a .csv of metrics.
@@ -108,7 +114,7 @@ def scorecard(
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 
 
-def _exit_code(judged: JudgedHypotheses, *, demand: Literal["values", "shown"] | None) -> int:
+def _exit_code(judged: JudgedHypotheses, *, demand: Demand | None) -> int:
     if judged.registration.broken:
         return TamperedError.exit_code
     if demand is None:

@@ -21,6 +21,7 @@ from pact_cli.options import (
     runs_argument,
     settings_options,
 )
+from pact_cli.parameters import option
 from pact_cli.steps import load
 from pact_eval.errors import InputError
 
@@ -56,19 +57,20 @@ if TYPE_CHECKING:
     ),
     table_formats=("latex",),
 )
-@click.option(
+@option(
     "--full",
     is_flag=True,
     help="Print every table; with --json, the whole order audit. --by prints the tables too.",
 )
-@click.option(
+@option(
     "--local-run",
+    group="Server",
     metavar="RUN",
     type=RUN,
     help="Run of the same model, scored here: test whether the probabilities of a served RUN were "
     "divided by a temperature.",
 )
-@click.option("--open", "open_page", is_flag=True, help="Open the page of --html in the browser.")
+@option("--open", "open_page", is_flag=True, help="Open the page of --html in the browser.")
 @json_option
 def report(
     runs: tuple[Path, ...],

@@ -25,6 +25,7 @@ from pact_cli.options import (
     label_options,
     order_seed_option,
 )
+from pact_cli.parameters import option
 from pact_cli.report import print_reports
 from pact_reports.plain_text import one_line
 
@@ -41,28 +42,30 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 
 
 @command(announces=True, loads=("pact_eval.scoring.windows",), tells_steps=True)
-@click.option(
+@option(
     "--data",
+    group="Data",
     metavar="FILE_OR_FOLDER",
     type=PATH,
     help="Dataset file, JSON lines: records with references, or the ablated contexts of "
     "`pact-audit ablate`. For a folder: the evaluation file that its manifest names. Default: "
     "the folder `data`.",
 )
-@click.option(
+@option(
     "--out",
     type=PATH,
     help="Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with "
     "--train-seed and a --role.",
 )
-@click.option(
+@option(
     "--k",
+    group="Views",
     type=click.IntRange(min=1),
     default=4,
     show_default=True,
     help="Views per record: the canonical order of the answers and K - 1 permutations.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Score only the first N records.")
+@option("--limit", group="Data", type=click.IntRange(min=1), help="Score only the first N records.")
 @order_seed_option
 @data_allowances
 @label_options

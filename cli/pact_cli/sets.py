@@ -10,6 +10,7 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import print_json, warn
 from pact_cli.options import PATH, RUN, json_option, number, path_argument, settings_options
+from pact_cli.parameters import option
 from pact_cli.thresholds import (
     RATE,
     counting_option,
@@ -17,10 +18,11 @@ from pact_cli.thresholds import (
     refuse_options_of_choice,
     show_answer,
 )
+from pact_eval._choices import COVERAGE, Counting
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import Settings
-    from pact_eval.thresholds import AnswerSets, Counting
+    from pact_eval.thresholds import AnswerSets
 
 _OF_CHOICE: Final = (
     *("coverage", "confidence", "counting", "ties_seed", "out", "decoding", "unit"),
@@ -29,23 +31,24 @@ _OF_CHOICE: Final = (
 
 @command()
 @path_argument("run", "RUN", RUN)
-@click.option(
+@option(
     "--coverage",
     type=RATE,
     callback=number,
-    default=0.9,
+    default=COVERAGE,
     show_default=True,
     help="Share of new items whose set contains the right answer.",
 )
-@click.option(
+@option(
     "--confidence",
+    group="Numbers",
     type=RATE,
     callback=number,
     help="Keep the coverage with this confidence in this choice, such as 0.95. Default: keep it on "
     "average over choices, and print what this choice keeps with 95%.",
 )
 @counting_option
-@click.option(
+@option(
     "--ties-seed",
     type=int,
     metavar="SEED",
@@ -53,15 +56,16 @@ _OF_CHOICE: Final = (
     "with few decimals smaller; equal probabilities may then have different sets. Default: keep "
     "all tied answers.",
 )
-@click.option("-o", "--out", type=PATH, help="File for the sets, such as sets.json.")
-@click.option(
+@option("-o", "--out", type=PATH, help="File for the sets, such as sets.json.")
+@option(
     "--check",
+    group="Data",
     metavar="FILE",
     type=PATH,
     help="Check the sets of FILE on RUN instead. Exits with 3 if those of a kind are broken, and "
     "with 4 if the run cannot tell.",
 )
-@click.option("--brief", is_flag=True, help="Print the answer alone, in one line.")
+@option("--brief", is_flag=True, help="Print the answer alone, in one line.")
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "seed")
 @json_option
 def sets(

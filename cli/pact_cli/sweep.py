@@ -12,6 +12,7 @@ from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.leaks import exit_on_leak
 from pact_cli.options import RUN, json_option, path_argument, settings_options
+from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -28,9 +29,10 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
 
 @command(loads=("pact_eval.evaluation", "pact_reports.sentences.answers"))
 @path_argument("run", "RUN", RUN)
-@click.option(
+@option(
     "--k",
     "views",
+    group="Views",
     metavar="FROM..TO",
     callback=_range,
     help="Numbers of views: a range such as 1..4, or one number. Default: 1 to K.",

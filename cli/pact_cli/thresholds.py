@@ -20,16 +20,15 @@ from pact_cli.options import (
     path_argument,
     settings_options,
 )
+from pact_cli.parameters import choice, option
+from pact_eval._choices import CONFIDENCE, Counting, GateGroups, Signal
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import Settings
     from pact_eval.thresholds import (
         Acting,
-        Counting,
-        GateGroups,
         GateVerdict,
-        Signal,
         Target,
         Thresholds,
     )
@@ -43,9 +42,9 @@ _OF_CHOICE: Final = (
     *("signal", "groups", "confidence", "together", "counting", "out", "decoding", "unit"),
 )
 
-counting_option: Final = click.option(
+counting_option: Final = option(
     "--counting",
-    type=click.Choice(["families", "items"]),
+    type=choice(Counting),
     default="families",
     show_default=True,
     help="What counts the same in the guarantee. families: every family gives a tested item. "
@@ -97,33 +96,42 @@ class _Wanted:
 
 
 _TARGETS: Final = [
-    click.option(
+    option(
         "--target-error",
         "error",
+        group="Numbers",
         type=RATE,
         callback=number,
         help="Largest error among accepted items, such as 0.05.",
     ),
-    click.option(
+    option(
         "--target-accuracy",
         "accuracy",
+        group="Numbers",
         type=RATE,
         callback=number,
         help="Least accuracy among accepted items, such as 0.95.",
     ),
-    click.option(
+    option(
         "--target-escalation",
         "escalation",
+        group="Numbers",
         type=RATE,
         callback=number,
         help="Largest share of escalated items; the strictest gate that keeps it is chosen.",
     ),
-    click.option(
-        "--cost-wrong", "wrong", type=_COST, callback=number, help="Cost of a wrong decision."
+    option(
+        "--cost-wrong",
+        "wrong",
+        group="Numbers",
+        type=_COST,
+        callback=number,
+        help="Cost of a wrong decision.",
     ),
-    click.option(
+    option(
         "--cost-review",
         "review",
+        group="Numbers",
         type=_COST,
         callback=number,
         help="Cost of a review by a person; with --cost-wrong.",
@@ -134,44 +142,51 @@ _TARGETS: Final = [
 @command()
 @path_argument("run", "RUN", RUN)
 @gathered("wanted", _Wanted, _TARGETS)
-@click.option(
+@option(
     "--gate",
     "signal",
-    type=click.Choice(["top", "margin", "entropy", "disagreement"]),
+    group="Numbers",
+    type=choice(Signal),
     default="top",
     show_default=True,
     help="What the gate is on: top probability, its distance to the second, entropy, or the mean "
     "TV between the K views.",
 )
-@click.option(
+@option(
     "--gates-by",
     "groups",
-    type=click.Choice(["all", "kind", "domain"]),
+    group="Numbers",
+    type=choice(GateGroups),
     default="all",
     show_default=True,
     help="One gate for all items, or one for every kind or domain.",
 )
-@click.option(
+@option(
     "--confidence",
+    group="Numbers",
     type=RATE,
     callback=number,
-    default=0.95,
+    default=CONFIDENCE,
     show_default=True,
     help="Confidence of the guarantee, of each gate alone.",
 )
-@click.option(
-    "--together", is_flag=True, help="The confidence holds for all gates together (Bonferroni)."
+@option(
+    "--together",
+    group="Numbers",
+    is_flag=True,
+    help="The confidence holds for all gates together (Bonferroni).",
 )
 @counting_option
-@click.option("-o", "--out", type=PATH, help="File for the thresholds, such as thresholds.json.")
-@click.option(
+@option("-o", "--out", type=PATH, help="File for the thresholds, such as thresholds.json.")
+@option(
     "--check",
+    group="Data",
     metavar="FILE",
     type=PATH,
     help="Check the thresholds of FILE on RUN instead. Exits with 3 if a gate is broken, and with "
     "4 if the run cannot tell.",
 )
-@click.option("--brief", is_flag=True, help="Print the answer alone, in one line.")
+@option("--brief", is_flag=True, help="Print the answer alone, in one line.")
 @settings_options("decoding", "calibration", "unit", "allow")
 @json_option
 def thresholds(

@@ -10,6 +10,7 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import PATH, json_option, runs_argument
+from pact_cli.parameters import option
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
 
 if TYPE_CHECKING:
@@ -20,15 +21,24 @@ if TYPE_CHECKING:
 
 @command(loads=("pact_eval.verification",))
 @runs_argument
-@click.option("--adapter", type=PATH, help="Adapter folder. Default: the one that was scored.")
-@click.option("--base-model", "base", type=PATH, help="Folder of the base model. Default: as run.")
-@click.option("--data", type=PATH, help="Dataset file. Default: the one that was scored.")
-@click.option(
+@option(
+    "--adapter", group="Model", type=PATH, help="Adapter folder. Default: the one that was scored."
+)
+@option(
+    "--base-model",
+    "base",
+    group="Model",
+    type=PATH,
+    help="Folder of the base model. Default: as run.",
+)
+@option("--data", group="Data", type=PATH, help="Dataset file. Default: the one that was scored.")
+@option(
     "--criteria",
+    group="Data",
     type=PATH,
     help="Hypotheses; their lock is compared with the start and the data of each run.",
 )
-@click.option(
+@option(
     "--thresholds",
     "choices",
     metavar="FILE",
@@ -37,7 +47,9 @@ if TYPE_CHECKING:
     help="File of thresholds or of answer sets: may its families also be evaluated or trained on? "
     "May be given several times.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 4 if anything could not be checked.")
+@option(
+    "--strict", group="Checks", is_flag=True, help="Exit with 4 if anything could not be checked."
+)
 @json_option
 def verify(
     runs: tuple[Path, ...],

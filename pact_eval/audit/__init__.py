@@ -5,6 +5,7 @@ the codes of its findings and the function that runs it. A check of a dataset lo
 one row per record, and reads records again if it needs their texts. No check needs torch.
 """
 
+from pact_eval._choices import Severity
 from pact_eval.audit.adapter import (
     ADAPTER_CHECKS,
     AdapterAudit,
@@ -36,7 +37,7 @@ from pact_eval.audit.findings import (
 )
 from pact_eval.audit.lengths import Lengths
 from pact_eval.audit.near_duplicates import NearDuplicates
-from pact_eval.audit.registry import CODES, Check, Severity
+from pact_eval.audit.registry import CODES, Check
 from pact_eval.audit.shortcuts import Shortcuts
 
 __all__ = [

@@ -182,7 +182,7 @@ def _groups(index: Index, by: str) -> list[Group]:
     ]
 
 
-BALANCE: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="balance",
     question="Is the reference spread over kinds, domains and answer positions?",
     run=lambda context: check_balance(context.index, context.collector("balance")),

@@ -282,7 +282,7 @@ def _nearest(state: Json, wording: str) -> str:
     return f"nearest: {best if len(best) <= 160 else best[:157] + '...'}"
 
 
-CERTIFICATES: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="certificates",
     question="Do the focus sentences occur in the context, and can they be deleted?",
     run=check_certificates,

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from pact_eval._choices import FINDINGS_KEPT, MOST_EDIT_WORDS, NEAR_DUPLICATE
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.near_duplicates import NEAR_DUPLICATE
 from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data import (
@@ -156,9 +156,9 @@ class DataAuditSettings:
     """
 
     only: Collection[str] | None = None
-    max_edit_words: int = 8
+    max_edit_words: int = MOST_EDIT_WORDS
     near_duplicate: float = NEAR_DUPLICATE
-    keep: int = 5
+    keep: int = FINDINGS_KEPT
     k: int = 1
     seed: int = 0
     tokenizer: NamedTokenizer | None = None

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Final
 
-from pact_eval.audit.balance import BALANCE
-from pact_eval.audit.certificates import CERTIFICATES
+from pact_eval._choices import DATA_CHECK_NAMES
+from pact_eval.audit import schema
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
-from pact_eval.audit.families import FAMILIES
 from pact_eval.audit.findings import CheckResult, Leak
-from pact_eval.audit.hashes import HASHES, TAMPERED
-from pact_eval.audit.lengths import LENGTHS
+from pact_eval.audit.hashes import TAMPERED
 from pact_eval.audit.parts import is_shared
 from pact_eval.audit.registry import Registry
-from pact_eval.audit.schema import SCHEMA
-from pact_eval.audit.separation import SEPARATION
-from pact_eval.audit.shortcuts import SHORTCUTS
 from pact_eval.data import DataFile, FileFacts
 from pact_eval.data.processes import another_process
 from pact_eval.progress import step
 from pact_eval.results import Result
 
 DATA_CHECKS: Final = Registry[DataContext](
-    HASHES, SCHEMA, FAMILIES, CERTIFICATES, SEPARATION, BALANCE, SHORTCUTS, LENGTHS
+    *(import_module(f"pact_eval.audit.{name}").CHECK for name in DATA_CHECK_NAMES)
 )
 """The checks of a dataset, in the order in which they run."""
 
@@ -89,8 +85,9 @@ def audit_data(
                 looks={name: look for name, look in looks.items() if look is not None},
             )
         index = context.index
-        if SCHEMA.name not in wanted and context.scan.incomplete(index):
-            wanted.insert(0, SCHEMA.name)  # no other check reports lines that could not be read
+        if schema.CHECK.name not in wanted and context.scan.incomplete(index):
+            # No other check reports lines that could not be read.
+            wanted.insert(0, schema.CHECK.name)
         with _started_apart(wanted, context) as started:
             results = []
             for name in wanted:

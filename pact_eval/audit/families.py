@@ -167,7 +167,7 @@ def _joined(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:
     return word_diff("\n".join(a for _, a, _ in differing), "\n".join(b for _, _, b in differing))
 
 
-FAMILIES: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="families",
     question="Does each family have two members, one small edit apart, with different references?",
     run=check_families,

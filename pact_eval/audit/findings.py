@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pact_eval.audit.registry import CODES, Severity
+from pact_eval._choices import Severity
+from pact_eval.audit.registry import CODES
 from pact_eval.data import WordDiff
 from pact_eval.errors import Place
 

@@ -232,7 +232,7 @@ def _run(context: DataContext) -> CheckResult:
     return findings.result("no manifest")
 
 
-HASHES: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="hashes",
     question="Are the files those that the manifest describes?",
     run=_run,

@@ -118,7 +118,7 @@ def _run(context: DataContext) -> CheckResult:
     )
 
 
-LENGTHS: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="lengths",
     question="Does every prompt fit, with one token per letter?",
     run=_run,

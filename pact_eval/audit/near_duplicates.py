@@ -14,10 +14,7 @@ from pact_eval.audit.findings import Collector
 from pact_eval.data import Index, context_text, word_diff
 from pact_eval.progress import step
 
-__all__ = ["NEAR_DUPLICATE", "NearDuplicates", "add_near_duplicates", "add_pairs"]
-
-NEAR_DUPLICATE: Final = 0.8
-"""Cosine from which two contexts are near duplicates, unless the user gives another."""
+__all__ = ["NearDuplicates", "add_near_duplicates", "add_pairs"]
 
 _MOST_ROWS_OF_ALL_PAIRS: Final = 2_500
 

@@ -1,22 +1,22 @@
 """The registry of checks: one entry per check, for datasets and for adapters alike.
 
 A check answers one question. Its file holds the entry, the codes of its findings and the function
-`run(context) -> CheckResult`. To add one, write such a file and list its entry in `dataset.py` or
-in `adapter/audit.py`; the result, the JSON and the terminal report then show it.
+`run(context) -> CheckResult`. To add one for datasets, write such a
+file and list its name in `DATA_CHECK_NAMES` (`_choices.py`); for adapters, list its entry in
+`adapter/audit.py`. `--only`, the result, the JSON and the terminal report then have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from pact_eval._choices import Severity
 
 if TYPE_CHECKING:
     from pact_eval.audit.findings import CheckResult
     from pact_eval.audit.parts import FamilyLook
-
-Severity = Literal["error", "warning", "note"]
-"""An error makes an evaluation untrustworthy; a warning may; a note is worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)

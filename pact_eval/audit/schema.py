@@ -222,7 +222,7 @@ def _files(n: int) -> str:
     return f"{n:,} file{'s' if n != 1 else ''}"
 
 
-SCHEMA: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="schema",
     question="Is every line a record with an allowed answer?",
     run=lambda context: context.scan.result(context.index),

@@ -124,7 +124,7 @@ def _shared_rows(index: Index, across: Pairs, file: int, source: int) -> BoolArr
     return shared
 
 
-SEPARATION: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="separation",
     question="Does nothing occur in two files, word for word or nearly?",
     run=lambda context: check_separation(

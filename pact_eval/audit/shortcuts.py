@@ -363,7 +363,7 @@ def _apart(context: DataContext) -> Callable[[], CheckResult]:
     return functools.partial(check_shortcuts, context.index, findings, rng=context.rng())
 
 
-SHORTCUTS: Final[Check[DataContext]] = Check(
+CHECK: Final[Check[DataContext]] = Check(
     name="shortcuts",
     question="Does a bag of words find the reference without the evidence?",
     run=lambda context: _apart(context)(),

@@ -7,6 +7,7 @@
 what a calibrator does to a run, and where it makes it worse.
 """
 
+from pact_eval._choices import Mode
 from pact_eval.calibration.effect import (
     CalibrationEffect,
     GroupEffect,
@@ -65,7 +66,6 @@ from pact_eval.calibration.temperatures import (
     NEUTRAL_BIAS,
     TEMPERATURE_FLOOR,
     Calibrator,
-    Mode,
     TemperatureSummary,
     Weights,
     inverse_softplus,

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._choices import Mode
 from pact_eval._json import Json
 from pact_eval._typing import BoolArray, FloatArray, TextArray
 from pact_eval.calibration.likelihood import (
@@ -24,7 +25,6 @@ from pact_eval.calibration.temperatures import (
     MODES,
     TEMPERATURE_FLOOR,
     Calibrator,
-    Mode,
     TemperatureSummary,
     neutral_calibrator,
 )

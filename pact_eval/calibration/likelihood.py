@@ -27,13 +27,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.calibration.temperatures import (
     KINDS,
     NEUTRAL_BIAS,
     TEMPERATURE_FLOOR,
     Calibrator,
-    Mode,
     Weights,
     inverse_softplus,
     softplus,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from pact_eval._choices import Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, calibration_effect
 from pact_eval.calibration.files import read_calibrator, write_calibrator
@@ -23,7 +24,7 @@ from pact_eval.calibration.notes import (
 from pact_eval.calibration.ownership import check_owner, identity_of_fit, refuse_overwriting
 from pact_eval.calibration.portable import PortableCalibration, portable_calibration
 from pact_eval.calibration.selection import ModeChoice, choose_mode
-from pact_eval.calibration.temperatures import Calibrator, Mode
+from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.progress import step
 from pact_eval.results import Result

@@ -12,15 +12,11 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator, minimise
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
-from pact_eval.calibration.temperatures import (
-    TEMPERATURE_FLOOR,
-    Calibrator,
-    Mode,
-    neutral_calibrator,
-)
+from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, Calibrator, neutral_calibrator
 from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.progress import tracked
 from pact_eval.stats import cluster_sums

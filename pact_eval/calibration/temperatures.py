@@ -15,15 +15,13 @@ from typing import Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._choices import Mode
 from pact_eval._json import Json
 from pact_eval._typing import FloatArray, TextArray
 from pact_eval.data import FieldKind
 from pact_eval.errors import InputError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
 from pact_eval.runs import Decoding, Predictions
-
-Mode = Literal["scalar", "per-kind", "contextual"]
-"""The form of a calibrator: one temperature, one for each field kind, or one for each item."""
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._choices import ClusterUnit as ClusterUnit
+from pact_eval._choices import GroupBy as GroupBy
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
@@ -42,13 +44,6 @@ from pact_eval.stats import (
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
-
-GroupBy = Literal["kind", "domain", "source_family"]
-"""Grouping of the items, in addition to the group of all items."""
-
-ClusterUnit = Literal["family", "source_family"]
-"""What intervals and exact tests take as independent: new families of the same source families, or
-new source families."""
 
 Unit = Literal["percent", "points", "nats", "score", "levels"]
 """Unit in which a metric is shown: rates and their differences times 100, others unchanged."""

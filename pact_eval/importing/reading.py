@@ -54,7 +54,7 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         RecordError: rows are malformed, or the log contradicts itself; one error lists all of that.
     """
     log = source.open(path, options)
-    own = source.name == "rows"
+    own = source.own
     reader = RowReader(
         options.mapping if own else OWN_NAMES,
         log.tolerance,

@@ -1,14 +1,16 @@
-"""What an import reads: a log is rows in our format, and what it says of itself.
+"""The interface of an import format: `Source`, and the log that it opens.
 
-A source is one file of this package that reads one format. It translates each entry of a log into a
-row of our own format (`row_reader.py`), and says what the log says of the answer: right or wrong.
-`reading.py` reads the rows of every source in the same way, and compares its own reading with the
-log's for every row. No source checks values, joins views or writes files.
+A source is one module of `formats`. It translates each entry of a log into a row of our own format
+(`row_reader.py`), and says what the log says of the answer: right or wrong. `reading.py` reads the
+rows of every source in the same way, and compares its own reading with the log's for every row. No
+source checks values, joins views or writes files.
 
-    class Source(Protocol):
-        name: str                                   # of --from
-        def recognises(self, start: Start) -> bool  # does a file or folder begin like this?
-        def open(self, path, options) -> Log        # rows one by one, then facts
+    class Mine(Source):
+        title, reads = "My tool", "`results.jsonl`"         # in the docs
+        def recognises(self, start: Start) -> bool: ...     # does a file or folder begin like this?
+        def open(self, path, options) -> Log: ...           # rows one by one, then facts
+
+    SOURCE = Mine()
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import polars as pl
 
+from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
 from pact_eval._json import Json, describe, refuse_deep
 from pact_eval.errors import InputError, Problem
@@ -55,9 +59,9 @@ class ImportOptions:
     domain_from: str | None = None
     suites: tuple[Path, ...] = ()
     filter: str | None = None
-    metric: str | None = None
+    metric: LogMetric | None = None
     scorer: str | None = None
-    multi: str | None = None
+    multi: SeveralRight | None = None
 
     @property
     def grouping(self) -> Grouping:
@@ -161,25 +165,35 @@ class Outcome:
     unanswered: int
 
 
-class Source(Protocol):
-    """A format of logs."""
+class Source(ABC):
+    """A format of logs.
+
+    Attributes:
+        title: what writes such logs, as the docs call it.
+        reads: its files, in Markdown.
+        own: whether it is our own format: its rows are not translated, and columns may be mapped.
+    """
+
+    title: ClassVar[str]
+    reads: ClassVar[str]
+    own: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
-        """Its name, for `--from`."""
-        ...
+        """Its name, for `--from`: that of its module."""
+        return type(self).__module__.rpartition(".")[2].replace("_", "-")
 
+    @abstractmethod
     def recognises(self, start: Start) -> bool:
         """Tell whether a file or folder has this format."""
-        ...
 
+    @abstractmethod
     def open(self, path: Path, options: ImportOptions) -> Log:
         """Open a log.
 
         Raises:
             InputError: it cannot be read.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,7 @@ class ImportedRows:
 
     frame: pl.DataFrame
     values: str
-    source: str = "rows"
+    source: str
     log: Mapping[str, Json] = field(default_factory=dict)
     model: str | None = None
     rounding: Mapping[str, Json] = field(default_factory=dict)

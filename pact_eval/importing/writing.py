@@ -11,8 +11,8 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
+from pact_eval.importing.detection import find_source
 from pact_eval.importing.reading import read_log
-from pact_eval.importing.registry import find_source
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.remote import log_path
@@ -25,7 +25,7 @@ def import_run(
     """Read a log and write it as a run. Importing the same log again leaves the run as it is.
 
     Args:
-        path: a log, or its URL; see `detection.SOURCES`.
+        path: a log, or its URL; see `registry.py`.
         out: the run folder.
         labels: what names the run: arm, seed, command line.
         options: how the log is read; None detects its format.
@@ -43,10 +43,11 @@ def import_run(
     refuse_remote(out)
     path = log_path(path)
     with naming_urls():
-        rows, log = read_log(find_source(path, options.source), path, options)
+        source = find_source(path, options.source)
+        rows, log = read_log(source, path, options)
     settings: dict[str, Json] = {
         "data": {"sha256": _sha256(log.files)},
-        **({} if rows.source == "rows" else {"log": rows.source}),
+        **({} if source.own else {"log": source.name}),
         **options.settings,
         "k": rows.frame["view"].n_unique(),
         "values": rows.values,

@@ -1,5 +1,6 @@
 """Run folders: provenance and predictions, written part by part; and training logs."""
 
+from pact_eval._choices import Allowance, Decoding
 from pact_eval.runs.custody import (
     Custody,
     OtherData,
@@ -29,15 +30,8 @@ from pact_eval.runs.folder import (
     unanswered_items,
     views_written,
 )
-from pact_eval.runs.identity import (
-    ALLOWANCES,
-    Allowance,
-    Difference,
-    Fact,
-    RunIdentity,
-    join_differences,
-)
-from pact_eval.runs.predictions import Decoding, Predictions, right_answers
+from pact_eval.runs.identity import ALLOWANCES, Difference, Fact, RunIdentity, join_differences
+from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.probabilities import (
     censored_references,
     decimals,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
+from pact_eval._choices import Allowance
 from pact_eval._json import Json
 from pact_eval.runs.provenance import Provenance
 
@@ -16,18 +17,6 @@ Fact: TypeAlias = Literal[
     "adapter", "base", "contract", "prompts", "decoding", "data", "quantisation"
 ]
 """A fact in which two runs, or a calibrator and a run, can differ."""
-
-Allowance: TypeAlias = Literal[
-    "other-adapter",
-    "other-base",
-    "other-contract",
-    "other-prompts",
-    "other-decoding",
-    "other-data",
-    "other-quantisation",
-    "trained-on",
-]
-"""A value of `--allow`: a difference that the user accepts, or data that the model has seen."""
 
 ALLOWANCES: Final[tuple[Allowance, ...]] = get_args(Allowance)
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, type_family
-
-Decoding = Literal["single", "ensemble"]
-"""How probabilities are computed from a run: from view 0 alone, or from all K views."""
 
 
 @dataclass(frozen=True)

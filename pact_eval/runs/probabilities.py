@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from pact_eval._choices import Decoding
 from pact_eval._json import Json
 from pact_eval._typing import FloatArray
-from pact_eval.runs.predictions import Decoding, Predictions
+from pact_eval.runs.predictions import Predictions
 
 FEWEST_DECIMALS: Final = 2
 MOST_DECIMALS: Final = 6

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 EngineName = Literal["auto", "fork", "batched", "naive"]
 """Names of engines; auto is the first of the others that works with the model."""
+
+
+DtypeName = Literal["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
+"""Names of precisions; auto is that of the device."""
+
+DEVICES: Final = ("auto", "cpu", "cuda")
+"""Devices that a user may choose; auto is CUDA if it is available. Workers have one of each."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class ModelRequest:
         base_model: folder or hub id; None takes the one that the adapter names.
         apply_adapter: False scores the base model that the adapter names.
         device: auto, cpu or cuda.
-        dtype: auto or a name in `model.DTYPES`.
+        dtype: precision of weights and computation.
         batch_tokens: tokens per pass, padding included; None takes the device's default.
         allow_contract_mismatch: score an adapter that was trained on another prompt contract,
             tokenizer or chat template.
@@ -36,7 +43,7 @@ class ModelRequest:
     base_model: str | None = None
     apply_adapter: bool = True
     device: str = "auto"
-    dtype: str = "auto"
+    dtype: DtypeName = "auto"
     batch_tokens: int | None = None
     allow_contract_mismatch: bool = False
     engine: EngineName = "auto"

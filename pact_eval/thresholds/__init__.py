@@ -1,5 +1,6 @@
 """Thresholds: gates and answer sets with a guarantee for new families, and their checks."""
 
+from pact_eval._choices import Counting, GateGroups, Signal
 from pact_eval.thresholds.accept import accept
 from pact_eval.thresholds.answer_set import answer_set
 from pact_eval.thresholds.answer_sets import (
@@ -15,14 +16,7 @@ from pact_eval.thresholds.checking import (
     ThresholdsCheck,
     check_thresholds,
 )
-from pact_eval.thresholds.choice import (
-    Alternative,
-    Gate,
-    GateGroups,
-    Rule,
-    Thresholds,
-    choose_thresholds,
-)
+from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds, choose_thresholds
 from pact_eval.thresholds.conclusion import (
     Acting,
     ActingGate,
@@ -47,7 +41,7 @@ from pact_eval.thresholds.files import (
     thresholds_json,
     write_thresholds,
 )
-from pact_eval.thresholds.gate_items import Counting, GateItems
+from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.plans import families_needed
 from pact_eval.thresholds.report_acting import acting_of_arm, with_acting
 from pact_eval.thresholds.sequence import ChosenGate, GateTest, choose_gate
@@ -60,7 +54,7 @@ from pact_eval.thresholds.set_files import (
     write_answer_sets,
 )
 from pact_eval.thresholds.set_levels import SetLevel, answer_sureness, choose_level
-from pact_eval.thresholds.signals import LOW_IS_SURE, SIGNALS, Signal
+from pact_eval.thresholds.signals import LOW_IS_SURE, SIGNALS
 from pact_eval.thresholds.targets import Target, TargetKind
 
 __all__ = [

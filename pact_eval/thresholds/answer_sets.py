@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._choices import COVERAGE, Counting
 from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.calibration import CalibrationWarning
 from pact_eval.errors import InputError
@@ -35,7 +36,7 @@ from pact_eval.thresholds.choice import (
     rule_of,
     run_with_answers,
 )
-from pact_eval.thresholds.gate_items import Counting, GateItems
+from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.set_levels import (
     SetLevel,
     answer_sureness,
@@ -174,7 +175,7 @@ class AnswerSets(Result):
 
 def choose_answer_sets(
     source: RunSource,
-    coverage: float = 0.9,
+    coverage: float = COVERAGE,
     *,
     confidence: float | None = None,
     counting: Counting = "families",

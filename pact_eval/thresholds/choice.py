@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
+from pact_eval._choices import CONFIDENCE, Counting, GateGroups, Signal
 from pact_eval._typing import BoolArray, TextArray
 from pact_eval.calibration import CalibrationWarning
 from pact_eval.errors import InputError
@@ -36,14 +37,11 @@ from pact_eval.runs import (
     unanswered_items,
 )
 from pact_eval.stats import rate_estimate
-from pact_eval.thresholds.gate_items import Counting, GateItems
+from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.plans import families_needed
 from pact_eval.thresholds.sequence import ChosenGate, choose_gate, expected_cost
-from pact_eval.thresholds.signals import SIGNALS, Signal, sureness
+from pact_eval.thresholds.signals import SIGNALS, sureness
 from pact_eval.thresholds.targets import Target
-
-GateGroups: TypeAlias = Literal["all", "kind", "domain"]
-"""Which items share a gate: all of them, those of a kind, or those of a domain."""
 
 MOST_FOLDS: Final = 10
 """Folds of the cross-validation; more source families than these share folds."""
@@ -176,7 +174,7 @@ def choose_thresholds(
     *,
     signal: Signal = "top",
     by: GateGroups = "all",
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     together: bool = False,
     counting: Counting = "families",
     settings: Settings | None = None,

@@ -26,15 +26,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
+from pact_eval._choices import Counting, GateGroups, Signal
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, sha256_of_json
 from pact_eval.calibration import calibrator_sha256
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation import Calibration, ClusterUnit, ExperimentRun
 from pact_eval.runs import Decoding, RunIdentity, trained_on_json
-from pact_eval.thresholds.choice import Gate, GateGroups, Rule, Thresholds
-from pact_eval.thresholds.gate_items import Counting
-from pact_eval.thresholds.signals import Signal
+from pact_eval.thresholds.choice import Gate, Rule, Thresholds
 from pact_eval.thresholds.targets import Target, TargetKind
 
 FORMAT: Final = "pact-thresholds-1"

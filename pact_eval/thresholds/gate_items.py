@@ -20,18 +20,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
+from pact_eval._choices import Counting
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.evaluation import Labels
 
 LEARNING_SHARE: Final = 5
 """One unit in this many is a learning unit: see `benchmarks/coverage_thresholds.py`."""
-
-Counting: TypeAlias = Literal["families", "items"]
-"""What counts the same in a guarantee: every family, or every item."""
 
 _SALT: Final = "pact-thresholds-1"
 _WORD: Final = 2**32

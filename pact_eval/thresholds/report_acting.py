@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
+from pact_eval._choices import CONFIDENCE
 from pact_eval.evaluation import Experiment, ExperimentRun, RunReport
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.thresholds.choice import gate_items, rate_over_units, rule_of
 from pact_eval.thresholds.conclusion import Acting, ActingGate, acting_of_gates
 from pact_eval.thresholds.sequence import choose_gate
 from pact_eval.thresholds.targets import Target
-
-CONFIDENCE: Final = 0.95
-"""Confidence of the guarantee in reports."""
 
 
 def with_acting(report: RunReport) -> RunReport:

@@ -6,15 +6,13 @@ distance to the second answer, minus the entropy, minus the disagreement of the 
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, get_args
 
 import numpy as np
 
+from pact_eval._choices import Signal
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation import ScoredItems
-
-Signal: TypeAlias = Literal["top", "margin", "entropy", "disagreement"]
-"""Top probability; its distance to the second; entropy in nats; mean TV between the K views."""
 
 SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from pact_eval._choices import FigureStyle
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
@@ -68,7 +69,7 @@ class Outputs:
     markdown: Path | None = None
     figure_names: tuple[str, ...] | None = None
     figure_formats: tuple[str, ...] | None = None
-    figure_style: str = "default"
+    figure_style: FigureStyle = "default"
     figure_width: Width = "column"
     table_names: tuple[str, ...] | None = None
     table_formats: tuple[str, ...] = ("latex", "markdown", "csv")

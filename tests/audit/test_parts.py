@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from datasets import audited, counts, findings, healthy
 
-from pact_eval.audit import DataAuditSettings, DatasetSource, parts
+from pact_eval.audit import DataAuditSettings, DatasetSource, families, parts
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.families import FAMILIES
 from pact_eval.data import index as data_index
 from pact_eval.data import processes
 from pact_eval.errors import InputError
@@ -132,7 +131,7 @@ def test_a_file_that_changes_during_the_audit_is_an_error_in_parts_too(
     file.write_bytes(file.read_bytes().replace(b"{", b"[", 1)[::-1])
     in_small_parts(monkeypatch)
     with pytest.raises(InputError, match="the file has changed during the audit"):
-        FAMILIES.run(context)
+        families.CHECK.run(context)
 
 
 AUDIT = """

@@ -17,6 +17,7 @@ import pytest
 from builders import write_jsonl
 
 from logs import read_rows
+from pact_eval._choices import LogMetric
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
 from pact_eval.importing.source import ImportOptions
@@ -78,7 +79,9 @@ def check_several_right(folder: Path, out: Path) -> None:
         ("tiny_wino", "acc"),
     ],
 )
-def test_the_headline_is_the_metric_of_the_results(tmp_path: Path, task: str, metric: str) -> None:
+def test_the_headline_is_the_metric_of_the_results(
+    tmp_path: Path, task: str, metric: LogMetric
+) -> None:
     import_run(samples(task), tmp_path / "run", {}, ImportOptions(metric=metric))
     experiment = Experiment.read([tmp_path / "run"])
     (rates,) = experiment.rates(experiment.runs[0])

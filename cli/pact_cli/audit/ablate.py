@@ -11,6 +11,7 @@ from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.errors import error_text
 from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.parameters import option
 from pact_eval.errors import RecordError
 
 __all__ = ["ablate"]
@@ -18,8 +19,8 @@ __all__ = ["ablate"]
 
 @command(loads=("pact_eval.data",))
 @path_argument("source", "FILE.jsonl")
-@click.option("--out", required=True, type=PATH, help="File to write.")
-@click.option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")
+@option("--out", required=True, type=PATH, help="File to write.")
+@option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")
 @json_option
 def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     """Write the context of every pair without its evidence.

@@ -16,6 +16,7 @@ from pact_cli.audit.options import (
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.parameters import option
 from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
@@ -27,14 +28,16 @@ __all__ = ["adapter"]
 @command(loads=("pact_eval.audit",))
 @path_argument("folder", "DIR")
 @click.argument("other", type=PATH, metavar="[OTHER]", required=False)
-@click.option(
+@option(
     "--base-model",
+    group="Model",
     type=PATH,
     help="Folder of the base model to compare with. Default: the one that the adapter names, if "
     "that is a local folder. The network is never used.",
 )
-@click.option(
+@option(
     "--data",
+    group="Data",
     type=PATH,
     multiple=True,
     help="Dataset, file or folder, to compare with the training record: was the adapter trained or "

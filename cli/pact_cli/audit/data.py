@@ -17,16 +17,13 @@ from pact_cli.commands import command, from_settings
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH, bootstrap_seed_option, json_option
+from pact_cli.parameters import option
+from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, Severity
 
 if TYPE_CHECKING:
-    from pact_eval.audit import DatasetSource, NamedTokenizer, Severity
+    from pact_eval.audit import DatasetSource, NamedTokenizer
 
 __all__ = ["data"]
-
-# Listed here because importing the checks would slow down `--help`; a test compares them.
-CHECKS = (
-    "hashes", "schema", "families", "certificates", "separation", "balance", "shortcuts", "lengths",
-)  # fmt: skip
 
 _HERE = Path("data")
 _OLD_NAMES = {"bytes": "hashes", "form": "schema"}
@@ -36,7 +33,7 @@ class CheckName(click.Choice[str]):
     """The name of a check; older names are accepted."""
 
     def __init__(self) -> None:
-        super().__init__(CHECKS)
+        super().__init__(DATA_CHECK_NAMES)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the current name of a check."""
@@ -45,40 +42,45 @@ class CheckName(click.Choice[str]):
 
 @command(loads=("pact_eval.audit", "pact_reports.tables.audit"))
 @click.argument("folder", type=PATH, metavar="[DIR]", required=False)
-@click.option("--train", type=PATH, multiple=True, help="Training file, JSON lines.")
-@click.option(
+@option("--train", group="Data", type=PATH, multiple=True, help="Training file, JSON lines.")
+@option(
     "--eval",
     "evaluation",
+    group="Data",
     type=PATH,
     multiple=True,
     help="Evaluation file, JSON lines; with DIR, an additional one.",
 )
-@click.option(
+@option(
     "--manifest",
+    group="Data",
     type=PATH,
     help="Manifest to compare the files with. Default: DIR/manifest.json.",
 )
-@click.option(
+@option(
     "--tokenizer",
+    group="Model",
     type=PATH,
     help="Folder of the base model's tokenizer: also measure prompts (needs the model extra).",
 )
-@click.option(
+@option(
     "--only",
     type=CheckName(),
     multiple=True,
     help="Run only this check; may be given several times.",
 )
-@click.option(
+@option(
     "--max-edit-words",
+    group="Checks",
     type=click.IntRange(min=1),
-    default=8,
+    default=MOST_EDIT_WORDS,
     show_default=True,
     help="Largest number of words that may differ within a pair.",
 )
 @near_duplicate_option
-@click.option(
+@option(
     "--k",
+    group="Views",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,

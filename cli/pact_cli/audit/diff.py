@@ -9,6 +9,7 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
+from pact_cli.parameters import option
 
 __all__ = ["diff"]
 
@@ -16,7 +17,7 @@ __all__ = ["diff"]
 @command(loads=("pact_eval.data",))
 @path_argument("old", "OLD.jsonl")
 @path_argument("new", "NEW.jsonl")
-@click.option(
+@option(
     "--max-shown",
     type=click.IntRange(min=0),
     default=20,

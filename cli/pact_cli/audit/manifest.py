@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NoReturn
 
-import click
-
 from pact_cli.audit.options import exit_with, print_data_audit, provenance
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
+from pact_cli.parameters import option
 
 __all__ = ["manifest"]
 
@@ -19,7 +18,12 @@ _FAIL_ON: Final = "warning"
 
 @command(loads=("pact_eval.data",))
 @path_argument("folder", "DIR")
-@click.option("--check", is_flag=True, help="Compare the files with the manifest; write nothing.")
+@option(
+    "--check",
+    group="Data",
+    is_flag=True,
+    help="Compare the files with the manifest; write nothing.",
+)
 @json_option
 def manifest(folder: Path, check: bool, as_json: bool) -> None:
     """Write or update DIR/manifest.json, or check it.

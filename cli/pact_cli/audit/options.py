@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from pact_cli.console import output, print_json
+from pact_cli.parameters import Command, choice, option
+from pact_eval._choices import FINDINGS_KEPT, NEAR_DUPLICATE, Severity
 from pact_eval._json import Json
 from pact_eval.errors import GateError, InputError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.audit import CheckResult, DataAudit, DataAuditSettings, DatasetSource, Severity
+    from pact_eval.audit import CheckResult, DataAudit, DataAuditSettings, DatasetSource
 
 __all__ = [
     "exit_with",
@@ -24,31 +26,32 @@ __all__ = [
     "provenance",
 ]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 def findings_options(command: Command) -> Command:
     """Add --fail-on and --max-findings."""
-    command = click.option(
+    command = option(
         "--max-findings",
+        group="Checks",
         type=click.IntRange(min=0),
-        default=5,
+        default=FINDINGS_KEPT,
         show_default=True,
         help="Findings shown per code; the rest are counted.",
     )(command)
-    return click.option(
+    return option(
         "--fail-on",
-        type=click.Choice(["error", "warning", "note"]),
+        group="Checks",
+        type=choice(Severity),
         default="error",
         show_default=True,
         help="Exit with 3 on a finding of this severity or higher.",
     )(command)
 
 
-near_duplicate_option = click.option(
+near_duplicate_option = option(
     "--near-duplicate",
+    group="Checks",
     type=click.FloatRange(min=0, max=1, min_open=True),
-    default=0.8,
+    default=NEAR_DUPLICATE,
     show_default=True,
     help="Cosine similarity of character 5-grams at which two contexts count as near duplicates.",
 )

@@ -9,28 +9,38 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.parameters import option
 
 __all__ = ["split"]
 
 
 @command(loads=("pact_eval.data",))
 @path_argument("source", "TRAIN.jsonl")
-@click.option("--out", required=True, type=PATH, help="Folder to write.")
-@click.option(
+@option("--out", required=True, type=PATH, help="Folder to write.")
+@option(
     "--select",
+    group="Data",
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
     help="Number of source families for checkpoint selection.",
 )
-@click.option(
+@option(
     "--calibrate",
+    group="Data",
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
     help="Number of source families for fitting temperatures.",
 )
-@click.option("--seed", type=int, default=17, show_default=True, help="Seed of the random split.")
+@option(
+    "--seed",
+    group="Numbers",
+    type=int,
+    default=17,
+    show_default=True,
+    help="Seed of the random split.",
+)
 @json_option
 def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_json: bool) -> None:
     """Split a training file by source family.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pact_eval._choices import NEAR_DUPLICATE
 from pact_eval._json import Json
 from pact_eval.audit.adapter.base import BASE
 from pact_eval.audit.adapter.config import CONFIG, LoraSettings
@@ -24,7 +25,6 @@ from pact_eval.audit.adapter.prompts import PROMPTS
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
 from pact_eval.audit.adapter.training import TRAINING
 from pact_eval.audit.findings import CheckResult, Leak
-from pact_eval.audit.near_duplicates import NEAR_DUPLICATE
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
 from pact_eval.models import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from pact_eval._choices import NEAR_DUPLICATE
 from pact_eval._json import Json
 from pact_eval.audit.adapter.base import NamedBase, named_base
 from pact_eval.audit.adapter.config import LoraSettings, read_settings
 from pact_eval.audit.adapter.files import FileRecord, list_files, shown
 from pact_eval.audit.adapter.tensors import LoraTensors, group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.near_duplicates import NEAR_DUPLICATE
 from pact_eval.custody import TRAINING_RECORD, TrainingRecord, read_training_record
 from pact_eval.errors import AdapterError, Place
 from pact_eval.models import (

@@ -41,6 +41,7 @@ from pact_eval.importing.source import (
     LogFacts,
     LogRow,
     Outcome,
+    Source,
     Start,
     as_dict,
     unpacking,
@@ -62,10 +63,11 @@ _SUM_TOLERANCE: Final = 0.01
 _ROUNDING: Final = 1e-6
 
 
-class DecisionIndex:
+class DecisionIndex(Source):
     """Results of the Decision Index: a file, or the folder that has it."""
 
-    name = "decision-index"
+    title = "Decision Index"
+    reads = "`results.jsonl[.gz]` and the suite"
 
     def recognises(self, start: Start) -> bool:
         """A file whose lines have the keys of results, or a folder with such a file."""
@@ -90,6 +92,10 @@ class DecisionIndex:
         joined = _Joined(file, options)
         files = (file, *options.suites)
         return Log(joined.rows(), files, joined.facts, _SUM_TOLERANCE, named=file)
+
+
+SOURCE: Final = DecisionIndex()
+"""The entry of the registry."""
 
 
 def _results(folder: Path) -> Path | None:

@@ -36,6 +36,7 @@ from pact_eval.importing.source import (
     LogFacts,
     LogRow,
     Outcome,
+    Source,
     Start,
     as_dict,
     as_list,
@@ -58,10 +59,11 @@ _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 _CLOSE: Final = 1e-9
 
 
-class Helm:
+class Helm(Source):
     """Runs of HELM."""
 
-    name = "helm"
+    title = "HELM"
+    reads = "the folder of a run"
 
     def recognises(self, start: Start) -> bool:
         """A folder with a scenario state, or a JSON object that begins as one."""
@@ -78,6 +80,10 @@ class Helm:
         """
         log = _Log(path / _STATE if path.is_dir() else path, options)
         return Log(log.rows(), log.files, log.facts, named=log.files[0])
+
+
+SOURCE: Final = Helm()
+"""The entry of the registry."""
 
 
 @dataclass(frozen=True)

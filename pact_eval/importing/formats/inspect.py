@@ -38,6 +38,7 @@ from pact_eval.importing.source import (
     LogFacts,
     LogRow,
     Outcome,
+    Source,
     Start,
     as_dict,
     by_text,
@@ -60,10 +61,11 @@ _CLOSE: Final = 1e-9
 _LEAST_LEFT: Final = 1e-6
 
 
-class Inspect:
+class Inspect(Source):
     """Logs of Inspect."""
 
-    name = "inspect"
+    title = "Inspect"
+    reads = "`.eval`, `.json`"
 
     def recognises(self, start: Start) -> bool:
         """A zip archive, or a JSON object with the keys of a log."""
@@ -82,6 +84,10 @@ class Inspect:
         reader = _EvalFile(path) if path.suffix == ".eval" else _JsonFile(path)
         log = _Log(reader, options)
         return Log(log.rows(), (path,), log.facts)
+
+
+SOURCE: Final = Inspect()
+"""The entry of the registry."""
 
 
 class _EvalFile:

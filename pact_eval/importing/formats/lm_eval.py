@@ -34,7 +34,7 @@ from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import InputError, Place, Problem
 from pact_eval.importing.grouping import Grouping
 from pact_eval.importing.row_reader import as_object
-from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Outcome, Start
+from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Outcome, Source, Start
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 _KEYS: Final = frozenset({"doc_id", "arguments", "filtered_resps"})
@@ -126,10 +126,11 @@ class _Metric:
         return tuple(a / length for a, length in zip(log_likelihoods, lengths, strict=True))
 
 
-class LmEval:
+class LmEval(Source):
     """Samples of lm-evaluation-harness: a file, or a folder of results."""
 
-    name = "lm-eval"
+    title = "lm-evaluation-harness"
+    reads = "`samples_*.jsonl`, or a folder of results"
 
     def recognises(self, start: Start) -> bool:
         """A file whose lines have the keys of samples, or a folder with such files."""
@@ -148,6 +149,10 @@ class LmEval:
         tasks = [_Task(file, options, folder=path.is_dir()) for file in files]
         rows = (row for task in tasks for row in task.rows())
         return Log(rows, tuple(files), lambda outcome: _facts(tasks, outcome))
+
+
+SOURCE: Final = LmEval()
+"""The entry of the registry."""
 
 
 def _newest(folder: Path) -> list[Path]:

@@ -12,15 +12,17 @@ from pact_eval.errors import InputError, Problem
 from pact_eval.importing.grouping import Grouping
 from pact_eval.importing.parquet_rows import parquet_files, parquet_rows
 from pact_eval.importing.row_reader import RowReader, as_object
-from pact_eval.importing.source import ImportOptions, Log, LogRow, Start
+from pact_eval.importing.source import ImportOptions, Log, LogRow, Source, Start
 
 _ANSWERED: Final = ("probabilities", "log_probabilities", "logits", "answer", "status")
 
 
-class JsonLines:
+class Rows(Source):
     """Rows in our own format, whatever made them."""
 
-    name = "rows"
+    title = "anything"
+    reads = "JSON lines, `.parquet`, or a folder of `.parquet` files"
+    own = True
 
     def recognises(self, start: Start) -> bool:
         """Every file that no other source recognises, and every folder of Parquet files."""
@@ -33,6 +35,10 @@ class JsonLines:
         if files:
             return Log(parquet_rows(files, names, options.grouping), files)
         return Log(_rows(path, names, options.grouping), (path,))
+
+
+SOURCE: Final = Rows()
+"""The entry of the registry."""
 
 
 def _rows(path: Path, names: RowReader, grouping: Grouping) -> Iterator[LogRow | Problem]:

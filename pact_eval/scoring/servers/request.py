@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from pact_eval.errors import ServerError
 
 WireName = Literal["auto", "vllm", "sglang", "systemone", "openai-decisions"]
 """Names of wires: formats of requests and answers. `auto` asks the server which one it speaks."""
-
-WIRES: Final[tuple[WireName, ...]] = get_args(WireName)
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 

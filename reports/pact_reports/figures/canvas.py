@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
 from pact_reports.figures.style import INK
 
@@ -73,7 +74,7 @@ class PageStyle:
         }
 
 
-STYLES: Final[Mapping[str, PageStyle]] = {
+STYLES: Final[Mapping[FigureStyle, PageStyle]] = {
     "default": PageStyle(3.5, 7.16, serif=False, points=7.0),
     "neurips": PageStyle(5.5, 5.5, serif=True, points=8.0),
     "icml": PageStyle(3.25, 6.75, serif=True, points=8.0),

@@ -18,6 +18,7 @@ from reports.figures.figure_runs import experiment_of, rows, simulated_folders
 from run_frames import write_run
 
 from pact_cli.main import main
+from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
 from pact_eval.thresholds import Decisions, Target
@@ -107,7 +108,11 @@ def test_nothing_is_cut_off_at_the_edges(figure_files: list[FigureFile], tmp_pat
     arms = ("a long name of an arm, longer than that", "_another_name_that_goes_on")
     folders = simulated_folders(tmp_path, arms=arms, seeds=(117, 118), families=9)
     long = one_of_every_figure(experiment_of(folders))
-    for style, files in (("default", [*figure_files, *long]), ("acl", long)):
+    cases: list[tuple[FigureStyle, list[FigureFile]]] = [
+        ("default", [*figure_files, *long]),
+        ("acl", long),
+    ]
+    for style, files in cases:
         canvas = Canvas(STYLES[style])
         for file in files:
             with in_style(canvas.style):
@@ -121,7 +126,11 @@ def test_nothing_is_cut_off_at_the_edges(figure_files: list[FigureFile], tmp_pat
 
 
 # \columnwidth and \textwidth in TeX points, as neurips_2025.sty, icml2025.sty and acl.sty set them.
-WIDTHS = {"neurips": (397.48, 397.48), "icml": (234.88, 487.82), "acl": (219.09, 455.24)}
+WIDTHS: dict[FigureStyle, tuple[float, float]] = {
+    "neurips": (397.48, 397.48),
+    "icml": (234.88, 487.82),
+    "acl": (219.09, 455.24),
+}
 
 
 def test_styles_have_the_widths_and_letters_of_their_templates(
@@ -147,7 +156,9 @@ def test_styles_have_the_widths_and_letters_of_their_templates(
 
 
 @pytest.mark.parametrize(("name", "width"), [("acl", "column"), ("neurips", "text")])
-def test_reliability_is_square(figure_files: list[FigureFile], name: str, width: Width) -> None:
+def test_reliability_is_square(
+    figure_files: list[FigureFile], name: FigureStyle, width: Width
+) -> None:
     (file,) = (file for file in figure_files if file.square)
     style = STYLES[name]
     with in_style(style):

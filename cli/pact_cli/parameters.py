@@ -1,0 +1,101 @@
+"""What options are made of: their group in `--help`, their older names, and their choices."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+Group: TypeAlias = Literal[
+    "Data", "Model", "Server", "Views", "Numbers", "Checks", "Speed", "Output"
+]
+"""A group of options in `--help`."""
+
+GROUPS: Final[tuple[Group, ...]] = get_args(Group)
+"""The groups, in the order in which `--help` shows them."""
+
+
+class PactOption(click.Option):
+    """An option in a group, maybe with older names, which work but which nothing shows.
+
+    Args:
+        declarations: the names, as for `click.option`.
+        group: its group in `--help`.
+        old_names: the older names, each with its dashes.
+        attributes: as for `click.option`.
+
+    Example:
+        >>> seed = PactOption(["--bootstrap-seed"], old_names=("--seed",), help="A seed.")
+        >>> seed.get_help_record(click.Context(click.Command("report")))
+        ('--bootstrap-seed TEXT', 'A seed.')
+    """
+
+    def __init__(
+        self,
+        declarations: Sequence[str],
+        *,
+        group: Group = "Output",
+        old_names: Sequence[str] = (),
+        **attributes: Any,
+    ) -> None:
+        super().__init__([*declarations, *old_names], **attributes)
+        self.group = group
+        self._old_names = old_names
+
+    def _with_new_names(self) -> click.Option:
+        shown = copy.copy(self)
+        shown.opts = [name for name in self.opts if name not in self._old_names]
+        return shown
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the names and the help text, without the older names."""
+        return click.Option.get_help_record(self._with_new_names(), ctx)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return the option as error messages call it."""
+        return click.Option.get_error_hint(self._with_new_names(), ctx)
+
+
+def option(*names: str, group: Group = "Output", **attributes: Any) -> Callable[[Command], Command]:
+    """Return a decorator that adds a `PactOption`, as `click.option` does."""
+    return click.option(*names, cls=PactOption, group=group, **attributes)
+
+
+class LazyChoice(click.Choice[str]):
+    """A choice whose names are read when they are needed: to show them, or to check a value.
+
+    Args:
+        names: returns them.
+
+    Example:
+        >>> kind = LazyChoice(lambda: ("rows", "helm"))
+        >>> kind.convert("rows", None, None)
+        'rows'
+    """
+
+    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+        self._names = names
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override] # click sets it once
+        """The names."""
+        return tuple(self._names())
+
+
+def choice(names: object, *more: str) -> click.Choice[str]:
+    """Return the choice of a closed list: one of the names of a `Literal`.
+
+    Args:
+        names: the `Literal`.
+        more: names that come first.
+
+    Example:
+        >>> choice(Literal["scalar", "contextual"], "auto").choices
+        ('auto', 'scalar', 'contextual')
+    """
+    return click.Choice([*more, *get_args(names)])

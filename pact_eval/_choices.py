@@ -1,0 +1,86 @@
+"""Closed lists of names that users choose from, and defaults that `--help` shows.
+
+The library and the command line read the same lists. This module imports nothing of ours, so
+`--help` waits for nothing. Names of engines, dtypes and wires are in `scoring/request.py` and
+`scoring/servers/request.py`, which are as cheap. Import formats have a registry of modules
+(`importing/registry.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+Decoding: TypeAlias = Literal["single", "ensemble"]
+"""Which views a prediction uses: view 0 alone, or the mean over all K views."""
+
+RunRole: TypeAlias = Literal["evaluation", "calibration", "selection"]
+"""What a run is for."""
+
+Allowance: TypeAlias = Literal[
+    "other-adapter",
+    "other-base",
+    "other-contract",
+    "other-prompts",
+    "other-decoding",
+    "other-data",
+    "other-quantisation",
+    "trained-on",
+]
+"""A difference that the user accepts, or data that the model has seen."""
+
+DataAllowance: TypeAlias = Literal["trained-on", "other-data"]
+"""What the file of `--data` may be."""
+
+GroupBy: TypeAlias = Literal["kind", "domain", "source_family"]
+"""Grouping of the items, in addition to the group of all items."""
+
+ClusterUnit: TypeAlias = Literal["family", "source_family"]
+"""What intervals and exact tests take as independent: new families of the same source families, or
+new source families."""
+
+Mode: TypeAlias = Literal["scalar", "per-kind", "contextual"]
+"""The form of a calibrator: one temperature, one for each field kind, or one for each item."""
+
+Signal: TypeAlias = Literal["top", "margin", "entropy", "disagreement"]
+"""Top probability; its distance to the second; entropy in nats; mean TV between the K views."""
+
+GateGroups: TypeAlias = Literal["all", "kind", "domain"]
+"""Which items share a gate: all of them, those of a kind, or those of a domain."""
+
+Counting: TypeAlias = Literal["families", "items"]
+"""What counts the same in a guarantee: every family, or every item."""
+
+Severity: TypeAlias = Literal["error", "warning", "note"]
+"""An error makes an evaluation untrustworthy; a warning may; a note is worth knowing."""
+
+LogMetric: TypeAlias = Literal["acc", "acc_norm", "acc_mutual_info"]
+"""The metric of lm-evaluation-harness by which answers are read."""
+
+SeveralRight: TypeAlias = Literal["any"]
+"""How questions with several right answers are read: any of them counts."""
+
+Demand: TypeAlias = Literal["values", "shown"]
+"""What a scorecard must be clear by: the values, or what is shown."""
+
+FigureStyle: TypeAlias = Literal["default", "neurips", "icml", "acl"]
+"""The page that figures are drawn for: ours, or that of a LaTeX template."""
+
+DATA_CHECK_NAMES: Final = (
+    "hashes", "schema", "families", "certificates", "separation", "balance", "shortcuts", "lengths",
+)  # fmt: skip
+"""The checks of a dataset, in the order in which they run: modules of `audit` with a `CHECK`."""
+
+CONFIDENCE: Final = 0.95
+"""Confidence of the guarantee of a gate."""
+
+COVERAGE: Final = 0.9
+"""Share of new items whose answer set contains the right answer."""
+
+NEAR_DUPLICATE: Final = 0.8
+"""Cosine from which two contexts are near duplicates."""
+
+MOST_EDIT_WORDS: Final = 8
+"""Words that an edit within a pair may touch."""
+
+FINDINGS_KEPT: Final = 5
+"""Findings of each code that are reported in full."""
