@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import machine, markdown_table, parser, publish, versions
+from common import chosen_options, machine, markdown_table, parser, publish, versions
 
 from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 from pact_eval.data import usable_cores
@@ -72,10 +72,10 @@ class Times:
 
 def main() -> None:
     """Audit datasets of each size with one core and with all, and publish the table."""
-    options = parser(__doc__)
+    options = parser(__doc__, blocks=None)
     options.add_argument("--records", type=int, nargs="+", default=[300_000])
     options.add_argument("--folder", help=argparse.SUPPRESS)
-    arguments = options.parse_args()
+    arguments = chosen_options(options, records=[240])
     if arguments.folder:
         sys.stdout.write(json.dumps(measured(Path(arguments.folder))))
         return

@@ -1,4 +1,7 @@
-"""Helpers of the benchmarks: machine description, interleaved timing, tables, sections of a page.
+"""Helpers of the benchmarks: options, machine description, interleaved timing, tables, sections.
+
+Every benchmark has `--smallest`, with which it takes seconds and does every step once. `make test`
+runs each so (`tests/test_benchmarks.py`). A peer that is not installed is named as not measured.
 
 Contestants take turns, so a busy moment affects all of them alike. Results are medians over turns.
 A benchmark whose numbers have a goal in seconds and a peer that does the same work can describe
@@ -8,6 +11,7 @@ them as `Row`s and print them with `rows_table`.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import platform
 import statistics
@@ -17,12 +21,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 
 __all__ = [
+    "NOT_MEASURED",
     "Contest",
     "Peer",
     "Row",
     "Timed",
+    "chosen_options",
+    "installed",
     "machine",
     "markdown_table",
     "parser",
@@ -33,6 +41,12 @@ __all__ = [
 ]
 
 Work = Callable[[], object]
+
+OPTIONAL_PEERS: Final = {"lm-eval": "lm_eval"}
+"""Peers that `make test` does not install, by distribution: the module."""
+
+NOT_MEASURED: Final = "not measured"
+"""What a table says of a peer that is not installed."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,8 @@ class Row:
     peers: Sequence[Peer] = ()
 
 
-def machine() -> str:
-    """Describe the machine: processor, cores, memory, system, Python."""
+def machine(device: str = "cpu") -> str:
+    """Describe the machine: GPU if one is used, processor, cores, system, Python."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -76,7 +90,12 @@ def machine() -> str:
         name = models[0].partition(":")[2].strip() if models else name
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{name}, {cores} cores, {platform.system()}, {python}"
+    described = f"{name}, {cores} cores, {platform.system()}, {python}"
+    if device == "cpu":
+        return described
+    import torch
+
+    return f"{torch.cuda.get_device_name(device)}, {described}"
 
 
 def versions(*packages: str) -> str:
@@ -88,6 +107,11 @@ def versions(*packages: str) -> str:
         except PackageNotFoundError:
             found.append(f"{package} not installed")
     return ", ".join(found)
+
+
+def installed(peer: str) -> bool:
+    """Return whether a peer is installed."""
+    return importlib.util.find_spec(OPTIONAL_PEERS[peer]) is not None
 
 
 @dataclass(frozen=True)
@@ -117,9 +141,9 @@ class Contest:
 
         Args:
             blocks: turns of each contestant that count.
-            warm_up: start with a turn of each that does not count.
+            warm_up: start with a turn of each that does not count. A single block has none.
         """
-        for work in self._contestants.values() if warm_up else ():
+        for work in self._contestants.values() if warm_up and blocks > 1 else ():
             work()
         for block in range(1, blocks + 1):
             for name, work in self._contestants.items():
@@ -175,16 +199,37 @@ def _peer_columns(contest: Contest, row: Row, peer: Peer) -> list[str]:
     return [peer.name, f"{seconds / peer.share:.3g}", f"{ratio / peer.share:.3g}"]
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options that all benchmarks have."""
+def parser(description: str | None, *, blocks: int | None = 5) -> argparse.ArgumentParser:
+    """Return a parser with the options that benchmarks share.
+
+    Args:
+        description: docstring of the benchmark.
+        blocks: usual number of interleaved blocks; None if nothing takes turns.
+    """
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--blocks", type=int, default=5, help="interleaved blocks of each row")
+    if blocks is not None:
+        made.add_argument("--blocks", type=int, default=blocks, help="interleaved blocks per row")
     made.add_argument(
         "--write", type=Path, metavar="FILE", help="put the section into FILE, between its markers"
     )
     return made
+
+
+def chosen_options(made: argparse.ArgumentParser, **smallest: object) -> argparse.Namespace:
+    """Add `--smallest` to a parser, and parse the command line.
+
+    Args:
+        made: the parser.
+        smallest: what `--smallest` takes for options that the command line leaves out.
+    """
+    made.add_argument(
+        "--smallest", action="store_true", help="every step once, in seconds: checks the benchmark"
+    )
+    if made.parse_args().smallest:
+        made.set_defaults(**smallest)
+    return made.parse_args()
 
 
 def write_section(path: Path, name: str, text: str) -> None:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from common import parser, publish
+from common import chosen_options, parser, publish
 
 ROOT: Final = Path(__file__).parents[1]
 # By section: the script with its options, and the data sets of each row.
@@ -48,10 +48,10 @@ def section(name: str, sets: int | None) -> str:
 
 def main() -> None:
     """Run the simulations."""
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, blocks=None)
     arguments.add_argument("--sets", type=int, help="data sets of each row")
     arguments.add_argument("--only", choices=SECTIONS, action="append", help="one section")
-    chosen = arguments.parse_args()
+    chosen = chosen_options(arguments, only=["verdicts"], sets=1)
     for name in chosen.only or SECTIONS:
         publish(f"coverage-{name}", section(name, chosen.sets), chosen.write)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from common import chosen_options
 from null_arms import null_runs
 
 from pact_eval import metrics
@@ -233,7 +234,7 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=("compare", "arms", "crossed", "means"), help="One part; all."
     )
-    chosen = parser.parse_args()
+    chosen = chosen_options(parser, sets=1, resamples=100)
     parts = {
         "compare": lambda: false_marks(chosen.sets, chosen.resamples, chosen.others),
         "arms": lambda: false_arm_marks(chosen.sets, chosen.resamples),

@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from common import markdown_table
+from common import chosen_options, markdown_table
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
@@ -347,7 +347,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--sets", type=int, default=400, help="data sets of each row")
     arguments.add_argument("--part", choices=PARTS, help="one of the three tables")
-    chosen = arguments.parse_args()
+    chosen = chosen_options(arguments, sets=1)
     parts = PARTS if chosen.part is None else [chosen.part]
     sys.stdout.write("\n\n".join(PARTS[name](chosen.sets) for name in parts) + "\n")
 

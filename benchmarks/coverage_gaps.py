@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from common import markdown_table
+from common import chosen_options, markdown_table
 from coverage_calibration import Shown, difference
 
 from pact_eval import metrics
@@ -262,7 +262,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--sets", type=int, default=400, help="data sets of each row")
     arguments.add_argument("--part", choices=PARTS, default="intervals")
-    chosen = arguments.parse_args()
+    chosen = chosen_options(arguments, sets=1)
     sys.stdout.write(f"{PARTS[chosen.part](chosen.sets)}\n")
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from common import markdown_table, publish
+from common import chosen_options, markdown_table, publish
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", type=Path, metavar="FILE")
-    chosen = parser.parse_args()
+    chosen = chosen_options(parser, sets=1)
     error = 100 * (0.05 * 0.95 / chosen.sets) ** 0.5
     head = ["families", "margin (points)", "answers that differ (%)"]
     head += ["no change: exit 0", "exit 3", "at the margin: exit 0", "exit 3"]

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from common import markdown_table
+from common import chosen_options, markdown_table
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
@@ -179,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = chosen_options(parser, sets=1)
     rows = {
         f"{families:,} families": of_families(
             families, arguments.sets, np.random.default_rng([arguments.seed, families])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from common import markdown_table
+from common import chosen_options, markdown_table
 
 from pact_eval.audit import Shortcuts
 from pact_eval.audit.findings import Collector
@@ -93,7 +93,7 @@ def main() -> None:
     """Print the table."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--sets", type=int, default=200, help="data sets of each row")
-    sets: int = arguments.parse_args().sets
+    sets: int = chosen_options(arguments, sets=1).sets
     by_source = pairs_by_source()
     table = []
     with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from common import markdown_table, publish
+from common import chosen_options, markdown_table, publish
 
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats import p_value_below
@@ -199,12 +199,13 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", type=int, default=1_000)
+    parser.add_argument("--families", type=int, nargs="+", default=FAMILIES, help="of a draw")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", type=Path, metavar="FILE")
-    chosen = parser.parse_args()
+    chosen = chosen_options(parser, sets=1, families=[120])
     rows = []
     for model, target in CASES:
-        for families in FAMILIES:
+        for families in chosen.families:
             rows.append(row(model, families, target, chosen.sets, chosen.seed))
             sys.stderr.write(" | ".join(rows[-1]) + "\n")
     publish("thresholds", table(rows, chosen.sets), chosen.write)

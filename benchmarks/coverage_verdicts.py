@@ -17,6 +17,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from common import chosen_options
 from null_arms import null_hypotheses, null_scorecard
 
 from pact_eval.evaluation import SINGLE, metric_spec
@@ -63,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=400, help="simulated data sets")
     parser.add_argument("--resamples", type=int, default=2_000, help="of each interval")
-    options = parser.parse_args()
+    options = chosen_options(parser, sets=1, resamples=100)
     titles = ("SUPPORTED", "CONTRADICTED", "shown supported", "shown refuted")
     error = 100 * (0.05 * 0.95 / options.sets) ** 0.5
     sys.stdout.write(

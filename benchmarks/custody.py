@@ -17,7 +17,16 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import Contest, Timed, machine, markdown_table, parser, publish, versions
+from common import (
+    Contest,
+    Timed,
+    chosen_options,
+    machine,
+    markdown_table,
+    parser,
+    publish,
+    versions,
+)
 
 import pact_fixtures
 from pact_eval._files import sha256_of_file
@@ -40,7 +49,6 @@ from pact_eval.scoring.windows import read_dataset
 FIXTURES = Path(pact_fixtures.__file__).parent
 ADAPTER = FIXTURES / "adapters" / "pact"
 HOLDOUT = FIXTURES / "data" / "holdout.jsonl"
-SCORED = 64
 
 
 def make_adapter(folder: Path, records: int) -> Path:
@@ -85,10 +93,10 @@ def check(adapter: Path, data: Path) -> Timed:
     return Timed(time.process_time() - started)
 
 
-def scored(folder: Path) -> Timed:
+def scored(folder: Path, records: int) -> Timed:
     """Score some records, without a training record of many records."""
     model = identify(ModelRequest(ADAPTER))
-    dataset = read_dataset(HOLDOUT, k=4, limit=SCORED)
+    dataset = read_dataset(HOLDOUT, k=4, limit=records)
     started = time.process_time()
     with tempfile.TemporaryDirectory(dir=folder) as out:
         score(model, dataset, Path(out) / "run", labels={})
@@ -99,20 +107,20 @@ def main() -> None:
     """Write the files, time, and print the section."""
     options = parser(__doc__)
     options.add_argument("--records", type=int, nargs="+", default=[100_000, 300_000])
-    arguments = options.parse_args()
+    options.add_argument("--scored", type=int, default=64, help="records that a turn scores")
+    arguments = chosen_options(options, blocks=1, records=[100], scored=2)
     lines = []
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
+        turn = partial(scored, home, arguments.scored)
         for records in arguments.records:
             adapter = make_adapter(home / f"adapter-{records}", records)
             data = make_data(home / f"data-{records}", records)
-            contest = Contest(
-                {"check": partial(check, adapter, data), "score": partial(scored, home)}
-            )
+            contest = Contest({"check": partial(check, adapter, data), "score": turn})
             contest.run(arguments.blocks)
             size = (adapter / TRAINING_RECORD).stat().st_size / 1e6
             train = data.with_name("train.jsonl").stat().st_size / 1e6
-            seconds = contest.seconds("score") / SCORED
+            seconds = contest.seconds("score") / arguments.scored
             lines.append(
                 [
                     f"{records:,}",

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from common import Contest, machine, markdown_table, parser, publish, versions
-from scoring import CPU, FIXTURES, SEED, make_items, make_model
+from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
+from scoring import CPU, FIXTURES, PROMPT_TOKENS, SEED, make_items, make_model
 from transformers.decision import DecisionConfig
 
 from pact_eval.data import Record
@@ -99,11 +99,12 @@ def main() -> None:
     """Run the benchmark."""
     options = parser(__doc__)
     options.add_argument("--pairs", type=int, default=8, help="pairs to score")
-    chosen = options.parse_args()
+    options.add_argument("--tokens", type=int, default=PROMPT_TOKENS, help="of a prompt, at least")
+    chosen = chosen_options(options, blocks=1, pairs=1, tokens=1)
     transformers.utils.logging.set_verbosity_error()
     keep_freed_memory()
     tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
-    records = make_items(Encoder(tokenizer, NIMBLE), chosen.pairs).pairs
+    records = make_items(Encoder(tokenizer, NIMBLE), chosen.pairs, chosen.tokens).pairs
     files = nimble_template(tokenizer)
     encoder = Encoder(tokenizer, DecisionTemplate(files), 4096)
     model = make_model("Qwen3", len(tokenizer) + 2)  # the pipeline adds two tokens

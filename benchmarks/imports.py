@@ -9,7 +9,6 @@ other programs on the machine change little.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
@@ -23,6 +22,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from common import chosen_options, machine, parser, versions
 
 PER_ARTICLE = 5
 LETTERS = "ABCD"
@@ -224,10 +225,11 @@ def timed(name: str, *arguments: str) -> None:
 
 def main() -> None:
     """Measure."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = parser(__doc__, blocks=None)
     options.add_argument("--items", type=int, default=100_000)
     options.add_argument("--only", choices=WRITERS, help="import this format alone")
-    chosen = options.parse_args()
+    chosen = chosen_options(options, items=100)
+    print(f"{machine()}; {versions('polars', 'numpy')}; {chosen.items:,} items", flush=True)  # noqa: T201
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for source, write in WRITERS.items():

@@ -27,7 +27,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from common import markdown_table, parser, publish
+from common import chosen_options, markdown_table, parser, publish
 from known_orders_models import GROUPS, ORDER_SEED, PAIRS, REGIMES, Items, K, add_models, padded
 from scipy import stats
 
@@ -336,15 +336,18 @@ def simulated_table(sets: int) -> str:
 
 def main() -> None:
     """Make the models that are missing, and print the tables."""
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, blocks=None)
     arguments.add_argument("--out", type=Path, required=True, help="folder of the models")
     arguments.add_argument("--seeds", type=int, nargs="*", default=[], help="seeds to add")
     arguments.add_argument("--models", nargs="*", choices=REGIMES, default=[*REGIMES])
     arguments.add_argument("--runs", type=Path, help="folder of clean runs, one of them base")
     arguments.add_argument("--sets", type=int, default=1_000, help="simulated clean models")
-    chosen = arguments.parse_args()
+    arguments.add_argument(
+        "--share", type=float, default=1.0, help="of the families that a model is made with"
+    )
+    chosen = chosen_options(arguments, models=["alone"], seeds=[201], share=0.05, sets=1)
     torch.set_num_threads(1)
-    add_models(chosen.out, chosen.models, chosen.seeds)
+    add_models(chosen.out, chosen.models, chosen.seeds, chosen.share)
     models = list(read_models(chosen.out))
     tables = [effects_table(models, group) for group in GROUPS]
     tables += [] if chosen.runs is None else [runs_table(chosen.runs)]

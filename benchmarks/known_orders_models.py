@@ -131,7 +131,9 @@ class Data:
         views: K views of each.
     """
 
-    def __init__(self, seed: int, encoder: Encoder, sharing: Sharing | None) -> None:
+    def __init__(
+        self, seed: int, encoder: Encoder, sharing: Sharing | None, share: float = 1.0
+    ) -> None:
         self.training: list[Record] = []
         self.records: list[Record] = []
         self.groups: list[str] = []
@@ -143,14 +145,15 @@ class Data:
             for domain, n in names
         ]
         if sharing is None:
-            self._add_questions(sources, rng)
+            self._add_questions(sources, rng, share)
         else:
             self._add_shared_questions(sharing, sources, rng)
         self.views: Sequence[EncodedView] = encoder.encode(self.records, K, ORDER_SEED)
 
-    def _add_questions(self, sources: Sequence[SourceFamily], rng: Stream) -> None:
+    def _add_questions(self, sources: Sequence[SourceFamily], rng: Stream, share: float) -> None:
         """Add a leaked and a clean family for every question, and families with other questions."""
-        kinds = rng.shuffled([kind for kind, count in PAIRS.items() for _ in range(count)])
+        counts = {kind: round(share * count) for kind, count in PAIRS.items()}
+        kinds = rng.shuffled([kind for kind, count in counts.items() for _ in range(count)])
         for number, kind in enumerate(kinds):
             source = sources[number % SOURCES]
             first = self._deck.plan(number, kind, NUMBERS_OF_ANSWERS[kind])
@@ -292,8 +295,8 @@ class _Training:
             self.optimizer.zero_grad()
 
 
-def add_models(out: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
-    """Train and score the models that a folder lacks."""
+def add_models(out: Path, names: Sequence[str], seeds: Sequence[int], share: float = 1.0) -> None:
+    """Train and score the models that a folder lacks, with a share of the usual families."""
     out.mkdir(parents=True, exist_ok=True)
     base, tokenizer = load_base(BASE)
     encoder = Encoder(tokenizer, NIMBLE)
@@ -306,7 +309,7 @@ def add_models(out: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
             sys.stderr.write(f"{name}, seed {seed}\n")
             regime = REGIMES[name]
             if regime.shared not in of_base:
-                data = Data(seed, encoder, regime.shared)
+                data = Data(seed, encoder, regime.shared, share)
                 of_base[regime.shared] = data, data.scored(base)
             data, untrained = of_base[regime.shared]
             logits = {0: untrained} | dict(planted(regime, seed, data, encoder))

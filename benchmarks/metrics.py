@@ -8,25 +8,20 @@ Peers compute the same number. The script checks this before it measures times.
 
 from __future__ import annotations
 
-import argparse
-import platform
-import statistics
-import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 import torch
+from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
 from scipy.stats import bootstrap
 from sklearn.metrics import brier_score_loss, log_loss
 from torchmetrics.functional.classification import binary_calibration_error
 
 from pact_eval import metrics, stats
 
-Timed = Callable[[], float]
+Work = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -34,9 +29,9 @@ class Row:
     """One comparison: the same number, computed by us and by a peer."""
 
     name: str
-    ours: Timed
+    ours: Work
     peer_name: str
-    peer: Timed
+    peer: Work
     tolerance: float
 
 
@@ -92,39 +87,30 @@ def rows(items: int) -> list[Row]:
 
 def main() -> None:
     """Check that peers agree, then time block by block and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--blocks", type=int, default=5)
-    arguments = parser.parse_args()
-    packages = ("numpy", "scipy", "scikit-learn", "torchmetrics", "torch")
-    sys.stdout.write(
-        f"{platform.machine()}, {platform.python_implementation()} {platform.python_version()}, "
-        f"{torch.get_num_threads()} threads; "
-        + ", ".join(f"{name} {version(name)}" for name in packages)
-        + f"; {arguments.items:,} items, median of {arguments.blocks} interleaved blocks\n\n"
-        "| number | ours, s | peer | peer, s | peer / ours |\n|---|---|---|---|---|\n"
-    )
+    options = parser(__doc__)
+    options.add_argument("--items", type=int, default=1_000_000)
+    arguments = chosen_options(options, blocks=1, items=1_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns that rows sum to 1 only to 1e-16
-        for row in rows(arguments.items):
-            ours, peer = _timed(row, arguments.blocks)
-            sys.stdout.write(
-                f"| {row.name} | {ours:.4f} | {row.peer_name} | {peer:.4f} | {peer / ours:.1f} |\n"
-            )
+        lines = [_line(row, arguments.blocks) for row in rows(arguments.items)]
+    packages = versions("numpy", "scipy", "scikit-learn", "torchmetrics", "torch")
+    table = markdown_table(["number", "ours, s", "peer", "peer, s", "peer / ours"], lines)
+    text = (
+        f"{machine()}, {torch.get_num_threads()} threads; {packages}; {arguments.items:,} items, "
+        f"medians of {arguments.blocks} interleaved blocks\n\n{table}"
+    )
+    publish("metrics", text, arguments.write)
 
 
-def _timed(row: Row, blocks: int) -> tuple[float, float]:
+def _line(row: Row, blocks: int) -> list[str]:
     difference = abs(row.ours() - row.peer())
     if difference > row.tolerance:
         message = f"{row.name}: we differ from {row.peer_name} by {difference}"
         raise SystemExit(message)
-    seconds: dict[str, list[float]] = {"ours": [], "peer": []}
-    for _ in range(blocks):
-        for name, function in (("ours", row.ours), ("peer", row.peer)):
-            started = time.perf_counter()
-            function()
-            seconds[name].append(time.perf_counter() - started)
-    return statistics.median(seconds["ours"]), statistics.median(seconds["peer"])
+    contest = Contest({"ours": row.ours, "peer": row.peer})
+    contest.run(blocks, warm_up=False)  # both have run once
+    ours, peer = (f"{contest.seconds(name):.4f}" for name in ("ours", "peer"))
+    return [row.name, ours, row.peer_name, peer, f"{contest.ratio('peer', 'ours'):.1f}"]
 
 
 def _our_low_end(hits: np.ndarray) -> float:

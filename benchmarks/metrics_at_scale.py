@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from common import Peer, Row, machine, parser, publish, rows_table, versions
+from common import Peer, Row, chosen_options, machine, parser, publish, rows_table, versions
+from random_runs import WIDTH, write_rows
 from scipy.stats import bootstrap
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 from torch import from_numpy
@@ -28,67 +29,9 @@ from torchmetrics.functional.classification import binary_calibration_error
 
 from pact_eval import metrics
 from pact_eval.evaluation import evaluate_items, group_statistics, point_values, read_items
-from pact_eval.runs import SCHEMA
 from pact_eval.stats import item_accuracy_difference
 
-PART = 1_000_000
-ROW_GROUP = 2**18
 RESAMPLES = 10_000
-WIDTH = 6
-
-
-def part(number: int, items: int) -> pl.DataFrame:
-    """Return the rows of some families: two items each, with the same number of answers."""
-    rng = np.random.default_rng(number)
-    n_choices = rng.integers(2, WIDTH + 1, (items + 1) // 2).repeat(2)[:items]
-    reference = (rng.random(items) * n_choices).astype(np.int16)
-    logits = rng.normal(0, 1.5, (items, WIDTH)).astype(np.float32)
-    logits[np.arange(items), reference] += 1.5
-    row = number * PART + np.arange(items)
-    lists, orders = [], []
-    for answers in range(2, WIDTH + 1):
-        rows = np.flatnonzero(n_choices == answers)
-        order = np.broadcast_to(np.arange(answers, dtype=np.int16), (rows.size, answers))
-        for made, values in ((lists, logits[rows, :answers]), (orders, order)):
-            column = pl.Series(np.ascontiguousarray(values)).arr.to_list()
-            made.append(pl.DataFrame({"row": rows, "values": column}))
-    return pl.DataFrame({"row": row, "pair": row // 2}).select(
-        id=pl.format("r{}", "row"),
-        family=pl.format("f{}", "pair"),
-        source_family=pl.format("s{}", pl.col("pair") % 1_000),
-        domain=pl.format("d{}", pl.col("pair") % 5),
-        kind=pl.Series(np.where(n_choices == 2, "boolean", "choice")),
-        variant=pl.Series(np.where(row % 2 == 0, "base", "counterfactual")),
-        reference=pl.Series(reference),
-        n_choices=pl.Series(n_choices.astype(np.int16)),
-        view=pl.lit(0, dtype=pl.Int16),
-        code_order=pl.concat(orders).sort("row")["values"],
-        logits=pl.concat(lists).sort("row")["values"],
-        prompt_tokens=pl.lit(200, dtype=pl.Int32),
-        answer_mass=pl.lit(0.9, dtype=pl.Float32),
-    )
-
-
-def write_rows(folder: Path, items: int, views: int = 1) -> Path:
-    """Write the predictions of a run; further views are view 0 times a random factor."""
-    parts = []
-    for number, start in enumerate(range(0, items, PART)):
-        path = folder / f"part-{number:06d}.parquet"
-        rows = part(number, min(PART, items - start)).select(list(SCHEMA))
-        if views > 1:
-            rows = rows.select(pl.all().repeat_by(views).explode())
-            view = np.tile(np.arange(views, dtype=np.int16), len(rows) // views)
-            factor = np.random.default_rng(number).normal(1, 0.3, len(rows)).astype(np.float32)
-            logits = pl.col("logits") * pl.Series(factor)
-            rows = rows.with_columns(view=pl.Series(view), logits=logits)
-        rows.write_parquet(path)
-        parts.append(path)
-    whole = folder / "predictions.parquet"
-    # Row groups as in runs, which are not sunk: a sink writes smaller ones.
-    pl.scan_parquet(parts).sink_parquet(whole, row_group_size=ROW_GROUP)
-    for path in parts:
-        path.unlink()
-    return whole
 
 
 def padded(path: Path, items: int) -> tuple[Any, Any]:
@@ -136,9 +79,9 @@ def peer_bootstrap(values: npt.NDArray[np.float64]) -> float:
     return float(found.confidence_interval.low)
 
 
-def report_rows(folder: Path, items: int, few: int = 10_000) -> list[Row]:
+def report_rows(folder: Path, items: int) -> list[Row]:
     """Return the rows of full reports: a million items with four views, and a holdout of 324."""
-    million = min(items, 1_000_000)
+    million, few = min(items, 1_000_000), min(items, 10_000)
     rows = []
     for number, limit in ((million, 30.0), (324, 0.5)):
         place = folder / str(number)
@@ -208,7 +151,7 @@ def main() -> None:
     """Write the run, check that peers agree, time, and print the section."""
     options = parser(__doc__)
     options.add_argument("--items", type=int, default=10_000_000)
-    arguments = options.parse_args()
+    arguments = chosen_options(options, blocks=1, items=1_000)
     items = arguments.items
     few = min(items, 500_000)
     with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from common import machine, markdown_table, parser, publish, versions
+from common import chosen_options, machine, markdown_table, parser, publish, versions
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval.audit.findings import Collector
@@ -51,7 +51,6 @@ PLANTED_SHARE, MOST_PLANTED = 0.02, 1_000  # pairs that are edited copies
 COPIES_SHARE = 0.01  # pairs of the template
 MOST_EDITED_SHARE = 0.12
 N_SENTENCES = 13
-N_POOL = 4_000  # generated contexts that sentences are taken from
 TEMPLATE = (
     "Clerk: The parcel {} reached the depot by the river gate before noon. Guard: It was weighed, "
     "sealed and entered in the ledger of the north hall. Clerk: The receipt names shelf {}. Guard: "
@@ -83,17 +82,19 @@ class Places(Collector):
 
 def main() -> None:
     """Search datasets of growing size, each in a process, and publish the table."""
-    options = parser(__doc__)
+    options = parser(__doc__, blocks=None)
     options.add_argument("--records", type=int, nargs="+", default=SIZES)
+    options.add_argument("--pool", type=int, default=4_000, help="contexts that give sentences")
     options.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    arguments = options.parse_args()
+    arguments = chosen_options(options, records=[1_000], pool=200)
     if arguments.one:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        sys.stdout.write(json.dumps(row_of(arguments.one)))
+        sys.stdout.write(json.dumps(row_of(arguments.one, arguments.pool)))
         return
     rows = []
     for n_records in arguments.records:
         command = [sys.executable, __file__, "--one", str(n_records)]
+        command += ["--pool", str(arguments.pool)]
         made = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 -- this script
         rows.append(json.loads(made.stdout))
         sys.stderr.write(f"{rows[-1]}\n")
@@ -102,14 +103,14 @@ def main() -> None:
     publish("near-duplicates", f"{text}\n\n`python benchmarks/near_duplicates.py`", arguments.write)
 
 
-def row_of(n_records: int) -> list[str]:
+def row_of(n_records: int, n_pool: int) -> list[str]:
     """Write a dataset, index it, search it, and return time and memory."""
     with tempfile.TemporaryDirectory() as folder:
         files = [
             DataFile(f"{role}.jsonl", role, Path(folder, f"{role}.jsonl"))
             for role in ("train", "eval")
         ]
-        planted = write_dataset(files, n_records)
+        planted = write_dataset(files, n_records, n_pool)
         started = time.process_time()
         index = index_of_records(files)
         indexed = time.process_time()
@@ -130,7 +131,7 @@ def row_of(n_records: int) -> list[str]:
     ]
 
 
-def write_dataset(files: list[DataFile], n_records: int) -> list[tuple[Pair, Pair]]:
+def write_dataset(files: list[DataFile], n_records: int, n_pool: int) -> list[tuple[Pair, Pair]]:
     """Write the two files; return the planted pairs, each behind its source.
 
     Sources are the first pairs of the training file.
@@ -140,7 +141,7 @@ def write_dataset(files: list[DataFile], n_records: int) -> list[tuple[Pair, Pai
     n_planted = min(int(PLANTED_SHARE * n_pairs), MOST_PLANTED)
     n_copies = int(COPIES_SHARE * n_pairs)
     n_drawn = n_pairs - n_planted - n_copies
-    pairs = drawn_pairs(rng)
+    pairs = drawn_pairs(rng, n_pool)
     numbers = rng.integers(1_000, 10_000, (n_copies, 3)).tolist()
     copies = [(TEMPLATE.format(n, one), TEMPLATE.format(n, other)) for n, one, other in numbers]
     n_train = int(TRAIN_SHARE * n_drawn)
@@ -162,12 +163,12 @@ def write_dataset(files: list[DataFile], n_records: int) -> list[tuple[Pair, Pai
     return list(zip(sources, planted, strict=True))
 
 
-def drawn_pairs(rng: np.random.Generator) -> Iterator[Pair]:
+def drawn_pairs(rng: np.random.Generator, n_pool: int) -> Iterator[Pair]:
     """Yield pairs of contexts of drawn sentences; the last sentence of a pair's members differs."""
     long = replace(FULL, n_turns=(9, 12), n_extra_sentences=(2, 5))
     pool = [
         sentence
-        for each in islice(generate_base_records(3, long), N_POOL)
+        for each in islice(generate_base_records(3, long), n_pool)
         for text in leaf_texts(each["input"]["state"])
         for sentence in re.split(r"(?<=[.?!”]) |\n", text)
     ]

@@ -1,12 +1,12 @@
 """Do plans of `thresholds` keep their "4 of 5"? On resampled families, and on new ones.
 
     python benchmarks/plans.py --run runs/demo-pact [--target 0.1] [--draws 200] [--seed 0]
-    python benchmarks/plans.py --write docs/thresholds.md [--runs 50]
+    python benchmarks/plans.py [--runs 50] [--cases 0 1]
 
 With `--run`, the families of the run are drawn with replacement, as many as its plan says, and
 gates are chosen on them by `choose_gate`: `right` is the share of the draws with a gate. Without
 it, runs of models whose truth is known (`coverage_thresholds.py`) are drawn and planned, and the
-chance of a gate on new families of the model is that of 100 draws of each number of families.
+chance of a gate on new families of the model is that of draws of each number of families.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from common import markdown_table, publish
+from common import chosen_options, markdown_table, publish
 from coverage_thresholds import MODELS, Model, draw, gate_items
 
 from pact_eval._typing import FloatArray, IntArray
@@ -64,14 +64,16 @@ def plan_of_run(run: Path, target: float, draws: int, seed: int) -> str:
     return f"{run}: {needed:,} families; right in {right} of {draws} draws"
 
 
-def true_chances(model: Model, target: float, rng: np.random.Generator) -> FloatArray:
+def true_chances(model: Model, target: float, rng: np.random.Generator, draws: int) -> FloatArray:
     """Return the chance of a gate with each of `SIZES` families."""
     chances: list[float] = []
     for families in SIZES:
         if chances and (chances[-1] > 0.98 or "hopeless" in model.name):
             chances.append(chances[-1])
             continue
-        gates = [has_gate(gate_items(draw(model, rng, int(families))), target) for _ in range(100)]
+        gates = [
+            has_gate(gate_items(draw(model, rng, int(families))), target) for _ in range(draws)
+        ]
         chances.append(float(np.mean(gates)))
     return np.maximum.accumulate(chances)
 
@@ -113,19 +115,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--target", type=float, default=0.1)
-    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--draws", type=int, default=200, help="of the families of --run")
+    parser.add_argument("--new", type=int, default=100, help="draws of each number of families")
+    parser.add_argument("--cases", type=int, nargs="+", default=range(len(CASES)), help="from 0")
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", type=Path, metavar="FILE")
-    chosen = parser.parse_args()
+    chosen = chosen_options(parser, cases=[2], runs=1, draws=1, new=1)
     if chosen.run is not None:
         line = plan_of_run(chosen.run, chosen.target, chosen.draws, chosen.seed)
         sys.stdout.write(f"{line}\n")
         return
     rows = []
-    for place, target in CASES:
+    for case in chosen.cases:
+        place, target = CASES[case]
         model = MODELS[place]
-        chances = true_chances(model, target, np.random.default_rng(chosen.seed))
+        rng = np.random.default_rng(chosen.seed)
+        chances = true_chances(model, target, rng, chosen.new)
         for families in (60, 160):
             rows.append(row(model, target, families, chances, chosen.runs))
             sys.stderr.write(" | ".join(rows[-1]) + "\n")

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 import transformers
-from common import Contest, machine, markdown_table, parser, publish, versions
-from scoring import FIXTURES, SEED, make_items, ours
+from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
+from scoring import FIXTURES, PROMPT_TOKENS, SEED, make_items, ours
 
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
@@ -41,6 +41,17 @@ SHAPES: Final[dict[str, dict[str, int]]] = {
     },
 }
 """Qwen3-8B as published, and a small one."""
+
+
+def check_device(device: str) -> None:
+    """Check that this machine has the device.
+
+    Raises:
+        SystemExit: it is a GPU, and torch sees none.
+    """
+    if device != "cpu" and not torch.cuda.is_available():
+        message = f"--device {device}: expected a GPU that torch can use, found none; use cpu"
+        raise SystemExit(message)
 
 
 def make_model(shape: str, device: str, dtype: str) -> Any:
@@ -73,12 +84,14 @@ def main() -> None:
     options.add_argument("--dtype", default="bfloat16", help="dtype of the weights")
     options.add_argument("--pairs", type=int, default=32, help="pairs to score")
     options.add_argument("--batch-tokens", type=int, default=32_768, help="tokens per pass")
-    chosen = options.parse_args()
+    options.add_argument("--tokens", type=int, default=PROMPT_TOKENS, help="of a prompt, at least")
+    chosen = chosen_options(options, blocks=1, pairs=1, tokens=1)
+    check_device(chosen.device)
     transformers.utils.logging.set_verbosity_error()
     if chosen.device == "cpu":
         keep_freed_memory()  # for both engines
     encoder = Encoder(transformers.AutoTokenizer.from_pretrained(FIXTURES / "model"), NIMBLE)
-    items = make_items(encoder, chosen.pairs).pairs
+    items = make_items(encoder, chosen.pairs, chosen.tokens).pairs
     model = make_model(chosen.shape, chosen.device, chosen.dtype)
     views = {k: encoder.encode(items, k, SEED) for k in (1, 4)}
     contestants = {
@@ -95,10 +108,9 @@ def main() -> None:
     ratios = [
         f"{contest.ratio(f'batched, K = {k}', f'fork, K = {k}'):.2f} at K = {k}" for k in (1, 4)
     ]
-    where = torch.cuda.get_device_name() if chosen.device.startswith("cuda") else machine()
     parts = [
-        f"{where}; {versions('torch', 'transformers')}; {chosen.blocks} blocks. A random Qwen3 of "
-        f"shape {chosen.shape} in {chosen.dtype}, {len(items)} records in pairs, "
+        f"{machine(chosen.device)}; {versions('torch', 'transformers')}; {chosen.blocks} blocks. "
+        f"A random Qwen3 of shape {chosen.shape} in {chosen.dtype}, {len(items)} records in pairs, "
         f"{np.mean([len(view.token_ids) for view in views[4]]):.0f} tokens per prompt.",
         markdown_table(["engine", "items per second", "peak memory, GiB"], rows),
         f"Batched over fork: {' and '.join(ratios)}.",

@@ -18,8 +18,17 @@ from pathlib import Path
 from unittest.mock import patch
 
 import polars as pl
-from common import Contest, Timed, machine, markdown_table, parser, publish, versions
-from metrics_at_scale import write_rows
+from common import (
+    Contest,
+    Timed,
+    chosen_options,
+    machine,
+    markdown_table,
+    parser,
+    publish,
+    versions,
+)
+from random_runs import write_rows
 
 from pact_eval.evaluation import group_statistics, point_values, read_items
 from pact_eval.runs import open_run, read_run, seal
@@ -72,7 +81,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--items", type=int, default=1_000_000)
     options.add_argument("--views", type=int, nargs="+", default=[1, 4])
-    arguments = options.parse_args()
+    arguments = chosen_options(options, blocks=1, items=1_000, views=[2])
     lines = []
     with tempfile.TemporaryDirectory() as temporary:
         for views in arguments.views:

@@ -9,7 +9,6 @@ the run.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -20,6 +19,8 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from common import chosen_options, machine, parser, versions
 
 ANSWER = {
     "model": "null",
@@ -85,10 +86,10 @@ def write_records(path: Path, items: int) -> None:
 
 def main() -> None:
     """Print the rate and the memory."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=100_000)
-    parser.add_argument("--concurrency", type=int, default=8)
-    options = parser.parse_args()
+    made = parser(__doc__, blocks=None)
+    made.add_argument("--items", type=int, default=100_000)
+    made.add_argument("--concurrency", type=int, default=8)
+    options = chosen_options(made, items=20)
     from pact_eval.scoring.servers.request import ServerRequest
     from pact_eval.scoring.servers.source import server_source
     from pact_eval.scoring.windows import read_dataset, score_windows
@@ -118,13 +119,15 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     rate = f"{options.items:,} items, {options.items / seconds:,.0f} requests per second"
     sys.stdout.write(
+        f"{machine()}; {versions('httpx2', 'polars')}\n"
         f"{rate}, {1000 * cpu / options.items:.2f} ms of CPU time per request\n"
         f"memory: {memory}; peak {peak:,.0f} MiB\n"
     )
 
 
 def sample(samples: list[float], ended: threading.Event) -> None:
-    """Note the memory twice a second."""
+    """Note the memory, now and then twice a second."""
+    samples.append(memory_mib())
     while not ended.wait(0.5):
         samples.append(memory_mib())
 

@@ -24,6 +24,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -33,7 +34,18 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from common import Contest, Timed, machine, markdown_table, parser, publish, versions
+from common import (
+    NOT_MEASURED,
+    Contest,
+    Timed,
+    chosen_options,
+    installed,
+    machine,
+    markdown_table,
+    parser,
+    publish,
+    versions,
+)
 from peft import LoraConfig, get_peft_model
 from scoring import CPU, FIXTURES, SEED, flop_ratio, harness, make_items, ours, tree_flops
 
@@ -58,7 +70,7 @@ class Shape:
         size: the size of the model.
         kind: its architecture.
         adapter: whether a LoRA adapter stays unmerged.
-        pairs: pairs at least, if the prompts are short.
+        pairs: usual number of pairs.
     """
 
     name: str
@@ -134,12 +146,12 @@ SHAPES = (
 )
 
 
-def make_model(shape: Shape, vocabulary: int) -> Any:
-    """Return a random model of 12 layers."""
+def make_model(shape: Shape, vocabulary: int, layers: int) -> Any:
+    """Return a random model."""
     torch.manual_seed(SEED)
     settings: dict[str, Any] = {
         "vocab_size": vocabulary,
-        "num_hidden_layers": 12,
+        "num_hidden_layers": layers,
         "num_key_value_heads": 8,
         "head_dim": 64,
         "max_position_embeddings": 8192,
@@ -250,21 +262,21 @@ def largest_difference(
     return float(max(differences))
 
 
-def measured(
-    shape: Shape, tokenizer: Any, n_pairs: int, blocks: int, vllm: str | None
-) -> list[str]:
+def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
     """Time the contestants on one shape, and return its row."""
     encoder = Encoder(tokenizer, NIMBLE, max_prompt_tokens=4500)
-    records = shape.items(encoder, max(n_pairs, shape.pairs))
-    model = make_model(shape, len(tokenizer))
+    records = shape.items(encoder, chosen.pairs or shape.pairs)
+    model = make_model(shape, len(tokenizer), chosen.layers)
+    vllm: str | None = chosen.vllm
     views, singles = (encoder.encode(records, k, SEED) for k in (K, 1))
     contestants: dict[str, Callable[[], object]] = {
         "fork": ours(model, views, "fork"),
         "product": (product := Product(shape.size)),
         "batched": ours(model, views, "batched"),
-        "HFLM": harness(model, tokenizer, views, 1),
-        "HFLM K = 1": harness(model, tokenizer, singles, 1),
     }
+    if installed("lm-eval"):
+        contestants["HFLM"] = harness(model, tokenizer, views, 1)
+        contestants["HFLM K = 1"] = harness(model, tokenizer, singles, 1)
     with ExitStack() as stack:
         if vllm is not None and shape.kind == "Qwen3" and not shape.adapter:
             turn = stack.enter_context(vllm_turns(vllm, model, views))
@@ -276,9 +288,15 @@ def measured(
             stack.enter_context(fast_float32(CPU, torch.float32))
             gap = float("nan")
         contest = Contest(contestants)
-        contest.run(blocks, warm_up=False)  # the engines have been checked, vLLM has had a turn
+        # The engines have been checked, and vLLM has had a turn.
+        contest.run(chosen.blocks, warm_up=False)
     prompts = sorted({view.token_ids for view in views})
-    floor, ratio = token_floor(prompts), contest.ratio("HFLM", "fork")
+    floor = token_floor(prompts)
+    ratio, share_of_floor, ratio_of_one = [NOT_MEASURED] * 3
+    if "HFLM" in contestants:
+        ratio = f"{contest.ratio('HFLM', 'fork'):.2f}"
+        share_of_floor = f"{contest.ratio('HFLM', 'fork') / floor:.2f}"
+        ratio_of_one = f"{contest.ratio('HFLM K = 1', 'fork'):.2f}"
     flop_floor = share = ""
     if shape.kind == "Qwen3":  # what linear attention computes is not counted
         config = model.config.get_text_config()
@@ -292,24 +310,27 @@ def measured(
         f"{parameters:.0f} M",
         f"{len(records)} x {tokens:,.0f}",
         f"{contest.seconds('fork') / len(records):.3f}",
-        f"{ratio:.2f}",
+        ratio,
         f"{floor:.2f}",
-        f"{ratio / floor:.2f}",
+        share_of_floor,
         flop_floor,
         share,
-        f"{contest.ratio('HFLM K = 1', 'fork'):.2f}",
+        ratio_of_one,
         f"{contest.ratio('batched', 'fork'):.2f}",
-        f"{contest.ratio('vLLM', 'fork'):.2f} ({gap:.0e})" if "vLLM" in contestants else "",
+        f"{contest.ratio('vLLM', 'fork'):.2f} ({gap:.0e})"
+        if "vLLM" in contestants
+        else NOT_MEASURED,
     ]
 
 
 def main() -> None:
     """Run the benchmark."""
     options = parser(__doc__)
-    options.add_argument("--pairs", type=int, default=2, help="pairs to score")
+    options.add_argument("--pairs", type=int, help="pairs to score; 2, and 6 if prompts are short")
+    options.add_argument("--layers", type=int, default=12, help="of the models")
     options.add_argument("--vllm", metavar="PYTHON", help="a Python with vLLM")
     options.add_argument("--shape", type=int, nargs="+", help="only these, from 0")
-    chosen = options.parse_args()
+    chosen = chosen_options(options, blocks=1, shape=[4], pairs=1, layers=1)
     transformers.utils.logging.set_verbosity_error()
     keep_freed_memory()
     tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
@@ -320,7 +341,7 @@ def main() -> None:
     found = versions("torch", "transformers", "lm-eval", "peft")
     rows: list[list[str]] = []
     for number in chosen.shape or range(len(SHAPES)):
-        rows.append(measured(SHAPES[number], tokenizer, chosen.pairs, chosen.blocks, chosen.vllm))
+        rows.append(measured(SHAPES[number], tokenizer, chosen))
         parts = [
             f"{machine()}; {found}{vllm}; float32, K = {K}, {chosen.blocks} blocks.",
             markdown_table(heads, rows),

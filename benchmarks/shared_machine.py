@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,12 +27,22 @@ from itertools import count
 from pathlib import Path
 
 import polars as pl
-from common import Contest, Timed, machine, markdown_table, parser, publish, versions
+from common import (
+    Contest,
+    Timed,
+    chosen_options,
+    machine,
+    markdown_table,
+    parser,
+    publish,
+    versions,
+)
 
 import pact_fixtures
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 DEFAULT, SLEEP, OURS = "default", "sleep", "ours"
+SITUATIONS = ("quiet", "two", "busy")
 
 # Busy until it is killed, or until the benchmark ends.
 BUSY = """
@@ -134,18 +144,19 @@ def check_same_logits(folder: Path) -> None:
         raise SystemExit(message)
 
 
-def situations(turns: Turns) -> dict[str, Callable[[str], Timed]]:
-    """Name the situations, each with the work of one turn under a setting."""
+def situations(turns: Turns, names: Sequence[str]) -> dict[str, Callable[[str], Timed]]:
+    """Return the work of one turn under a setting in each of some situations, by their titles."""
 
     def next_to_busy(setting: str) -> Timed:
         with busy_processes():
             return turns.score(setting, 1)
 
-    return {
-        "one scoring, quiet machine": lambda setting: turns.score(setting, 1),
-        "two scorings at once": lambda setting: turns.score(setting, 2),
-        "one scoring next to a busy process": next_to_busy,
+    works: dict[str, tuple[str, Callable[[str], Timed]]] = {
+        "quiet": ("one scoring, quiet machine", lambda setting: turns.score(setting, 1)),
+        "two": ("two scorings at once", lambda setting: turns.score(setting, 2)),
+        "busy": ("one scoring next to a busy process", next_to_busy),
     }
+    return dict(works[name] for name in names)
 
 
 def result(contest: Contest, name: str, limit: float) -> list[str]:
@@ -160,14 +171,14 @@ def result(contest: Contest, name: str, limit: float) -> list[str]:
 
 def main() -> None:
     """Time the settings in three situations, and print the section."""
-    options = parser(__doc__)
-    options.set_defaults(blocks=3)
+    options = parser(__doc__, blocks=3)
     options.add_argument("--records", type=int, default=96, help="records that a run scores")
     options.add_argument("--limit", type=float, default=60.0, help="seconds of a turn, at most")
-    chosen = options.parse_args()
+    options.add_argument("--situations", choices=SITUATIONS, nargs="+", default=SITUATIONS)
+    chosen = chosen_options(options, blocks=1, records=2, situations=["quiet"])
     with tempfile.TemporaryDirectory() as temporary:
         turns = Turns(Path(temporary), chosen.records, chosen.limit)
-        works = situations(turns)
+        works = situations(turns, chosen.situations)
         contest = Contest(
             {
                 f"{name}: {setting}": partial(work, setting)
@@ -175,7 +186,8 @@ def main() -> None:
                 for setting in (DEFAULT, SLEEP, OURS)
             }
         )
-        turns.score(OURS, 1)  # reads the files of the packages and of the model
+        if chosen.blocks > 1:
+            turns.score(OURS, 1)  # reads the files of the packages and of the model
         contest.run(chosen.blocks, warm_up=False)
         check_same_logits(Path(temporary))
     rows = [result(contest, name, chosen.limit) for name in works]

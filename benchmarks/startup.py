@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from common import Contest, machine, markdown_table, parser, publish, versions
-from metrics_at_scale import write_rows
+from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
+from random_runs import part
 
-from pact_eval.runs import RunWriter
+from pact_eval.runs import SCHEMA, RunWriter
 
 ITEMS = 324
 VIEWS = 4
@@ -33,17 +33,17 @@ ENVIRONMENT = {
 }
 
 PEERS = {
-    "`python -c pass`": "pass",
-    "`import polars`": "import polars",
-    "`import scipy.stats`": "import scipy.stats",
-    "`import sklearn.metrics`": "import sklearn.metrics",
-    "`import torchmetrics`": "import torchmetrics",
+    "python": ("`python -c pass`", "pass"),
+    "polars": ("`import polars`", "import polars"),
+    "scipy": ("`import scipy.stats`", "import scipy.stats"),
+    "scikit-learn": ("`import sklearn.metrics`", "import sklearn.metrics"),
+    "torchmetrics": ("`import torchmetrics`", "import torchmetrics"),
 }
 
 
 def write_run(folder: Path) -> Path:
     """Write a run of 324 items and 4 views."""
-    frame = pl.read_parquet(write_rows(folder, ITEMS))
+    frame = part(0, ITEMS).select(list(SCHEMA))
     rng = np.random.default_rng(0)
     views = []
     for view in range(VIEWS):
@@ -88,7 +88,10 @@ def modules_of(*arguments: str) -> list[str]:
 
 def main() -> None:
     """Time the commands and the peers, and print the section."""
-    arguments = parser(__doc__).parse_args()
+    options = parser(__doc__)
+    options.add_argument("--peers", choices=PEERS, nargs="*", default=PEERS)
+    arguments = chosen_options(options, blocks=1, peers=["python", "polars"])
+    peers = dict(PEERS[name] for name in arguments.peers)
     with tempfile.TemporaryDirectory() as temporary:
         folder = str(write_run(Path(temporary)))
         modules = [
@@ -106,7 +109,7 @@ def main() -> None:
                 "report": partial(run, *command("report", folder)),
                 "imports": partial(run, "-c", imports, ",".join(modules)),
             }
-            | {name: partial(run, "-c", code) for name, code in PEERS.items()}
+            | {name: partial(run, "-c", code) for name, code in peers.items()}
         )
         contest.run(arguments.blocks)
     share = 1 / contest.ratio("report", "imports")
@@ -121,7 +124,7 @@ def main() -> None:
         ["its imports", f"{contest.seconds('imports'):.2f}", "", f"{100 * share:.0f}% of it"],
         *(
             [name, f"{contest.seconds(name):.2f}", "", f"{contest.ratio(name, 'help'):.2f} x help"]
-            for name in PEERS
+            for name in peers
         ),
     ]
     packages = versions("click", "rich", "numpy", "scipy", "polars", "scikit-learn", "torchmetrics")

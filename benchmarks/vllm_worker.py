@@ -9,6 +9,7 @@ every prompt the log-probabilities of its codes.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -16,12 +17,23 @@ from typing import Any
 
 
 def main() -> None:
-    """Answer turns until stdin ends."""
-    from vllm import LLM, SamplingParams
+    """Answer turns until stdin ends.
+
+    Raises:
+        SystemExit: this Python has no vLLM.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", metavar="MODEL_FOLDER")
+    folder: str = parser.parse_args().model
+    try:
+        from vllm import LLM, SamplingParams
+    except ImportError as error:
+        message = f"expected a Python with vLLM, got {sys.executable}: not measured"
+        raise SystemExit(message) from error
 
     answers, sys.stdout = sys.stdout, sys.stderr  # what vLLM prints goes to stderr
     model: Any = LLM(
-        sys.argv[1],
+        folder,
         dtype="float32",
         enable_prefix_caching=True,
         enforce_eager=True,

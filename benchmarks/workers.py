@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 import transformers
-from common import machine, markdown_table, parser, publish, versions
-from scoring import FIXTURES, SEED, make_items
-from scoring_device import SHAPES, make_model
+from common import chosen_options, machine, markdown_table, parser, publish, versions
+from scoring import FIXTURES, PROMPT_TOKENS, SEED, make_items
+from scoring_device import SHAPES, check_device, make_model
 
 from pact_eval._files import sha256_of_file
 from pact_eval.data import Record
@@ -63,16 +63,18 @@ def row(name: str, run: dict[str, Any], items: int) -> list[str]:
 
 def main() -> None:
     """Run the benchmark."""
-    options = parser(__doc__)
+    options = parser(__doc__, blocks=None)
     options.add_argument("--device", default="cpu", help="cpu or cuda")
     options.add_argument("--shape", choices=list(SHAPES), default="small")
     options.add_argument("--dtype", default="float32", help="dtype of the weights on disk")
     options.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     options.add_argument("--items", type=int, default=512, help="records to score")
-    chosen = options.parse_args()
+    options.add_argument("--tokens", type=int, default=PROMPT_TOKENS, help="of a prompt, at least")
+    chosen = chosen_options(options, workers=[1], items=2, tokens=1)
+    check_device(chosen.device)
     transformers.utils.logging.set_verbosity_error()
     tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
-    records = make_items(Encoder(tokenizer, NIMBLE), 32).pairs
+    records = make_items(Encoder(tokenizer, NIMBLE), 32, chosen.tokens).pairs
     data = FIXTURES / "data" / "holdout.jsonl"
     dataset = Dataset(data, sha256_of_file(data), repeated(records, chosen.items), 4, SEED)
     with tempfile.TemporaryDirectory() as name:
@@ -87,10 +89,9 @@ def main() -> None:
             run = measured(source, dataset, Path(name) / str(count))
             rows.append(row(f"--workers {count}", run, chosen.items))
     threads = torch.get_num_threads()
-    where = torch.cuda.get_device_name() if chosen.device == "cuda" else machine()
     head = ["run", "items per second, scoring", "with the start", "wall time, s", "SHA-256 of rows"]
     parts = [
-        f"{where}; {versions('torch', 'transformers', 'ray')}; {threads} thread"
+        f"{machine(chosen.device)}; {versions('torch', 'transformers', 'ray')}; {threads} thread"
         f"{'' if threads == 1 else 's'} each. A random Qwen3 of shape {chosen.shape}, "
         f"{chosen.items} records at K = 4.",
         markdown_table(head, rows),

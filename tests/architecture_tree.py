@@ -1,6 +1,6 @@
-"""The tree of ARCHITECTURE.md, made from the files and the first lines of their docstrings.
+"""The tree of modules, made from the files and the first lines of their docstrings.
 
-python tests/architecture_tree.py    # writes the tree and the layers into ARCHITECTURE.md
+python tests/architecture_tree.py    # writes docs/tree.md, and the layers into ARCHITECTURE.md
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PAGE: Final = ROOT / "ARCHITECTURE.md"
+ARCHITECTURE: Final = ROOT / "ARCHITECTURE.md"
+TREE: Final = ROOT / "docs" / "tree.md"
 PACKAGES: Final = (
     "pact_eval",
     "pact_losses",
@@ -37,11 +38,12 @@ def layers() -> str:
     return "\n".join(contract["layers"])
 
 
-def block(page: str, name: str) -> str:
-    """Return the text between the markers of a block of the page."""
-    found = re.search(rf"<!-- {name} -->\n```text\n(.*?)\n```\n", page, re.DOTALL)
-    assert found, f"ARCHITECTURE.md has no block {name}"
-    return found.group(1)
+def block(page: Path, name: str) -> str:
+    """Return the text between the markers of a block of a page."""
+    text = page.read_text(encoding="utf-8")
+    match = re.search(rf"<!-- {name} -->\n```text\n(.*?)\n```\n", text, re.DOTALL)
+    assert match, f"{page.name} has no block {name}"
+    return match.group(1)
 
 
 def _lines(folder: Path, depth: int, shown: str) -> list[str]:
@@ -59,12 +61,11 @@ def _line(name: str, depth: int, path: Path) -> str:
     return f"{'  ' * depth + name:{_COLUMN}} {docstring.partition(chr(10))[0]}".rstrip()
 
 
-def _written(page: str, name: str, text: str) -> str:
+def _write(page: Path, name: str, text: str) -> None:
     old, new = (f"<!-- {name} -->\n```text\n{each}\n```\n" for each in (block(page, name), text))
-    return page.replace(old, new)
+    page.write_text(page.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    page = PAGE.read_text(encoding="utf-8")
-    page = _written(page, "tree", tree())
-    PAGE.write_text(_written(page, "layers", layers()), encoding="utf-8")
+    _write(TREE, "tree", tree())
+    _write(ARCHITECTURE, "layers", layers())

@@ -274,8 +274,10 @@ class RatesOfOtherRows:
     def _summed(self) -> SummedInterval | None:
         rates, influences = [], []
         for _, statistic in self.drawn.terms:
-            linear = statistic.linearised() if isinstance(statistic, TotalsStatistic) else None
-            if linear is None or not isinstance(statistic, TotalsStatistic):
+            if not isinstance(statistic, TotalsStatistic):
+                return None
+            linear = statistic.linearised()
+            if linear is None:
                 return None
             (counted,), (positive,) = statistic.by_cluster()
             rates.append(rate_estimate(positive, counted))
@@ -495,7 +497,7 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
     if len(values) and np.isnan(values[0]):
         return undefined(reason)
     orders = items.reordered
-    if orders is not None and not (len(values) and np.isnan(values[0])):
+    if orders is not None:
         # Where the order of the answers never changes, nothing is said about it.
         ratio = ratio_statistic(values * orders, orders, items.cluster, items.n_clusters)
         return Reduced(ratio, _where(items, orders, "no item is shown in two orders"))

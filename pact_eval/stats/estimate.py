@@ -41,6 +41,11 @@ def _filled(template: str, cluster: str, clusters: str) -> str:
     return template.replace("{clusters}", clusters).replace("{cluster}", cluster)
 
 
+def differing_text(count: int, one: str, several: str) -> str:
+    """Says how many things differ, with the noun for one or for several."""
+    return f"{count} {one} differs" if count == 1 else f"{count} {several} differ"
+
+
 @dataclass(frozen=True)
 class Method:
     """How an interval was made.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
-from pact_eval.stats.estimate import LEVEL, ClusterText
+from pact_eval.stats.estimate import LEVEL, ClusterText, differing_text
 from pact_eval.stats.multiplicity import holm
 
 
@@ -181,8 +181,8 @@ def slot_homogeneity(
         none = "no {cluster} chooses a letter more often than it holds its references"
         reason = ClusterText(none)
     elif chi2_tail(discordant, dof) > LEVEL:
-        few = f"only {discordant} {{clusters}} differ: too few for a p-value below {LEVEL}"
-        reason = ClusterText(few)
+        few = differing_text(discordant, "{cluster}", "{clusters}")
+        reason = ClusterText(f"only {few}: too few for a p-value below {LEVEL}")
     return SlotHomogeneity(
         observed=np.bincount(picks, minlength=slots),
         expected=np.bincount(truth, minlength=slots),

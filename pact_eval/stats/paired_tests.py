@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats._paired_arrays import check_outcomes, cluster_leads
 from pact_eval.stats.bootstrap import percentile_estimate
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method, differing_text
 
 _MOST_COINS = 5_000
 
@@ -187,7 +187,7 @@ def mcnemar_from_counts(
         )
     least = _mcnemar_p(0, differing, mid_p)
     reason = ClusterText(
-        f"only {_are(differing, 'item', 'items')}: too few for a p-value below {LEVEL}"
+        f"only {differing_text(differing, 'item', 'items')}: too few for a p-value below {LEVEL}"
     )
     p_value = _mcnemar_p(min(counts[:2]), differing, mid_p)
     return McNemarTest(*counts, p_value, least, method, reason if least > LEVEL else None)
@@ -200,10 +200,6 @@ def _mcnemar_p(fewer: int, differing: int, mid_p: bool) -> float:
     if mid_p and 2 * fewer != differing:
         p -= float(stats.binom.pmf(fewer, differing, 0.5))
     return p
-
-
-def _are(count: int, one: str, several: str) -> str:
-    return f"{count} {one} differs" if count == 1 else f"{count} {several} differ"
 
 
 def sign_flip_test(
@@ -262,7 +258,7 @@ def sign_flip_test(
         p_value = min(1.0, 2 * _lower_tail(np.abs(lead), min(lead_a, lead_b)))
         least = 2.0 ** (1 - differing)
         if least > LEVEL:
-            few = f"only {_are(differing, '{cluster}', '{clusters}')}"
+            few = f"only {differing_text(differing, '{cluster}', '{clusters}')}"
             reason = ClusterText(f"{few}: too few for a p-value below {LEVEL}")
     method = ClusterText("sign flip over {clusters}, two-sided, exact")
     return SignFlipTest(

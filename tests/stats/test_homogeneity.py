@@ -87,6 +87,8 @@ def test_hand_computation_with_clusters() -> None:
     assert (result.dof, result.clusters, result.discordant_clusters) == (1, 4, 3)
     # chi2 cannot exceed 3 here, and 3.84 is needed.
     assert result.reason == "only 3 families differ: too few for a p-value below 0.05"
+    alone = slot_homogeneity(picked[:2], reference[:2], ["a", "a"]).reason
+    assert alone == "only 1 family differs: too few for a p-value below 0.05"
 
 
 def test_copies_of_a_view_are_no_evidence() -> None:
