@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 
 # Before any test imports torch: idle OpenMP threads of one worker must not spin on the cores that
@@ -18,9 +19,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.pop("COLUMNS", None)
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from needs import leave_out
+from published import SOURCES, shared_path
 
 # pytest collects a million objects that stay. To visit all of them again and again took a third of
 # its time, and 15 s of a test that imports a large library.
@@ -49,6 +53,38 @@ _LONGEST = [
 ]
 
 
+@pytest.fixture(scope="session")
+def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a made experiment, in the published layout; its numbers are known."""
+    from made_experiment import write_experiment
+
+    folder = tmp_path_factory.mktemp("made")
+    write_experiment(folder)
+    return folder
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def experiment_files(request: pytest.FixtureRequest, made_files: Path) -> Path:
+    """The folder of the made experiment, and that of the published one where it is."""
+    return made_files if request.param == "made" else shared_path("published")
+
+
+@pytest.fixture(scope="session")
+def aurc_of_ties(experiment_files: Path, made_files: Path) -> float:
+    """The AURC of the rows with ties in expected order; the experiment published another."""
+    from made_rows import aurc_in_expected_order, made_items
+
+    return aurc_in_expected_order(made_items()) if experiment_files == made_files else 0.0465013
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def golden_prompts(request: pytest.FixtureRequest) -> Any:
+    """A request of three fields and its prompts: typed by hand, and the published one."""
+    made = Path(__file__).parent / "prompts" / "golden_prompts.json"
+    path = made if request.param == "made" else shared_path("contract/prompt_golden.json")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def pytest_configure() -> None:
     """Force the float32 products of scoring, as PACT_TEST_PRODUCTS says: `mkl` or `onednn`."""
     products = os.environ.get("PACT_TEST_PRODUCTS")
@@ -67,8 +103,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what Windows lacks. The longest files run first, then others with slow tests."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what the machine lacks. The longest files run first, then others with slow tests."""
+    left_out = leave_out(items)
+    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=left_out)
     if os.name == "nt":
         for item in items:
             if item.get_closest_marker("posix"):

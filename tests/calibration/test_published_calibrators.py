@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from published import published_path
+from made_experiment import EXTREMES, SHIPPED_TOKENS
+from published import needs_published, shared_path
 from scipy import optimize
 from sklearn.calibration import _TemperatureScaling
 
@@ -31,17 +33,16 @@ from pact_eval.calibration import (
 from pact_eval.errors import InputError
 from pact_eval.metrics import brier, confidence, item_mean, nll_nats
 
-# (answers, prompt tokens) of the items with extreme temperatures.
-EXTREMES = {(2, 419), (2, 576), (3, 790), (4, 514), (4, 777), (6, 640), (6, 714)}
 KINDS = {"choice": "choice", "noul": "boolean", "score": "score"}
 
 
-def table(name: str) -> list[dict[str, str]]:
-    with published_path(name).open(encoding="utf-8", newline="") as file:
+def table(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def calibrators() -> dict[tuple[str, str], Calibrator]:
+@pytest.fixture(scope="module")
+def calibrators(experiment_files: Path) -> dict[tuple[str, str], Calibrator]:
     return {
         (row["run"], row["seed"]): calibrator_from_json(
             {
@@ -53,13 +54,13 @@ def calibrators() -> dict[tuple[str, str], Calibrator]:
                 },
             }
         )
-        for row in table("calibrators.csv")
+        for row in table(experiment_files, "calibrators.csv")
     }
 
 
 @pytest.fixture(scope="module")
-def items() -> CalibrationItems:
-    text = published_path("shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
+def items(experiment_files: Path) -> CalibrationItems:
+    text = (experiment_files / "shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
     rows: list[dict[str, Any]] = [json.loads(line) for line in text.split("\n") if line]
     log_probs = np.full((len(rows), 6), -np.inf)
     for slots, row in zip(log_probs, rows, strict=True):
@@ -76,11 +77,13 @@ def items() -> CalibrationItems:
     )
 
 
-def test_extreme_temperatures_against_published_runs() -> None:
+def test_extreme_temperatures_against_published_runs(
+    experiment_files: Path, calibrators: dict[tuple[str, str], Calibrator]
+) -> None:
     """All 28 belong to 7 items, and come out to the last digit of float32."""
     found = set()
-    for row in table("run_calibration.csv"):
-        calibrator = calibrators()[row["run"], row["seed"]]
+    for row in table(experiment_files, "run_calibration.csv"):
+        calibrator = calibrators[row["run"], row["seed"]]
         names = sorted(EXTREMES)
         n_choices, tokens = (np.array(column) for column in zip(*names, strict=True))
         at = calibrator.temperatures(["choice"] * len(names), n_choices, tokens)
@@ -91,27 +94,37 @@ def test_extreme_temperatures_against_published_runs() -> None:
     assert found == EXTREMES
 
 
+@needs_published
 def test_published_fits_lowered_nll_and_kept_accuracy() -> None:
-    rows = table("run_calibration.csv")
-    assert {(row["run"], row["seed"]) for row in rows} == set(calibrators())
+    rows, weights = (
+        table(shared_path("published"), name) for name in ("run_calibration.csv", "calibrators.csv")
+    )
+    runs, weighted = ({(row["run"], row["seed"]) for row in each} for each in (rows, weights))
+    assert runs == weighted
     for row in rows:
         assert float(row["nll_after"]) < float(row["nll_before"])
         assert row["accuracy_after"] == row["accuracy_before"]
 
 
-def test_published_calibrators_come_back_from_our_format() -> None:
-    for calibrator in calibrators().values():
+def test_published_calibrators_come_back_from_our_format(
+    calibrators: dict[tuple[str, str], Calibrator],
+) -> None:
+    for calibrator in calibrators.values():
         assert calibrator_from_json(calibrator_to_json(calibrator)) == calibrator
 
 
-def test_published_calibrators_need_the_prompt_lengths(items: CalibrationItems) -> None:
+def test_published_calibrators_need_the_prompt_lengths(
+    items: CalibrationItems, calibrators: dict[tuple[str, str], Calibrator]
+) -> None:
     with pytest.raises(InputError, match="unknown in row 0 and 323 more"):
-        calibration_effect(items, calibrators()["pact_full", "18"])
+        calibration_effect(items, calibrators["pact_full", "18"])
 
 
 @pytest.mark.parametrize("group", ["all", "choice", "noul", "score"])
-def test_scores_before_against_published_run(items: CalibrationItems, group: str) -> None:
-    published = _published("single", group)
+def test_scores_before_against_published_run(
+    items: CalibrationItems, experiment_files: Path, group: str
+) -> None:
+    published = _published(experiment_files, "single", group)
     effect = calibration_effect(items, Calibrator("scalar", Weights((1.0, 1.0, 1.0))))
     scores = next(part for part in effect.groups if part.name == KINDS.get(group, "all")).before
     assert scores.nll_nats == pytest.approx(float(published["nll"]), abs=1e-9)
@@ -122,12 +135,19 @@ def test_scores_before_against_published_run(items: CalibrationItems, group: str
 
 @pytest.mark.parametrize("group", ["choice", "noul", "score"])
 def test_scores_after_belong_to_prompts_of_published_length(
-    items: CalibrationItems, group: str
+    items: CalibrationItems,
+    experiment_files: Path,
+    calibrators: dict[tuple[str, str], Calibrator],
+    group: str,
+    made_files: Path,
 ) -> None:
-    """The one length that gives a published score lies between 419 and 790 tokens, the range that
-    the extreme temperatures give."""
+    """A length between 419 and 790 tokens, the range that the extreme temperatures give, gives the
+    published scores; the made ones are of prompts of 600 tokens."""
     part = items.take(items.kind == KINDS[group])
-    shipped, published = calibrators()["pact_full", "18"], _published("single_calibrated", group)
+    shipped = calibrators["pact_full", "18"]
+    published = _published(experiment_files, "single_calibrated", group)
+
+    is_made = experiment_files == made_files
 
     def scores(tokens: float) -> tuple[float, float, float]:
         log_probs = shipped.apply(
@@ -144,14 +164,15 @@ def test_scores_after_belong_to_prompts_of_published_length(
 
     for index, name in enumerate(("nll", "brier", "mean_confidence")):
         target = float(published[name])
-        length = optimize.brentq(lambda t, i=index, y=target: scores(t)[i] - y, 100, 4000)
-        assert 419 <= length <= 790, name
+        length = optimize.brentq(lambda t, i=index, y=target: scores(t)[i] - y, 419, 790)
+        if is_made:
+            assert length == pytest.approx(SHIPPED_TOKENS, abs=1e-4), name
 
 
-def _published(decoding: str, group: str) -> dict[str, str]:
+def _published(folder: Path, decoding: str, group: str) -> dict[str, str]:
     (row,) = [
         row
-        for row in table("run_metrics.csv")
+        for row in table(folder, "run_metrics.csv")
         if (row["run"], row["seed"]) == ("pact_full", "18")
         and (row["decoding"], row["group"]) == (decoding, group)
     ]

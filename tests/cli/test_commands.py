@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
-from published import published_path
+from published import printed_cells
 
 from pact_cli.main import main
 from pact_eval.evaluation import registered_metrics
@@ -36,14 +37,23 @@ def failed(*arguments: object, code: int = 1) -> str:
     return result.stderr
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("published") / "run"
-    rows = published_path("shipped_holdout_rows.jsonl")
+def imported(experiment: Path, folder: Path) -> Path:
+    rows = experiment / "shipped_holdout_rows.jsonl"
     result = run("import", rows, "--out", folder, "--arm", "pact_full", "--seed", "18")
     assert result.exit_code == 0
     assert result.stderr == "Ignored columns: permutation_tv.\n"
     return folder
+
+
+@pytest.fixture(scope="module")
+def made(made_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return imported(made_files, tmp_path_factory.mktemp("made") / "run")
+
+
+@pytest.fixture(scope="module")
+def published(experiment_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped run, made and as it was published; both have the paper's numbers."""
+    return imported(experiment_files, tmp_path_factory.mktemp("published") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +62,18 @@ def report(published: Path) -> str:
 
 
 def test_the_report_shows_the_published_numbers(report: str) -> None:
+    (shipped,) = (
+        row for row in printed_cells("kinds") if (row["arm"], row["seed"]) == ("pact_full", "18")
+    )
+    (pairs,) = printed_cells("shipped_pairs")
     for words in (
-        "82.1 [77.5, 85.9]",
+        "82.1 [77.5, 85.9]",  # an interval that follows from how the pairs fail
         "324 items, 162 fam.",
-        "0.353 [0.240, 0.500]",
+        f"{shipped['score_mae']} [",
         "of 64 (32 fam.)",
-        "109 (67%)",
-        "35 (22%)",
-        "39 (24%)",
+        f"109 ({pairs['both_right_percent']}%)",
+        f"{pairs['only_base']} (22%)",
+        f"{pairs['same_answer']} (24%)",
         "Decoding: single, raw",
         " one view only: K is 1.",
         " no score items.",
@@ -87,17 +101,17 @@ def test_the_report_opens_with_what_the_run_is_worth(published: Path) -> None:
 
 
 @pytest.mark.parametrize("option", [["--full"], ["--by", "kind"]])
-def test_full_and_by_print_every_table(published: Path, option: list[str]) -> None:
-    assert "Pairs: which of the two members" in run("report", published, *FAST, *option).stdout
+def test_full_and_by_print_every_table(made: Path, option: list[str]) -> None:
+    assert "Pairs: which of the two members" in run("report", made, *FAST, *option).stdout
 
 
-def test_an_audit_that_is_missing_is_named(published: Path, tmp_path: Path) -> None:
-    assert "audit.json" in failed("report", published, "--audit", tmp_path / "audit.json")
+def test_an_audit_that_is_missing_is_named(made: Path, tmp_path: Path) -> None:
+    assert "audit.json" in failed("report", made, "--audit", tmp_path / "audit.json")
 
 
-def test_full_is_for_the_terminal(published: Path, tmp_path: Path) -> None:
+def test_full_is_for_the_terminal(made: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    said = failed("report", published, "--full", "--html", page, code=2)
+    said = failed("report", made, "--full", "--html", page, code=2)
     assert "--full is for the terminal; files have every table" in said
 
 
@@ -110,7 +124,7 @@ def test_piped_output_is_plain_and_fits_its_width(published: Path, report: str) 
     assert "90.4 [83.4, 94.6]" in narrow
 
 
-def test_json_carries_every_number_of_the_table(published: Path) -> None:
+def test_json_carries_every_number_of_the_table(published: Path, experiment_files: Path) -> None:
     result = run("report", published, *FAST, "--json")
     value: dict[str, Any] = json.loads(result.stdout)
     assert result.stderr == ""
@@ -127,22 +141,27 @@ def test_json_carries_every_number_of_the_table(published: Path) -> None:
     everything = value["groups"][0]
     assert everything["metrics"]["accuracy"]["value"] == 266 / 324
     assert everything["pairs"]["same_answer"] == 39
-    assert value["letters"]["picked"] == [92, 97, 86, 48, 1]
+    lines = (experiment_files / "shipped_holdout_rows.jsonl").read_text().splitlines()
+    answers = [json.loads(line)["probabilities"] for line in lines]
+    picked = Counter(values.index(max(values)) for values in answers)
+    width = max(picked) + 1
+    assert value["letters"]["picked"][:width] == [picked[letter] for letter in range(width)]
+    assert sum(value["letters"]["picked"]) == len(lines) == 324
     assert value["run"]["arm"] == "pact_full"
     assert value["decoding"] == {"views": "single", "calibration": "raw"}
 
 
 @pytest.mark.parametrize("by", ["domain", "source_family"])
-def test_other_groups(published: Path, by: str) -> None:
-    value = json.loads(run("report", published, *FAST, "--by", by, "--json").stdout)
+def test_other_groups(made: Path, by: str) -> None:
+    value = json.loads(run("report", made, *FAST, "--by", by, "--json").stdout)
     assert len(value["groups"]) == 7
     names = {group["name"] for group in value["groups"]}
     assert ("education" in names) == (by == "domain")
 
 
-def test_ensemble_of_one_view_is_the_single_view(published: Path) -> None:
+def test_ensemble_of_one_view_is_the_single_view(made: Path) -> None:
     single, ensemble = (
-        json.loads(run("report", published, *FAST, "--decoding", name, "--json").stdout)
+        json.loads(run("report", made, *FAST, "--decoding", name, "--json").stdout)
         for name in ("single", "ensemble")
     )
     assert ensemble["decoding"]["views"] == "ensemble"
@@ -192,7 +211,7 @@ def test_control_characters_of_data_never_reach_the_terminal(tmp_path: Path) -> 
     assert "Ignored columns: \\x1b[2J\\n.\n" in remark
 
 
-def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Path) -> None:
+def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, made: Path) -> None:
     missing, broken = tmp_path / "x.jsonl", tmp_path / "broken.jsonl"
     assert str(missing) in failed("import", missing, "--out", tmp_path / "r")
     write_jsonl(broken, ["{", '{"id": "a", "id": "b"}'])
@@ -204,7 +223,7 @@ def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Pat
     assert "run.json" in failed("report", tmp_path)
     row = {"id": "a", "reference": 0, "probabilities": [0.6, 0.4]}
     readable = write_jsonl(tmp_path / "ok.jsonl", [row])
-    assert str(published) in failed("import", readable, "--out", published)
+    assert str(made) in failed("import", readable, "--out", made)
     (tmp_path / "file").touch()
     assert str(tmp_path / "file") in failed("import", readable, "--out", tmp_path / "file" / "run")
 
@@ -300,10 +319,10 @@ def test_help_and_reports_do_not_wait_for_what_they_do_not_use(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_reading_runs_needs_no_torch(published: Path, tmp_path: Path) -> None:
+def test_reading_runs_needs_no_torch(made: Path, made_files: Path, tmp_path: Path) -> None:
     assert without_torch("--help").returncode == 0
-    assert without_torch("report", published, "--resamples", 100).returncode == 0
-    rows = published_path("shipped_holdout_rows.jsonl")
+    assert without_torch("report", made, "--resamples", 100).returncode == 0
+    rows = made_files / "shipped_holdout_rows.jsonl"
     assert without_torch("import", rows, "--out", tmp_path / "run").returncode == 0
 
 
@@ -328,9 +347,9 @@ def test_a_wrong_path_is_found_before_torch_is_loaded() -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error_message(published: Path) -> None:
-    command = f"{sys.executable} -m pact_cli report {published} --resamples 100 | head -1"
+def test_a_reader_that_goes_away_is_no_error_message(made: Path) -> None:
+    command = f"{sys.executable} -m pact_cli report {made} --resamples 100 | head -1"
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert result.stdout.startswith(str(published))
+    assert result.stdout.startswith(str(made))
     assert result.stdout.count("\n") == 1
     assert result.stderr == ""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from commands import runner
-from published import published_path
 from run_frames import edit_run, rows, write_run
 
 from pact_cli.main import main
@@ -55,8 +54,8 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
     return good, poor
 
 
-def test_the_five_verdicts_of_the_paper_with_its_evidence() -> None:
-    text = run("scorecard", HYPOTHESES, published_path("run_metrics.csv")).stdout
+def test_the_five_verdicts_of_the_paper_with_its_evidence(experiment_files: Path) -> None:
+    text = run("scorecard", HYPOTHESES, experiment_files / "run_metrics.csv").stdout
     for line in (
         "H1 Pair margin: INCONCLUSIVE",
         "H2 Permutation consistency: SUPPORTED",
@@ -82,8 +81,8 @@ def test_the_five_verdicts_of_the_paper_with_its_evidence() -> None:
         assert line in verdicts
 
 
-def test_the_evidence_names_both_quantities() -> None:
-    result = run("scorecard", HYPOTHESES, published_path("run_metrics.csv"), COLUMNS="200")
+def test_the_evidence_names_both_quantities(made_files: Path) -> None:
+    result = run("scorecard", HYPOTHESES, made_files / "run_metrics.csv", COLUMNS="200")
     for named in (
         "no_cf, single vs pact_full",
         "no_cf, ensemble vs accuracy",
@@ -142,8 +141,8 @@ def test_a_demand_for_shown_verdicts(criteria: Path, runs: tuple[Path, Path]) ->
     run(*arguments, "--demand", "shown", code=5)
 
 
-def test_a_published_table_is_by_value_only() -> None:
-    table = published_path("run_metrics.csv")
+def test_a_published_table_is_by_value_only(experiment_files: Path) -> None:
+    table = experiment_files / "run_metrics.csv"
     value = json.loads(
         run("scorecard", HYPOTHESES, table, "--demand", "shown", "--json", code=4).stdout
     )

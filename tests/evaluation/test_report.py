@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from published import published_path
 from run_frames import frame_of
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
@@ -27,8 +27,8 @@ from pact_reports.sentences.notes import note_sentence
 
 
 @pytest.fixture(scope="module")
-def published() -> Predictions:
-    path = published_path("shipped_holdout_rows.jsonl")
+def published(experiment_files: Path) -> Predictions:
+    path = experiment_files / "shipped_holdout_rows.jsonl"
     return Predictions.from_frame(read_rows(path).frame)
 
 
@@ -41,8 +41,11 @@ def evaluated(
 
 
 @pytest.mark.parametrize("by", ["kind", "domain"])
-def test_every_group_against_the_published_summary(published: Predictions, by: GroupBy) -> None:
-    summary: dict[str, Any] = json.loads(published_path("shipped_summary.json").read_text())
+def test_every_group_against_the_published_summary(
+    published: Predictions, experiment_files: Path, aurc_of_ties: float, by: GroupBy
+) -> None:
+    path = experiment_files / "shipped_summary.json"
+    summary: dict[str, Any] = json.loads(path.read_text())
     groups = {group.name: group for group in evaluated(published, by).groups}
     expected = {"all": summary["all"]}
     if by == "kind":
@@ -66,7 +69,7 @@ def test_every_group_against_the_published_summary(published: Predictions, by: G
             if theirs in figures:
                 value = group.estimates[ours].value
                 assert value == pytest.approx(figures[theirs], abs=1e-9), (name, ours)
-    assert groups["all"].estimates["aurc"].value == pytest.approx(0.0465013, abs=5e-8)
+    assert groups["all"].estimates["aurc"].value == pytest.approx(aurc_of_ties, abs=5e-8)
 
 
 def test_pairs_and_confident_errors_against_the_paper(published: Predictions) -> None:
@@ -108,7 +111,9 @@ def test_scores_in_parts_against_isotonic_regression(published: Predictions) -> 
         evaluated(published).groups, group_rows(published, "kind").values(), strict=True
     ):
         log_p = published.log_probs("single")[rows]
-        c, right = np.exp(log_p.max(axis=1)), log_p.argmax(axis=1) == published.reference[rows]
+        # Rounded, because scikit-learn gives NaN for confidences that differ by the last bit.
+        c = np.exp(log_p.max(axis=1)).round(12)
+        right = log_p.argmax(axis=1) == published.reference[rows]
         fitted = IsotonicRegression().fit(c, right).predict(c)
         scores = group.answer_scores
         assert scores is not None

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from needs import needs
 from torch.utils.data import DataLoader
 
 from pact_losses import NO_REFERENCE, BatchError, PactBatch
@@ -186,7 +187,7 @@ def test_pinning_takes_every_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(getattr(copied, name) is value for name, value in held.items())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="memory is pinned for a GPU")
+@needs("a CUDA device", present=torch.cuda.is_available())
 def test_a_loader_that_pins_pins_the_whole_batch() -> None:
     batch = next(
         iter(DataLoader([PactBatch(**tensors())], batch_size=None, pin_memory=True))  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import math
 import sys
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 import torch
 from adapters import MODEL
 from losses.tiny import short_views, tiny_base
+from needs import installed, needs
 from torch import nn
 
 from pact_losses import (
@@ -154,10 +154,7 @@ def test_nf4_config_is_that_of_the_paper() -> None:
     assert config.bnb_4bit_compute_dtype == torch.bfloat16
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("bitsandbytes") is None or not torch.cuda.is_available(),
-    reason="4-bit weights need bitsandbytes and a CUDA device",
-)
+@needs("a CUDA device", present=torch.cuda.is_available() and installed("bitsandbytes"))
 def test_a_4_bit_model_trains_its_adapter() -> None:
     from peft import get_peft_model, prepare_model_for_kbit_training
     from transformers import AutoModelForCausalLM

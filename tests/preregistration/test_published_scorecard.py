@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from published import published_path
 
 from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
@@ -18,8 +19,8 @@ from pact_fixtures.paper import HYPOTHESES
 
 
 @pytest.fixture(scope="module")
-def table() -> MetricTable:
-    return read_metric_table(published_path("run_metrics.csv"))
+def table(experiment_files: Path) -> MetricTable:
+    return read_metric_table(experiment_files / "run_metrics.csv")
 
 
 @pytest.fixture(scope="module")

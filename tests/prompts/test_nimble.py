@@ -7,7 +7,6 @@ import pytest
 from builders import question
 from hypothesis import given
 from hypothesis import strategies as st
-from published import shared_path
 from test_strict_json import json_values
 
 from pact_eval._json import Json
@@ -19,9 +18,8 @@ from pact_eval.prompts.nimble import NimbleContract, safe_json
 FINGERPRINT = "fb04eca3d6dc37d419a4556dff33ce47f17ffcdb9c41c176ac2c023de48244b7"
 
 
-def test_prompts_against_the_published_golden_rendering() -> None:
-    golden = json.loads(shared_path("contract/prompt_golden.json").read_text(encoding="utf-8"))
-    request = golden["request"]
+def test_prompts_against_the_golden_rendering(golden_prompts: dict[str, Any]) -> None:
+    request = golden_prompts["request"]
     fields = [parse_field(name, value) for name, value in request["questions"].items()]
     for field in fields:
         messages = NIMBLE.messages(
@@ -33,7 +31,7 @@ def test_prompts_against_the_published_golden_rendering() -> None:
             for message in messages
         )
         text += "<|im_start|>assistant\n<think>\n\n</think>\n\n"
-        assert text == golden["prompts"][field.name]
+        assert text == golden_prompts["prompts"][field.name]
 
 
 def test_the_fingerprint_is_the_one_recorded_in_runs_and_adapters() -> None:

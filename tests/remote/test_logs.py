@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 import pytest
 from commands import refuser, runner
-from published import published_path
 from remote.s3_server import Lying, served
 
 from logs import read_rows
@@ -24,9 +23,9 @@ run, refused = runner(main), refuser(main)
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 
 
-def parts(folder: Path) -> Path:
-    """Write the published rows as many Parquet files."""
-    text = published_path("shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
+def parts(folder: Path, experiment: Path) -> Path:
+    """Write the rows of an experiment as many Parquet files."""
+    text = (experiment / "shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.splitlines()]
     folder.mkdir(parents=True)
     for number, start in enumerate(range(0, len(rows), 20)):
@@ -41,8 +40,10 @@ def imported(folder: Path) -> tuple[bytes, Any, str]:
     return (folder / "predictions.parquet").read_bytes(), recorded["settings"], recorded["data"]
 
 
-def test_a_folder_a_pattern_and_a_file_of_parquet(bucket: Path, tmp_path: Path) -> None:
-    local = parts(tmp_path / "rows")
+def test_a_folder_a_pattern_and_a_file_of_parquet(
+    bucket: Path, made_files: Path, tmp_path: Path
+) -> None:
+    local = parts(tmp_path / "rows", made_files)
     shutil.copytree(local, bucket / "rows")
     (bucket / "rows" / "notes.txt").write_text("not rows")
     wanted = import_run(local, tmp_path / "wanted", {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import write_jsonl
+from needs import installed, optional_tool
 
 from logs import read_rows
 from pact_eval._choices import LogMetric
@@ -130,10 +130,9 @@ def test_any_of_several_right_answers_counts_as_there(tmp_path: Path) -> None:
     check_several_right(SEVERAL, tmp_path / "run")
 
 
+@optional_tool(installed("lm_eval"))
 @pytest.mark.slow
 def test_logs_that_the_harness_makes_now_are_read_as_well(tmp_path: Path) -> None:
-    if importlib.util.find_spec("lm_eval") is None:
-        pytest.skip("needs the dependency group bench")
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     command = [sys.executable, str(MAKER), str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 from commands import runner
-from published import published_path
 from run_frames import rows as run_rows
 from run_frames import write_run
 
@@ -24,8 +23,8 @@ from pact_eval.importing.writing import import_run
 run = runner(main)
 
 
-def published() -> list[dict[str, Any]]:
-    text = published_path("shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
+def rows_of(experiment: Path) -> list[dict[str, Any]]:
+    text = (experiment / "shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -39,8 +38,10 @@ def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:
     return {"id": record_id, "reference": 1, "probabilities": [0.25, 0.75]} | changes
 
 
-def test_a_file_and_a_folder_of_parts_are_the_rows_of_json_lines(tmp_path: Path) -> None:
-    rows = published()
+def test_a_file_and_a_folder_of_parts_are_the_rows_of_json_lines(
+    made_files: Path, tmp_path: Path
+) -> None:
+    rows = rows_of(made_files)
     lines = write_jsonl(tmp_path / "rows.jsonl", rows)
     wanted = read_rows(lines)
     one = write(tmp_path / "one.parquet", rows)

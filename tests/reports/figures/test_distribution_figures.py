@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.patches import StepPatch
-from published import published_path
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import experiment_of, rows
 from run_frames import frame_of, write_run
@@ -181,12 +180,12 @@ def test_intervals_of_bins_hold_their_accuracy(experiment: Experiment, looks: Lo
     assert np.isnan(curve.low[curve.bins.count == 0]).all()
 
 
-def test_reliability_of_the_published_run(tmp_path: Path) -> None:
-    rows_path = published_path("shipped_holdout_rows.jsonl")
+def test_reliability_of_the_published_run(experiment_files: Path, tmp_path: Path) -> None:
+    rows_path = experiment_files / "shipped_holdout_rows.jsonl"
     import_run(rows_path, tmp_path / "shipped", {"arm": "pact_full", "seed": 18})
     experiment = experiment_of([tmp_path / "shipped"])
     result = reliability(experiment, experiment.runs[0])
-    summary = published_path("run_metrics.csv").read_text().splitlines()
+    summary = (experiment_files / "run_metrics.csv").read_text().splitlines()
     head = summary[0].split(",")
     row = next(line.split(",") for line in summary if line.startswith("pact_full,18,single,all,"))
     assert result.curves[0].ece.value == pytest.approx(float(row[head.index("ece")]), abs=1e-6)

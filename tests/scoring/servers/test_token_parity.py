@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import socket
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from needs import has_vllm, optional_tool
 from tolerances import LOGIT
 from transformers_server import wait_for
 
@@ -115,15 +115,9 @@ def test_a_served_run_is_the_local_run(
             score_windows(server_source(request), dataset, tmp_path / "no", labels={})
 
 
-def has_vllm() -> bool:
-    return "PACT_VLLM_PYTHON" in os.environ or importlib.util.find_spec("vllm") is not None
-
-
 @pytest.fixture(scope="module")
 def vllm_url(make_adapter: Make) -> Iterator[str]:
     """vLLM with the tiny model, the adapter, and one whose weights change nothing."""
-    if not has_vllm():
-        pytest.skip("vLLM is not installed (PACT_VLLM_PYTHON names a Python that has it)")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -150,6 +144,7 @@ def vllm_url(make_adapter: Make) -> Iterator[str]:
             process.terminate()
 
 
+@optional_tool(has_vllm)
 def test_vllm_gives_the_local_run(
     vllm_url: str, dataset: Dataset, local: Run, tmp_path: Path
 ) -> None:
@@ -165,6 +160,7 @@ def test_vllm_gives_the_local_run(
     assert (found.base.name, found.base.applied) == ("base", True)
 
 
+@optional_tool(has_vllm)
 def test_vllm_with_an_adapter_that_changes_nothing(vllm_url: str) -> None:
     (fault,) = probe(ServerRequest((vllm_url,), "idle")).faults
     assert "idle answers as base does" in fault
