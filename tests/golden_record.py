@@ -135,7 +135,7 @@ def of_the_experiment() -> Iterator[Case]:
     figures = ("figures", *runs, *method, "--out", "golden-figures")
     yield Case("figures", ("pact-eval", *figures))
     seeds = [run for run in runs if run.endswith("-17")]
-    report = ("report", *seeds, "--data", "data", *method, *criteria, "--target-error", "0.1")
+    report = ("report", *seeds, "--data", "data", *method, "--target-error", "0.1")
     yield Case("report-seed-17", ("pact-eval", *report, "--full"))
 
 
