@@ -209,7 +209,11 @@ WRITERS: dict[str, Callable[[Path, Iterator[Item]], list[str]]] = {
 
 
 def timed(name: str, *arguments: str) -> None:
-    """Run a command in a process of its own, and print its time and largest size."""
+    """Run a command in a process of its own, and print its time and largest size.
+
+    Raises:
+        SystemExit: the command failed.
+    """
     started = time.monotonic()
     child = os.fork()
     if not child:
@@ -219,8 +223,10 @@ def timed(name: str, *arguments: str) -> None:
     _, status, used = os.wait4(child, 0)
     took = time.monotonic() - started
     cpu, size = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-    said = f"{name:<24} {cpu:6.1f} s of CPU  {took:6.1f} s  {size:6.0f} MiB  exit {status >> 8}"
+    said = f"{name:<24} {cpu:6.1f} s of CPU  {took:6.1f} s  {size:6.0f} MiB"
     print(said, flush=True)  # noqa: T201
+    if status:
+        raise SystemExit(f"{name} failed: pact-eval {' '.join(arguments)}")
 
 
 def main() -> None:

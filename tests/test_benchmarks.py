@@ -54,7 +54,6 @@ def test_a_benchmark_runs_at_its_smallest_size(name: str, tmp_path: Path) -> Non
     text = output.read_text(encoding="utf-8")
     assert process.exitcode == 0, text
     assert "Traceback" not in text
-    assert not re.search(r"exit [1-9]", text), text
     if name in ("scoring.py", "shapes.py"):
         assert find_spec("lm_eval") or "not measured" in text
     if not SIMULATIONS.fullmatch(name.removesuffix(".py")):
