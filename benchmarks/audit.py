@@ -27,10 +27,12 @@ from typing import Any
 
 from common import chosen_options, machine, markdown_table, parser, publish, versions
 
-from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
-from pact_eval.data import usable_cores
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import audit_data
+from pact_eval.data.processes import usable_cores
 from pact_eval.progress import Step, watched
-from pact_fixtures.generator import FULL, generate_base_records
+from pact_fixtures.generator.dataset import generate_base_records
+from pact_fixtures.generator.difficulty import FULL
 
 PAIRS_A_SOURCE_FAMILY = 6
 STEPS = ("reading", "families", "certificates", "separation", "shortcuts")

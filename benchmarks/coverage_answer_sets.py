@@ -25,8 +25,9 @@ import numpy as np
 from common import chosen_options, markdown_table, publish
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats import critical_count
-from pact_eval.thresholds import GateItems, answer_sureness, choose_level
+from pact_eval.stats.binomial import critical_count
+from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.set_levels import answer_sureness, choose_level
 
 FAMILIES: Final = (30, 120, 1_000)
 COVERAGE: Final = 0.9

@@ -22,11 +22,14 @@ from common import chosen_options
 from null_arms import null_runs
 
 from pact_eval import metrics
-from pact_eval.evaluation import Comparison, ScoredItems, compare, registered_metrics
 from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
-from pact_eval.evaluation.comparison import adjusted_together
+from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.statistics import mean_estimate, resampled_groups
-from pact_eval.stats import Estimate, Resampled, crossed_difference
+from pact_eval.stats.bootstrap import Resampled
+from pact_eval.stats.crossed import crossed_difference
+from pact_eval.stats.estimate import Estimate
 
 SEEDS = (17, 18, 19)
 

@@ -22,16 +22,14 @@ from common import chosen_options, markdown_table
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
-from pact_eval.calibration import (
-    CalibrationItems,
-    Calibrator,
-    Weights,
-    calibration_effect,
-    inverse_softplus,
-)
-from pact_eval.evaluation import DifferencePart, calibration_error
+from pact_eval.calibration.effect import calibration_effect
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.evaluation.calibration_difference import ece_difference
-from pact_eval.stats import Estimate, RowSums, TotalsStatistic, percentile_estimate, resample
+from pact_eval.evaluation.calibration_error import calibration_error
+from pact_eval.evaluation.registry import DifferencePart
+from pact_eval.stats.bootstrap import RowSums, TotalsStatistic, percentile_estimate, resample
+from pact_eval.stats.estimate import Estimate
 
 SHARED = 0.5
 RESAMPLES = 500

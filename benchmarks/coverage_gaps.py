@@ -23,7 +23,7 @@ from coverage_calibration import Shown, difference
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation import calibration_error
+from pact_eval.evaluation.calibration_error import calibration_error
 
 Drawn = tuple[FloatArray, FloatArray, npt.NDArray[np.int64], npt.NDArray[np.int64]]
 

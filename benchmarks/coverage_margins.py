@@ -28,16 +28,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from paired_runs import Pairs
 
-from pact_eval.stats import (
-    Estimate,
-    GroupedOutcomes,
-    MarginTest,
-    margin_test,
-    mix_shift,
-    paired_rates,
-    rate_estimate,
-    summed_interval,
-)
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.margins import MarginTest, margin_test
+from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
+from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.summed_intervals import summed_interval
 
 FAMILIES: Final = (30, 162, 500, 2_000)
 SHARES: Final = (0.03, 0.10, 0.20)

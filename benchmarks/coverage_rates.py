@@ -30,7 +30,8 @@ from pact_eval.evaluation.registry import (
     rate_difference,
     rate_interval,
 )
-from pact_eval.stats import Estimate, Statistic, mean_statistic, ratio_statistic, resample
+from pact_eval.stats.bootstrap import Statistic, mean_statistic, ratio_statistic, resample
+from pact_eval.stats.estimate import Estimate
 
 FAMILIES: Final = (8, 12, 32, 162, 1_000)
 SOURCE_FAMILIES: Final = 6

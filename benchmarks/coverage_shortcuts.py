@@ -22,12 +22,11 @@ from typing import Any, Final
 import numpy as np
 from common import chosen_options, markdown_table
 
-from pact_eval.audit import Shortcuts
 from pact_eval.audit.findings import Collector
-from pact_eval.audit.shortcuts import check_shortcuts
-from pact_eval.data import DataFile
+from pact_eval.audit.shortcuts import Shortcuts, check_shortcuts
+from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
-from pact_fixtures.generator import generate_dataset
+from pact_fixtures.generator.dataset import generate_dataset
 
 Row = dict[str, Any]
 Pair = tuple[Row, Row]

@@ -27,8 +27,10 @@ import numpy.typing as npt
 from common import chosen_options, markdown_table, publish
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats import p_value_below
-from pact_eval.thresholds import GateItems, Target, choose_gate
+from pact_eval.stats.binomial import p_value_below
+from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.sequence import choose_gate
+from pact_eval.thresholds.targets import Target
 
 FAMILIES: Final = (30, 120, 500, 1_000)
 CONFIDENCE: Final = 0.95

@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common import chosen_options
 from null_arms import null_hypotheses, null_scorecard
 
-from pact_eval.evaluation import SINGLE, metric_spec
-from pact_eval.preregistration import Check, Hypotheses, Hypothesis, Instead, Relation
+from pact_eval.evaluation.decoding import SINGLE
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead, Relation
 
 SEEDS: Final = (17, 18, 19)
 CLAIMS: Final[tuple[tuple[str, Relation], ...]] = (

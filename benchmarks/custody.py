@@ -30,17 +30,17 @@ from common import (
 
 import pact_fixtures
 from pact_eval._files import sha256_of_file
-from pact_eval.custody import (
+from pact_eval.custody.hashed_data import HashedData, UsedFile
+from pact_eval.custody.overlap import overlap_with
+from pact_eval.custody.training_record import (
     TRAINING_RECORD,
-    HashedData,
     TrainingRecord,
-    UsedFile,
     adapter_record,
-    overlap_with,
     write_training_record,
 )
-from pact_eval.data import open_dataset, write_manifest
-from pact_eval.models import ADAPTER_WEIGHTS, read_adapter_files
+from pact_eval.data.manifest import write_manifest
+from pact_eval.data.opening import open_dataset
+from pact_eval.models.folders import ADAPTER_WEIGHTS, read_adapter_files
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score

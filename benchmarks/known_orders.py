@@ -33,9 +33,10 @@ from scipy import stats
 
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.metrics import log_softmax
-from pact_eval.prompts import code_orders
-from pact_eval.runs import Predictions, read_run
-from pact_eval.stats import distinct_orders
+from pact_eval.prompts.code_orders import code_orders
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.permuted_slots import distinct_orders
 
 LEVEL: Final = 0.05
 FOLDS: Final = 5

@@ -19,14 +19,14 @@ from peft import get_peft_model
 from torch.optim.lr_scheduler import LambdaLR
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.data import Record
-from pact_eval.data.records import parse_record
-from pact_eval.prompts import NIMBLE, EncodedView, Encoder
+from pact_eval.data.records import Record, parse_record
+from pact_eval.prompts.encoding import EncodedView, Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.training import ViewPlan, training_views
-from pact_fixtures.generator import FULL, generate_dataset
 from pact_fixtures.generator.banks import shared
-from pact_fixtures.generator.difficulty import Kind
+from pact_fixtures.generator.dataset import generate_dataset
+from pact_fixtures.generator.difficulty import FULL, Kind
 from pact_fixtures.generator.pairs import Deck, PairPlan, build_pair
 from pact_fixtures.generator.questions import Question, build_question
 from pact_fixtures.generator.source_families import SourceFamily, build_source_family

@@ -28,8 +28,10 @@ from torch import from_numpy
 from torchmetrics.functional.classification import binary_calibration_error
 
 from pact_eval import metrics
-from pact_eval.evaluation import evaluate_items, group_statistics, point_values, read_items
-from pact_eval.stats import item_accuracy_difference
+from pact_eval.evaluation.items import read_items
+from pact_eval.evaluation.report import evaluate_items
+from pact_eval.evaluation.statistics import group_statistics, point_values
+from pact_eval.stats.paired_tests import item_accuracy_difference
 
 RESAMPLES = 10_000
 
@@ -127,7 +129,8 @@ def check(path: Path, items: int) -> None:
 PEAK = """
 import resource, sys
 from pathlib import Path
-from pact_eval.evaluation import group_statistics, point_values, read_items
+from pact_eval.evaluation.items import read_items
+from pact_eval.evaluation.statistics import group_statistics, point_values
 point_values(group_statistics(read_items(Path(sys.argv[1]), "single", letters=False)))
 status = Path("/proc/self/status")
 # The resource module may return the peak of the parent process.

@@ -35,10 +35,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval.audit.findings import Collector
 from pact_eval.audit.near_duplicates import add_near_duplicates
-from pact_eval.data import DataFile, Index, context_text, folded, leaf_texts
-from pact_eval.data.index import index_of_records
+from pact_eval.data.contexts import context_text, folded, leaf_texts
+from pact_eval.data.files import DataFile
+from pact_eval.data.index import Index, index_of_records
 from pact_eval.errors import Place
-from pact_fixtures.generator import FULL, generate_base_records
+from pact_fixtures.generator.dataset import generate_base_records
+from pact_fixtures.generator.difficulty import FULL
 
 Pair = tuple[str, str]
 

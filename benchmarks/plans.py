@@ -22,10 +22,13 @@ from common import chosen_options, markdown_table, publish
 from coverage_thresholds import MODELS, Model, draw, gate_items
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.evaluation import Settings
-from pact_eval.thresholds import GateItems, Target, choose_gate, families_needed
+from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.choice import gate_items as items_of_run
 from pact_eval.thresholds.choice import rule_of, run_with_answers
+from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.plans import families_needed
+from pact_eval.thresholds.sequence import choose_gate
+from pact_eval.thresholds.targets import Target
 
 CONFIDENCE: Final = 0.95
 SIZES: Final = np.unique((40 * 1.35 ** np.arange(17)).astype(np.int64))

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from pact_eval.runs import SCHEMA
+from pact_eval.runs.rows import SCHEMA
 
 PART: Final = 1_000_000
 ROW_GROUP: Final = 2**18

@@ -33,8 +33,9 @@ from common import (
 )
 
 import pact_fixtures
-from pact_eval.data import Record, read_records
-from pact_eval.prompts import NIMBLE, EncodedView, Encoder
+from pact_eval.data.records import Record, read_records
+from pact_eval.prompts.encoding import EncodedView, Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one

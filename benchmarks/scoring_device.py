@@ -17,7 +17,8 @@ import transformers
 from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
 from scoring import FIXTURES, PROMPT_TOKENS, SEED, make_items, ours
 
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 
 SHAPES: Final[dict[str, dict[str, int]]] = {

@@ -49,8 +49,9 @@ from common import (
 from peft import LoraConfig, get_peft_model
 from scoring import CPU, FIXTURES, SEED, flop_ratio, harness, make_items, ours, tree_flops
 
-from pact_eval.data import Answer, Record, read_records
-from pact_eval.prompts import NIMBLE, EncodedView, Encoder
+from pact_eval.data.records import Answer, Record, read_records
+from pact_eval.prompts.encoding import EncodedView, Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 

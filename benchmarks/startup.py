@@ -21,7 +21,8 @@ import polars as pl
 from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
 from random_runs import part
 
-from pact_eval.runs import SCHEMA, RunWriter
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.rows import SCHEMA
 
 ITEMS = 324
 VIEWS = 4

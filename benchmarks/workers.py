@@ -23,8 +23,9 @@ from scoring import FIXTURES, PROMPT_TOKENS, SEED, make_items
 from scoring_device import SHAPES, check_device, make_model
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data import Record
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.data.records import Record
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import LocalSource

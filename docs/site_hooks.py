@@ -17,7 +17,8 @@ import click
 
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluation
-from pact_eval.audit import ADAPTER_CHECKS, DATA_CHECKS
+from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
+from pact_eval.audit.dataset import DATA_CHECKS
 from pact_eval.audit.registry import Registry
 from pact_eval.importing.registry import sources
 from pact_reports.page.diagnostics import EXPLANATIONS

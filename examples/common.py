@@ -18,9 +18,10 @@ from peft import get_peft_model
 from torch.utils.data import DataLoader
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pact_eval.custody import UsedData
-from pact_eval.data import read_records
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.custody.hashed_data import UsedData
+from pact_eval.data.records import read_records
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.training import ViewPlan, save_adapter, training_views
 from pact_losses import (
     PACT_SETTINGS,

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
         read_run,
         score,
     )
-    from pact_eval.data import read_records
+    from pact_eval.data.records import read_records
     from pact_eval.errors import PactError
-    from pact_eval.evaluation import Experiment, Settings
-    from pact_eval.runs import Run
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.settings import Settings
+    from pact_eval.runs.folder import Run
 
 __all__ = [
     "Experiment",
@@ -75,10 +76,11 @@ _HOME: Final = {
         ),
         "pact_eval.api",
     ),
-    **dict.fromkeys(("Experiment", "Settings"), "pact_eval.evaluation"),
+    "Experiment": "pact_eval.evaluation.experiment",
+    "Settings": "pact_eval.evaluation.settings",
     "PactError": "pact_eval.errors",
-    "Run": "pact_eval.runs",
-    "read_records": "pact_eval.data",
+    "Run": "pact_eval.runs.folder",
+    "read_records": "pact_eval.data.records",
 }
 
 

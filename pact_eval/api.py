@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 from pact_eval._choices import CONFIDENCE, COVERAGE
 
 if TYPE_CHECKING:
+    from pact_eval._choices import Allowance, Counting, Decoding, GateGroups, Mode, Signal
     from pact_eval._json import Json
-    from pact_eval.audit import AdapterAudit, DataAudit
+    from pact_eval.audit.adapter.audit import AdapterAudit
     from pact_eval.audit.context import NamedTokenizer
-    from pact_eval.calibration import FittedRun, Mode
-    from pact_eval.drift import Drift
-    from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
-    from pact_eval.preregistration import JudgedHypotheses
-    from pact_eval.runs import Allowance, Decoding, Run, RunSource
+    from pact_eval.audit.dataset import DataAudit
+    from pact_eval.calibration.runs import FittedRun
+    from pact_eval.drift.drift import Drift
+    from pact_eval.evaluation.comparison import Comparison
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.report import Evaluation
+    from pact_eval.evaluation.settings import Settings
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+    from pact_eval.runs.folder import Run, RunSource
     from pact_eval.scoring.request import DtypeName, EngineName
     from pact_eval.scoring.windows import RowSource
-    from pact_eval.thresholds import (
-        AnswerSets,
-        AnswerSetsCheck,
-        Counting,
-        GateGroups,
-        Signal,
-        Target,
-        Thresholds,
-        ThresholdsCheck,
-    )
+    from pact_eval.thresholds.answer_sets import AnswerSets
+    from pact_eval.thresholds.checking import ThresholdsCheck
+    from pact_eval.thresholds.choice import Thresholds
+    from pact_eval.thresholds.set_checking import AnswerSetsCheck
+    from pact_eval.thresholds.targets import Target
 
 _FINDINGS_KEPT = 20
 
@@ -86,7 +86,8 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
         >>> [(check.check, len(check.findings)) for check in found.checks]
         [('schema', 0)]
     """
-    from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+    from pact_eval.audit.context import DataAuditSettings, DatasetSource
+    from pact_eval.audit.dataset import audit_data
 
     return audit_data(DatasetSource.of_paths([Path(path)]), DataAuditSettings(**options))
 
@@ -114,7 +115,7 @@ def audit_adapter(
         >>> [check.check for check in found.checks if check.findings]
         []
     """
-    from pact_eval.audit.adapter import audit_adapter as audit
+    from pact_eval.audit.adapter.audit import audit_adapter as audit
 
     base = None if base_model is None else Path(base_model)
     paths = () if data is None else (Path(data),)
@@ -140,7 +141,7 @@ def read_run(folder: Path | str) -> Run:
         >>> run.arm, run.seed, len(run.predictions), run.predictions.k
         ('method', 17, 60, 3)
     """
-    from pact_eval.runs import read_run as read
+    from pact_eval.runs.folder import read_run as read
 
     return read(folder)
 
@@ -259,7 +260,7 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     report = _experiment([run], settings).report()
     if settings is None or settings.target_error is None:
         return report.evaluation
-    from pact_eval.thresholds import with_acting
+    from pact_eval.thresholds.report_acting import with_acting
 
     return with_acting(report).evaluation
 
@@ -329,7 +330,7 @@ def fit_calibrator(
         >>> found.calibrator.mode
         'scalar'
     """
-    from pact_eval.calibration import fit_on_run
+    from pact_eval.calibration.runs import fit_on_run
 
     return fit_on_run(
         run,
@@ -371,7 +372,7 @@ def measure_drift(
         >>> pact_eval.measure_drift("runs/method", "runs/baseline", settings).finding
         'changed'
     """
-    from pact_eval.drift import measure_drift as measure
+    from pact_eval.drift.drift import measure_drift as measure
 
     files = [Path(each) for each in thresholds]
     return measure(first, second, settings, thresholds=files)
@@ -414,8 +415,8 @@ def choose_thresholds(
         >>> [(gate.group, gate.guaranteed) for gate in found.gates]
         [('all', True)]
     """
-    from pact_eval.thresholds import Target
-    from pact_eval.thresholds import choose_thresholds as choose
+    from pact_eval.thresholds.choice import choose_thresholds as choose
+    from pact_eval.thresholds.targets import Target
 
     wanted = target if isinstance(target, Target) else Target.of_error(target)
     return choose(
@@ -451,13 +452,13 @@ def check_thresholds(
     Examples:
         >>> from pathlib import Path
         >>> import pact_eval
-        >>> from pact_eval.thresholds import write_thresholds
+        >>> from pact_eval.thresholds.files import write_thresholds
         >>> chosen = pact_eval.choose_thresholds("runs/january", 0.3)
         >>> write_thresholds(Path("thresholds.json"), chosen)
         >>> pact_eval.check_thresholds("thresholds.json", "runs/march").verdict
         'holds'
     """
-    from pact_eval.thresholds import check_thresholds as check
+    from pact_eval.thresholds.checking import check_thresholds as check
 
     return check(Path(thresholds), run, settings=settings)
 
@@ -496,7 +497,7 @@ def choose_answer_sets(
         >>> [kind.kind for kind in found.kinds]
         ['choice', 'score']
     """
-    from pact_eval.thresholds import choose_answer_sets as choose
+    from pact_eval.thresholds.answer_sets import choose_answer_sets as choose
 
     return choose(
         run,
@@ -529,13 +530,13 @@ def check_answer_sets(
     Examples:
         >>> from pathlib import Path
         >>> import pact_eval
-        >>> from pact_eval.thresholds import write_answer_sets
+        >>> from pact_eval.thresholds.set_files import write_answer_sets
         >>> chosen = pact_eval.choose_answer_sets("runs/january", 0.9)
         >>> write_answer_sets(Path("sets.json"), chosen)
         >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict
         'cannot tell'
     """
-    from pact_eval.thresholds import check_answer_sets as check
+    from pact_eval.thresholds.set_checking import check_answer_sets as check
 
     return check(Path(sets), run, settings=settings)
 
@@ -565,12 +566,12 @@ def judge(
         >>> {result.hypothesis.id: result.verdict for result in found.scorecard.results}
         {'H1': 'SUPPORTED', 'H2': 'SUPPORTED'}
     """
-    from pact_eval.preregistration import judge_sources
+    from pact_eval.preregistration.run_scorecard import judge_sources
 
     return judge_sources(Path(criteria), runs, settings)
 
 
 def _experiment(runs: Sequence[RunSource], settings: Settings | None) -> Experiment:
-    from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation.experiment import Experiment
 
     return Experiment.read(runs, settings, unique_labels=False)

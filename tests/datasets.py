@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pact_eval.audit import (
-    DataAudit,
-    DataAuditSettings,
-    DatasetSource,
-    Finding,
-    audit_data,
-)
-from pact_fixtures.generator import Dataset, generate_dataset, write_dataset
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import DataAudit, audit_data
+from pact_eval.audit.findings import Finding
+from pact_fixtures.generator.dataset import Dataset, generate_dataset, write_dataset
 
 Record = dict[str, Any]
 

@@ -12,19 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval.calibration import neutral_calibrator
-from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding, ScoredItems
+from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
 from pact_eval.evaluation.arms.run_metrics import rows_from_items
-from pact_eval.preregistration import (
-    Hypotheses,
-    RunDifferences,
-    Scorecard,
-    judge,
-    read_hypotheses,
-    with_calibrated_tv,
-)
-from pact_eval.runs import Predictions
+from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.preregistration.criteria import Hypotheses
+from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
+from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.scorecard import Scorecard
+from pact_eval.runs.predictions import Predictions
 from pact_fixtures.paper import HYPOTHESES
 
 ARMS: Final = {"pact_full": (17, 18, 19), "ce_only": (17, 18, 19), "no_cf": (17,), "no_emd": (17,)}

@@ -12,8 +12,10 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, Predictions, RunWriter
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import write_provenance
+from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 from pact_eval.runs.seal import PREDICTIONS, UNANSWERED, seal_of_rows, sealed
 
 KINDS = ("choice", "boolean", "score")

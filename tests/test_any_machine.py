@@ -81,7 +81,7 @@ for program, *words in (
     assert code == 0, (words, code)
 
 from pact_eval.errors import RunError
-from pact_eval.runs import RunWriter
+from pact_eval.runs.folder import RunWriter
 from pathlib import Path
 
 with RunWriter(Path(out, "two"), {"k": 1}, {}):

@@ -18,12 +18,13 @@ from thresholds.simulated import run as simulated
 
 import pact_eval
 from pact_eval.api import AuditOptions, ModelOptions
-from pact_eval.audit import DataAuditSettings
-from pact_eval.evaluation import Experiment
-from pact_eval.preregistration import write_example
+from pact_eval.audit.context import DataAuditSettings
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.preregistration.parsing import write_example
 from pact_eval.results import Result
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.thresholds import write_answer_sets, write_thresholds
+from pact_eval.thresholds.files import write_thresholds
+from pact_eval.thresholds.set_files import write_answer_sets
 from pact_reports.writers.json import report_json
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"

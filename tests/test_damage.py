@@ -18,7 +18,7 @@ from run_frames import rows, write_run
 
 from pact_cli.main import main as pact_eval
 from pact_eval.errors import AdapterError
-from pact_eval.models import safetensors_header
+from pact_eval.models.folders import safetensors_header
 
 run, refused = runner(pact_eval), refuser(pact_eval)
 
@@ -67,7 +67,7 @@ def test_a_panic_of_polars_prints_one_message(sealed: Path, tmp_path: Path) -> N
 import polars as pl
 from pathlib import Path
 from pact_eval.errors import RunError
-from pact_eval.runs import collected
+from pact_eval.runs.rows import collected
 path = Path({str(rows_file)!r})
 try:
     collected(path, pl.scan_parquet(path, glob=False))

@@ -16,15 +16,16 @@ from pact_eval._files import (
     sha256_of_file,
     write_atomically,
 )
-from pact_eval.calibration import read_calibrator
+from pact_eval.calibration.files import read_calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.ablations import read_clear_changes
 from pact_eval.evaluation.arms.published import read_metric_table
-from pact_eval.models import read_json_object, safetensors_header
-from pact_eval.preregistration import read_hypotheses, read_lock
-from pact_eval.prompts import read_context, read_schema
-from pact_eval.runs import open_run
-from pact_reports.figures import read_palette
+from pact_eval.models.folders import read_json_object, safetensors_header
+from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.registration import read_lock
+from pact_eval.prompts.requests import read_context, read_schema
+from pact_eval.runs.folder import open_run
+from pact_reports.figures.style import read_palette
 
 READERS: list[Callable[[Path], object]] = [
     read_text,

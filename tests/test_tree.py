@@ -15,9 +15,9 @@ import pytest
 
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluate
-from pact_eval.evaluation import registered_metrics
+from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.importing.row_reader import COLUMNS
-from pact_eval.runs import SCHEMA
+from pact_eval.runs.rows import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(

@@ -16,11 +16,12 @@ from pact_eval._choices import Mode
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.calibration import FittedRun, PortableCalibration
-    from pact_eval.evaluation import Settings
+    from pact_eval.calibration.portable import PortableCalibration
+    from pact_eval.calibration.runs import FittedRun
+    from pact_eval.evaluation.settings import Settings
 
 
-@command(loads=("pact_eval.calibration", "pact_reports.sentences.answers"))
+@command(loads=("pact_eval.calibration.runs", "pact_reports.sentences.answers"))
 @path_argument("run", "CALIB_RUN", RUN)
 @option(
     "--mode",
@@ -75,7 +76,8 @@ def calibrate(
     A calibrator belongs to the adapter, prompts and decoding of CALIB_RUN. If a holdout run has
     others, or shares families with CALIB_RUN, the command fails and writes nothing.
     """
-    from pact_eval.calibration import check_decision_file, fit_on_run
+    from pact_eval.calibration.portable import check_decision_file
+    from pact_eval.calibration.runs import fit_on_run
     from pact_reports.sentences.notes import warning_sentence
 
     if export is not None:  # before the fit, which may take minutes
@@ -98,7 +100,7 @@ class _Exported:
 
     def write(self) -> None:
         """Write the file."""
-        from pact_eval.calibration import write_decision_file
+        from pact_eval.calibration.portable import write_decision_file
 
         write_decision_file(self.path, self.portable)
 

@@ -13,8 +13,8 @@ from pact_cli.commands import config_of
 from pact_eval._json import Json
 
 if TYPE_CHECKING:
-    from pact_eval.prompts import PromptContract
-    from pact_eval.runs import Provenance
+    from pact_eval.prompts.contract import PromptContract
+    from pact_eval.runs.provenance import Provenance
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
 
@@ -36,7 +36,7 @@ def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
         click.UsageError: nothing was given, and there is no folder `data`.
         InputError: the folder has no manifest, or not exactly one evaluation file.
     """
-    from pact_eval.data import evaluation_file
+    from pact_eval.data.files import evaluation_file
 
     if given is None and not DATA.is_dir():
         message = (
@@ -87,7 +87,7 @@ def next_command(folder: Path) -> str:
     Args:
         folder: the run folder, complete.
     """
-    from pact_eval.runs import read_provenance
+    from pact_eval.runs.provenance import read_provenance
 
     run = read_provenance(folder)
     here = shlex.quote(str(folder))
@@ -102,7 +102,7 @@ def next_command(folder: Path) -> str:
 def _same_data(folder: Path, run: Provenance) -> list[Path]:
     """Return the complete runs next to a run that were scored on the same data."""
     from pact_eval.errors import RunError
-    from pact_eval.runs import read_provenance
+    from pact_eval.runs.provenance import read_provenance
 
     found = []
     for other in sorted(each for each in folder.parent.iterdir() if each.is_dir()):

@@ -18,12 +18,13 @@ from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.data import Record
-    from pact_eval.evaluation import Experiment, Settings
+    from pact_eval.data.records import Record
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.settings import Settings
     from pact_reports.table import Line
 
 
-@command(loads=("pact_eval.evaluation", "pact_reports.tables.comparison"))
+@command(loads=("pact_eval.evaluation.experiment", "pact_reports.tables.comparison"))
 @click.argument("runs", nargs=-1, required=True, metavar="A B [C ...]")
 @option(
     "--gate",
@@ -86,7 +87,7 @@ def compare(
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
-    from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation.experiment import Experiment
     from pact_reports.sentences.notes import warning_sentence
 
     settings = replace(settings, holm=holm, data=named_data(data))
@@ -120,7 +121,7 @@ def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
 
 def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
-    from pact_eval.drift import measure_drift
+    from pact_eval.drift.drift import measure_drift
     from pact_reports.sentences.data import leak_lines
     from pact_reports.sentences.drift import drift_answer
     from pact_reports.sentences.notes import warning_sentence
@@ -161,7 +162,8 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
         data: datasets of the items that differ; None leaves these items out.
         as_json: print JSON.
     """
-    from pact_eval.drift import quantising_cost, served_tempering
+    from pact_eval.drift.quantising import quantising_cost
+    from pact_eval.drift.tempering import served_tempering
     from pact_reports.numbers import GENERALISATION
     from pact_reports.sentences.conclusions import beside_leak, better_words
     from pact_reports.sentences.drift import quantising_sentences, tempering_sentences
@@ -216,7 +218,8 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
 
 def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
     """Read the records of the items; None if no dataset of the runs is known."""
-    from pact_eval.evaluation import has_data_of, read_item_records, recorded_data
+    from pact_eval.evaluation.item_records import has_data_of, read_item_records
+    from pact_eval.evaluation.run_data import recorded_data
 
     if not data or (from_settings("data") and not has_data_of(data, experiment)):
         data = recorded_data(experiment.runs) or ()

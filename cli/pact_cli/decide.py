@@ -17,14 +17,14 @@ from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.data import Field
+    from pact_eval.data.records import Field
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
 
 _K_OF_A_SERVER = 4
 
 
-@command(loads=("pact_eval.prompts",))
+@command(loads=("pact_eval.prompts.encoding",))
 @option(
     "--context",
     group="Data",
@@ -69,7 +69,7 @@ def decide(
     --no-adapter. With --server and --model, a server answers; each field is asked in K orders of
     its answers, and five times in the first: what the order moves is shown beside noise.
     """
-    from pact_eval.prompts import read_context, read_schema
+    from pact_eval.prompts.requests import read_context, read_schema
     from pact_eval.scoring.servers.request import ServerRequest
 
     state, fields = read_context(context), read_schema(schema)

@@ -19,7 +19,7 @@ _SEED = 17
 _TARGET_ERROR = 0.1
 
 
-@command(loads=("pact_eval.evaluation",), tells_steps=True)
+@command(loads=("pact_eval.evaluation.experiment",), tells_steps=True)
 @option(
     "--out",
     type=PATH,
@@ -47,8 +47,10 @@ def demo(out: Path, k: int, limit: int | None) -> None:
         from pact_eval.scoring.request import ModelRequest
         from pact_eval.scoring.score import score
         from pact_eval.scoring.windows import read_dataset
-    from pact_eval.evaluation import Experiment, Settings
-    from pact_eval.thresholds import Target, choose_thresholds
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.settings import Settings
+    from pact_eval.thresholds.choice import choose_thresholds
+    from pact_eval.thresholds.targets import Target
     from pact_reports.files import Outputs, write_report
     from pact_reports.plain_text import one_line
     from pact_reports.sentences.thresholds import thresholds_answer

@@ -14,7 +14,7 @@ from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
 
 if TYPE_CHECKING:
-    from pact_eval.data import Record
+    from pact_eval.data.records import Record
     from pact_eval.export.layouts import Layout
 
 _SAMPLE: Final = 64
@@ -96,7 +96,7 @@ def export(
 
 def _sample(data: Path) -> list[Record]:
     """Return records from all over a file."""
-    from pact_eval.data import read_records
+    from pact_eval.data.records import read_records
 
     records = read_records(data)
     return records[:: max(1, len(records) // _SAMPLE)][:_SAMPLE]

@@ -26,7 +26,9 @@ from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.evaluation import DataConclusion, Experiment, Settings
+    from pact_eval.evaluation.conclusions.data import DataConclusion
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.settings import Settings
     from pact_reports.files import Outputs, WrittenReport
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -82,8 +84,8 @@ def figures(
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
-    from pact_reports.figures import FIGURES
     from pact_reports.figures.files import FORMATS
+    from pact_reports.figures.registry import FIGURES
     from pact_reports.files import paths_json, write_report
     from pact_reports.writers.json import answer_json
 
@@ -153,7 +155,8 @@ def tables(
     criteria differ from the registered ones, or were registered after a run began.
     """
     from pact_reports.files import paths_json, write_report
-    from pact_reports.tables import FORMATS, TABLES
+    from pact_reports.tables.registry import TABLES
+    from pact_reports.writers.files import FORMATS
     from pact_reports.writers.json import answer_json
 
     names = tuple(TABLES if only is None else listed("--only", only, tuple(TABLES)))
@@ -186,7 +189,7 @@ def _read(
         The runs, the outputs with the published metrics, and the warnings as JSON values.
     """
     from pact_eval.errors import InputError
-    from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation.experiment import Experiment
     from pact_reports.sentences.notes import published_sentence, warning_sentence
     from pact_reports.writers.json import warnings_json
 

@@ -72,7 +72,7 @@ def _first_levels(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _evaluation_files(data: Path) -> tuple[str, ...]:
-    from pact_eval.data import dataset_files, read_manifest
+    from pact_eval.data.files import dataset_files, read_manifest
 
     try:
         files = dataset_files(data, read_manifest(data / "manifest.json").value)
@@ -84,7 +84,7 @@ def _evaluation_files(data: Path) -> tuple[str, ...]:
 def _base_of(adapter: Path, folder: Path) -> Iterator[str]:
     """Yield the base model that an adapter names: a folder from the adapter, or an id."""
     from pact_eval._files import read_json
-    from pact_eval.models import ADAPTER_CONFIG, SCHEMA_CONFIG, named_base_model
+    from pact_eval.models.folders import ADAPTER_CONFIG, SCHEMA_CONFIG, named_base_model
 
     configs = []
     for path in (adapter / ADAPTER_CONFIG, adapter / SCHEMA_CONFIG):
@@ -101,7 +101,7 @@ def _base_of(adapter: Path, folder: Path) -> Iterator[str]:
 
 
 def _runs(folder: Path) -> tuple[list[str], list[int]]:
-    from pact_eval.runs import read_provenance
+    from pact_eval.runs.provenance import read_provenance
 
     arms, ks = [], []
     for path in sorted(folder.glob("*/run.json")):
@@ -176,7 +176,7 @@ def _choice(
 
 
 def _arms(arms: tuple[str, ...]) -> Iterator[str]:
-    from pact_reports.figures import NEUTRAL
+    from pact_reports.figures.style import NEUTRAL
 
     colours = NEUTRAL.colours
     for number, arm in enumerate(arms):

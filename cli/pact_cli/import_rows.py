@@ -87,7 +87,7 @@ _read = gathered(
 )
 
 
-@command("import", loads=("pact_eval.runs",))
+@command("import", loads=("pact_eval.importing.writing",))
 @path_argument("log", "LOG", RUN)
 @option("--out", required=True, type=PATH, help="Run folder to write.")
 @_read

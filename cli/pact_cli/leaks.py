@@ -13,7 +13,7 @@ from pact_cli.console import output
 from pact_eval.errors import GateError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import DataConclusion
+    from pact_eval.evaluation.conclusions.data import DataConclusion
 
 
 def named_data(data: tuple[Path, ...]) -> tuple[Path, ...]:

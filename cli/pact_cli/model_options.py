@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from pact_cli.options import PATH, gathered, number
 from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
-from pact_eval.models import check_quantisation
+from pact_eval.models.folders import check_quantisation
 from pact_eval.scoring.request import DEVICES, DtypeName, EngineName, ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest, WireName
 from pact_eval.scoring.workers.request import WorkersRequest

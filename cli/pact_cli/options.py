@@ -32,7 +32,7 @@ from pact_eval._files import is_url
 from pact_eval._json import Json
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import Settings
+    from pact_eval.evaluation.settings import Settings
     from pact_reports.arm_names import ArmNames
     from pact_reports.files import Outputs
 
@@ -246,7 +246,7 @@ def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]
     """
 
     def gather(**chosen: Any) -> Settings:
-        from pact_eval.evaluation import Settings
+        from pact_eval.evaluation.settings import Settings
 
         if chosen.get("shipped") and (chosen.get("calibration") or chosen.get("calibrated")):
             message = "--as-shipped applies other temperatures than --calibration or --calibrated"

@@ -17,11 +17,11 @@ from pact_eval._choices import Demand
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import Settings
-    from pact_eval.preregistration import JudgedHypotheses
+    from pact_eval.evaluation.settings import Settings
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
 
-@command(loads=("pact_eval.preregistration",))
+@command(loads=("pact_eval.preregistration.registration",))
 @path_argument("criteria", "HYPOTHESES.toml")
 @option(
     "--data",
@@ -44,8 +44,9 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     of the data. It is never overwritten for different criteria. `--example` writes criteria to
     start from.
     """
-    from pact_eval.preregistration import lock_path, write_example
-    from pact_eval.preregistration import register as register_criteria
+    from pact_eval.preregistration.parsing import write_example
+    from pact_eval.preregistration.registration import lock_path
+    from pact_eval.preregistration.registration import register as register_criteria
     from pact_reports.plain_text import one_line
 
     if example:
@@ -60,7 +61,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     click.echo(f"{place}: registered at {lock.registered_at.isoformat()}")
 
 
-@command(loads=("pact_eval.preregistration", "pact_reports.tables.scorecard"))
+@command(loads=("pact_eval.preregistration.run_scorecard", "pact_reports.tables.scorecard"))
 @path_argument("criteria", "HYPOTHESES.toml")
 @click.argument("sources", nargs=-1, required=True, type=RUN, metavar="RUNS...")
 @option(
@@ -95,7 +96,7 @@ def scorecard(
     Exits with 5 if the criteria, their lock or the data differ from the registered ones, or if they
     were registered after a run began.
     """
-    from pact_eval.preregistration import judge_sources
+    from pact_eval.preregistration.run_scorecard import judge_sources
     from pact_reports.sentences.answers import scorecard_answer
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.table import Line

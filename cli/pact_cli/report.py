@@ -27,14 +27,16 @@ from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.drift import ServedTempering
-    from pact_eval.evaluation import DataConclusion, Experiment, RunReport, Settings
+    from pact_eval.drift.tempering import ServedTempering
+    from pact_eval.evaluation.conclusions.data import DataConclusion
+    from pact_eval.evaluation.experiment import Experiment, RunReport
+    from pact_eval.evaluation.settings import Settings
     from pact_reports.arm_names import ArmNames
     from pact_reports.files import Outputs, WrittenReport
     from pact_reports.table import Part
 
 
-@command(loads=("pact_eval.evaluation", "pact_reports.sentences.answers"))
+@command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
 @runs_argument
 @settings_options(
     *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
@@ -107,7 +109,7 @@ def report(
         exit_on_leak(conclusions)
         return
     load("pact_reports.files", *(["pact_reports.page"] if outputs.html else []))
-    from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation.experiment import Experiment
     from pact_reports.files import write_report
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.writers.json import warnings_json
@@ -132,7 +134,7 @@ def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, li
     Returns:
         The outputs, and the warning as a JSON value if a dataset was left out.
     """
-    from pact_eval.evaluation import has_data_of
+    from pact_eval.evaluation.item_records import has_data_of
 
     if not outputs.html or not from_settings("data") or has_data_of(outputs.data, experiment):
         return outputs, []
@@ -170,7 +172,7 @@ def print_reports(
     Returns:
         Of each run, the conclusion on its data.
     """
-    from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation.experiment import Experiment
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.writers.json import report_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
@@ -203,7 +205,7 @@ def _reported(experiment: Experiment) -> RunReport:
     report = experiment.report()
     if experiment.settings.target_error is None:
         return report
-    from pact_eval.thresholds import with_acting
+    from pact_eval.thresholds.report_acting import with_acting
 
     return with_acting(report)
 
@@ -232,8 +234,8 @@ def _tempering(report: RunReport, local: Path) -> ServedTempering:
     Raises:
         InputError: the run was not served, or the other one was.
     """
-    from pact_eval.drift import served_tempering
-    from pact_eval.evaluation import Experiment
+    from pact_eval.drift.tempering import served_tempering
+    from pact_eval.evaluation.experiment import Experiment
 
     run, settings = report.run, report.experiment.settings
     other = Experiment.read([local], replace(settings, calibrated=False)).report().run

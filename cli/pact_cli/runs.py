@@ -11,7 +11,7 @@ from pact_cli.console import output, print_json
 from pact_cli.options import PATH, json_option, names_of
 
 
-@command(loads=("pact_eval.evaluation",))
+@command(loads=("pact_eval.evaluation.run_list",))
 @click.argument("folders", nargs=-1, type=PATH, metavar="[FOLDER...]")
 @json_option
 def runs(folders: tuple[Path, ...], as_json: bool) -> None:
@@ -21,7 +21,7 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     the command that started it), tampered (its seal does not match) or unreadable. Accuracy is that
     of view 0. The digest identifies the rows, settings and labels of a complete run.
     """
-    from pact_eval.evaluation import list_runs
+    from pact_eval.evaluation.run_list import list_runs
     from pact_reports.plain_text import one_line
     from pact_reports.tables.run_list import run_list_parts
     from pact_reports.writers.json import run_list_json

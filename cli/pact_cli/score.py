@@ -30,8 +30,8 @@ from pact_cli.report import print_reports
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
+    from pact_eval._choices import Allowance
     from pact_eval._json import Json
-    from pact_eval.runs import Allowance
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
     from pact_eval.scoring.windows import Dataset, RowSource
@@ -203,7 +203,7 @@ def _is_complete(folder: Path) -> bool:
 def _items_written(folder: Path) -> int:
     """Return the number of items that an earlier process has written; 0 if that is not known."""
     from pact_eval.errors import PactError
-    from pact_eval.runs import items_written
+    from pact_eval.runs.folder import items_written
 
     try:
         return items_written(folder)

@@ -21,8 +21,8 @@ from pact_cli.thresholds import (
 from pact_eval._choices import COVERAGE, Counting
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import Settings
-    from pact_eval.thresholds import AnswerSets
+    from pact_eval.evaluation.settings import Settings
+    from pact_eval.thresholds.answer_sets import AnswerSets
 
 _OF_CHOICE: Final = (
     *("coverage", "confidence", "counting", "ties_seed", "out", "decoding", "unit"),
@@ -95,7 +95,8 @@ def sets(
         refuse_options_of_choice(_OF_CHOICE, "sets", "are made")
         _check(check, run, settings, brief=brief, as_json=as_json)
         return
-    from pact_eval.thresholds import choose_answer_sets, write_answer_sets
+    from pact_eval.thresholds.answer_sets import choose_answer_sets
+    from pact_eval.thresholds.set_files import write_answer_sets
 
     found = choose_answer_sets(
         run,
@@ -111,7 +112,7 @@ def sets(
 
 
 def _show_chosen(found: AnswerSets, out: Path | None, *, brief: bool, as_json: bool) -> None:
-    from pact_eval.thresholds import answer_sets_json
+    from pact_eval.thresholds.set_files import answer_sets_json
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.sentences.thresholds import sets_answer
     from pact_reports.tables.answer_sets import sets_parts
@@ -135,7 +136,7 @@ def _show_chosen(found: AnswerSets, out: Path | None, *, brief: bool, as_json: b
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
-    from pact_eval.thresholds import check_answer_sets
+    from pact_eval.thresholds.set_checking import check_answer_sets
     from pact_reports.sentences.thresholds import sets_check_answer, sets_check_warnings
     from pact_reports.tables.answer_sets import sets_check_parts
     from pact_reports.writers.json import answer_sets_check_json

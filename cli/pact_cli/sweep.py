@@ -16,7 +16,7 @@ from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.evaluation import Settings
+    from pact_eval.evaluation.settings import Settings
 
 
 def _range(context: click.Context, parameter: click.Parameter, text: str | None) -> range | None:
@@ -27,7 +27,7 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
     return None if match is None else range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
-@command(loads=("pact_eval.evaluation", "pact_reports.sentences.answers"))
+@command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
 @path_argument("run", "RUN", RUN)
 @option(
     "--k",
@@ -50,8 +50,8 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
-    from pact_eval.evaluation import Experiment
-    from pact_eval.runs import run_folder
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.runs.remote.copies import run_folder
     from pact_reports.plain_text import one_line
     from pact_reports.sentences.answers import sweep_answer
     from pact_reports.sentences.data import leak_lines, leak_prefix

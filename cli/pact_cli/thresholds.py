@@ -25,13 +25,11 @@ from pact_eval._choices import CONFIDENCE, Counting, GateGroups, Signal
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import Settings
-    from pact_eval.thresholds import (
-        Acting,
-        GateVerdict,
-        Target,
-        Thresholds,
-    )
+    from pact_eval.evaluation.settings import Settings
+    from pact_eval.thresholds.checking import GateVerdict
+    from pact_eval.thresholds.choice import Thresholds
+    from pact_eval.thresholds.conclusion import Acting
+    from pact_eval.thresholds.targets import Target
     from pact_reports.table import Part
 
 RATE: Final = click.FloatRange(min=0, max=1, min_open=True, max_open=True)
@@ -74,7 +72,7 @@ class _Wanted:
         Raises:
             click.UsageError: there is none, or more than one, or only one of the two costs.
         """
-        from pact_eval.thresholds import Target
+        from pact_eval.thresholds.targets import Target
 
         if (self.wrong is None) != (self.review is None):
             raise click.UsageError("--cost-wrong and --cost-review belong together")
@@ -219,11 +217,9 @@ def thresholds(
         refuse_options_of_choice(_OF_CHOICE, "thresholds", "decide", target=wanted.any)
         _check(check, run, settings, brief=brief, as_json=as_json)
         return
-    from pact_eval.thresholds import (
-        acting_without_probabilities,
-        choose_thresholds,
-        write_thresholds,
-    )
+    from pact_eval.thresholds.choice import choose_thresholds
+    from pact_eval.thresholds.conclusion import acting_without_probabilities
+    from pact_eval.thresholds.files import write_thresholds
 
     target = wanted.target()
     untestable = None if out else acting_without_probabilities(run, target, confidence)
@@ -246,7 +242,8 @@ def thresholds(
 
 
 def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: bool) -> None:
-    from pact_eval.thresholds import acting, thresholds_json
+    from pact_eval.thresholds.conclusion import acting
+    from pact_eval.thresholds.files import thresholds_json
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.sentences.thresholds import thresholds_answer
     from pact_reports.tables.thresholds import thresholds_parts
@@ -279,7 +276,7 @@ def _show_conclusion(conclusion: Acting, *, as_json: bool) -> None:
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
-    from pact_eval.thresholds import check_thresholds
+    from pact_eval.thresholds.checking import check_thresholds
     from pact_reports.sentences.thresholds import check_answer, check_warnings
     from pact_reports.tables.thresholds import check_parts
     from pact_reports.writers.json import threshold_check_json

@@ -16,10 +16,11 @@ from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pact_eval.verification import CheckedRun, FamilyRoles, Places
+    from pact_eval.verification.family_roles import FamilyRoles
+    from pact_eval.verification.run_checks import CheckedRun, Places
 
 
-@command(loads=("pact_eval.verification",))
+@command(loads=("pact_eval.verification.run_checks",))
 @runs_argument
 @option(
     "--adapter", group="Model", type=PATH, help="Adapter folder. Default: the one that was scored."
@@ -75,8 +76,10 @@ def verify(
     Every RUN is checked. Exits with 5 if anything differs, with 1 if a folder is not a run, and
     with 3 if a family has two roles, such as training and evaluation.
     """
-    from pact_eval.runs import open_run
-    from pact_eval.verification import Places, family_roles, verify_report, verify_runs
+    from pact_eval.runs.folder import open_run
+    from pact_eval.verification.family_roles import family_roles
+    from pact_eval.verification.report_file import verify_report
+    from pact_eval.verification.run_checks import Places, verify_runs
     from pact_reports.tables.verification import checks_lines, report_lines, roles_parts
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pact_eval._json import Json
-from pact_eval.data import Record, parse_record
+from pact_eval.data.records import Record, parse_record
 from tetris.game import Game, placements
 from tetris.search import Search
 

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from peft import PeftModel
 
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_fixtures.training.model import load_base
 from pact_losses import PactCollator, TrainingView, candidate_logits, to_canonical
 from tetris.decisions import Candidates, record

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval._json import Json
-from pact_eval.data import write_manifest
+from pact_eval.data.manifest import write_manifest
 from tetris.decisions import Candidates, candidates, record_json
 from tetris.game import Game, Source, new_game, pieces
 from tetris.search import Search, search

@@ -19,7 +19,8 @@ import torch
 from peft import PeftModel, get_peft_model
 
 from pact_eval.progress import tracked
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.training import save_adapter
 from pact_fixtures.training.model import load_base
 from pact_losses import (

@@ -14,22 +14,11 @@ from pact_eval.audit.context import DataContext
 from pact_eval.audit.families import pair_of
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
-from pact_eval.data import (
-    Certificate,
-    FocusSentence,
-    Index,
-    Located,
-    WordDiff,
-    ablate,
-    context_text,
-    find_sentence,
-    folded,
-    leaf_texts,
-    occurrences,
-    parse_certificate,
-    word_diff,
-    words,
-)
+from pact_eval.data.ablation import ablate, find_sentence, occurrences
+from pact_eval.data.certificates import Certificate, FocusSentence, parse_certificate
+from pact_eval.data.contexts import context_text, folded, leaf_texts
+from pact_eval.data.index import Index, Located
+from pact_eval.data.word_diff import WordDiff, word_diff, words
 from pact_eval.errors import Place
 
 _FEWEST_WORDS = 3

@@ -14,19 +14,18 @@ from pact_eval._choices import FINDINGS_KEPT, MOST_EDIT_WORDS, NEAR_DUPLICATE
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.schema import SchemaScan
-from pact_eval.data import (
+from pact_eval.data.files import (
     MANIFEST_NAME,
     ROLES,
     DataFile,
-    Index,
     Manifest,
     Role,
-    build_index_in_parts,
     dataset_files,
     named_files,
     read_manifest,
     role_of_name,
 )
+from pact_eval.data.index import Index, build_index_in_parts
 from pact_eval.errors import InputError
 
 Look = TypeVar("Look", bound=FamilyLook)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from pact_eval.audit.parts import work_on_parts
-from pact_eval.data import Index, context_text, folded
+from pact_eval.data.contexts import context_text, folded
+from pact_eval.data.index import Index
 from pact_eval.data.processes import in_threads
 from pact_eval.progress import tracked
 

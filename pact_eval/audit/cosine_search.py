@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.audit.context_vectors import ContextVectors, Matrix, Rows, Values
-from pact_eval.data import in_threads
+from pact_eval.data.processes import in_threads
 from pact_eval.progress import Step, step
 
 CROWD: Final = 50

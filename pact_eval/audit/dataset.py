@@ -15,7 +15,7 @@ from pact_eval.audit.findings import CheckResult, Leak
 from pact_eval.audit.hashes import TAMPERED
 from pact_eval.audit.parts import is_shared
 from pact_eval.audit.registry import Registry
-from pact_eval.data import DataFile, FileFacts
+from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import another_process
 from pact_eval.progress import step
 from pact_eval.results import Result

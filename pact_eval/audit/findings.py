@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pact_eval._choices import Severity
 from pact_eval.audit.registry import CODES
-from pact_eval.data import WordDiff
+from pact_eval.data.word_diff import WordDiff
 from pact_eval.errors import Place
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")

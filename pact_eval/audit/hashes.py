@@ -11,18 +11,18 @@ from pact_eval._json import Json, describe
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
-from pact_eval.data import (
+from pact_eval.data.files import (
     ROLES,
     STORAGE_FORMAT,
     DataFile,
     FileFacts,
-    Index,
     Manifest,
     is_file,
     lies_inside,
     make_manifest,
     named_files,
 )
+from pact_eval.data.index import Index
 from pact_eval.errors import Place
 
 TAMPERED = frozenset({"hash-mismatch", "fingerprint-mismatch"})

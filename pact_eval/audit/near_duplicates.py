@@ -11,7 +11,9 @@ import numpy as np
 from pact_eval.audit.context_vectors import ContextVectors
 from pact_eval.audit.cosine_search import Groups, Pairs, largest_cosine, near_pairs
 from pact_eval.audit.findings import Collector
-from pact_eval.data import Index, context_text, word_diff
+from pact_eval.data.contexts import context_text
+from pact_eval.data.index import Index
+from pact_eval.data.word_diff import word_diff
 from pact_eval.progress import step
 
 __all__ = ["NearDuplicates", "add_near_duplicates", "add_pairs"]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from pact_eval.data import Index, Located, in_processes, usable_cores
+from pact_eval.data.index import Index, Located
+from pact_eval.data.processes import in_processes, usable_cores
 from pact_eval.progress import step
 
 Result = TypeVar("Result")

@@ -17,9 +17,11 @@ import polars as pl
 from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
-from pact_eval.data import Answer, BadLine, Index, Located, folded
+from pact_eval.data.contexts import folded
+from pact_eval.data.index import BadLine, Index, Located
+from pact_eval.data.records import Answer
 from pact_eval.errors import Place
-from pact_eval.prompts import LETTERS
+from pact_eval.prompts.contract import LETTERS
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DataContext

@@ -27,10 +27,13 @@ from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
-from pact_eval.data import Index, in_threads
+from pact_eval.data.index import Index
+from pact_eval.data.processes import in_threads
 from pact_eval.errors import Place
 from pact_eval.progress import step, tracked
-from pact_eval.stats import ClusterText, Estimate, cluster_sums, linear_inference, linearised_ratio
+from pact_eval.stats.bootstrap import cluster_sums
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.linearised import linear_inference, linearised_ratio
 
 _CODES: Final[Mapping[View, str]] = {
     "question": "question-shortcut",

@@ -21,7 +21,10 @@ import scipy.sparse as sp
 
 from pact_eval._json import Json, dumps
 from pact_eval._typing import IntArray
-from pact_eval.data import FieldKind, Index, Record, ablate, parse_certificate
+from pact_eval.data.ablation import ablate
+from pact_eval.data.certificates import parse_certificate
+from pact_eval.data.index import Index
+from pact_eval.data.records import FieldKind, Record
 from pact_eval.progress import step, tracked
 
 View = Literal["question", "ablated context", "full context"]

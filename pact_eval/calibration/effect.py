@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._choices import Decoding
 from pact_eval._json import Json
 from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.likelihood import CalibrationItems
@@ -25,21 +26,13 @@ from pact_eval.calibration.notes import (
 )
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
 from pact_eval.progress import tracked
-from pact_eval.runs import Decoding
-from pact_eval.stats import (
-    ClusterText,
-    Estimate,
-    LinearInference,
-    ResampledInference,
-    calibrated_gaps,
-    few_clusters,
-    few_outcomes,
-    linear_inference,
-    mean_statistic,
-    resample,
-    shown_increases,
-    without_interval,
-)
+from pact_eval.stats.bootstrap import mean_statistic, resample
+from pact_eval.stats.bootstrap_p_values import ResampledInference
+from pact_eval.stats.consistency_resampling import calibrated_gaps
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.few_errors import few_clusters, few_outcomes, without_interval
+from pact_eval.stats.linearised import LinearInference, linear_inference
+from pact_eval.stats.multiplicity import shown_increases
 
 __all__ = [
     "CalibrationEffect",
@@ -198,8 +191,9 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration import CalibrationItems, Calibrator, Weights
-        >>> from pact_eval.calibration import calibration_effect
+        >>> from pact_eval.calibration.likelihood import CalibrationItems
+        >>> from pact_eval.calibration.temperatures import Calibrator, Weights
+        >>> from pact_eval.calibration.effect import calibration_effect
         >>> names = np.array(["f1", "f1", "f2", "f2"])
         >>> items = CalibrationItems(
         ...     np.log(np.tile([0.9, 0.1], (4, 1))), np.array([0, 0, 0, 1]),
@@ -347,7 +341,8 @@ def calibration_notes(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration import calibration_notes, neutral_calibrator
+        >>> from pact_eval.calibration.effect import calibration_notes
+        >>> from pact_eval.calibration.temperatures import neutral_calibrator
         >>> calibration_notes(
         ...     neutral_calibrator().with_provenance(decoding="single"), kind=np.array(["score"]),
         ...     n_choices=np.array([5]), prompt_tokens=np.array([300.0]), decoding="ensemble")[1]

@@ -30,8 +30,8 @@ from pact_eval.calibration.temperatures import (
     inverse_softplus,
 )
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.runs import Provenance
-from pact_eval.templates import TEMPLATE_CONTRACT
+from pact_eval.runs.provenance import Provenance
+from pact_eval.templates.files import TEMPLATE_CONTRACT
 
 __all__ = [
     "FORMAT",
@@ -55,7 +55,8 @@ def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
     """Returns the JSON object of the released format.
 
     Examples:
-        >>> from pact_eval.calibration import calibrator_to_json, neutral_calibrator
+        >>> from pact_eval.calibration.files import calibrator_to_json
+        >>> from pact_eval.calibration.temperatures import neutral_calibrator
         >>> calibrator_to_json(neutral_calibrator())["weights"]["log_tokens"]
         0.0
     """
@@ -98,7 +99,7 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
         TamperedError: The content is not that of its "sha256", or its "format" was removed.
 
     Examples:
-        >>> from pact_eval.calibration import calibrator_from_json
+        >>> from pact_eval.calibration.files import calibrator_from_json
         >>> weights = {"bias": [0.0, 0.0, 0.0], "log_choices": 0.5, "log_tokens": -0.5}
         >>> calibrator_from_json({"mode": "contextual", "weights": weights}).weights.log_choices
         0.5

@@ -37,7 +37,7 @@ from pact_eval.calibration.uncertainty import (
 )
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
-from pact_eval.stats import one_blas_thread
+from pact_eval.stats.one_thread import one_blas_thread
 
 # In mean NLL per unit of a scaled parameter; curvatures are about 0.01 to 1.
 _GRADIENT_TOLERANCE: Final = 1e-10
@@ -287,7 +287,8 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration import CalibrationItems, fit_calibrator
+        >>> from pact_eval.calibration.fitting import fit_calibrator
+        >>> from pact_eval.calibration.likelihood import CalibrationItems
         >>> n, names = 40, np.array([f"f{index // 2}" for index in range(40)])
         >>> items = CalibrationItems(
         ...     np.log(np.tile([0.9, 0.1], (n, 1))), (np.arange(n) % 4 == 0).astype(np.int64),

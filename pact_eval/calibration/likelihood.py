@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._choices import Mode
+from pact_eval._choices import Decoding, Mode
 from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.calibration.temperatures import (
     KINDS,
@@ -40,7 +40,7 @@ from pact_eval.calibration.temperatures import (
 )
 from pact_eval.errors import InputError
 from pact_eval.metrics import TIE, check_log_probs, check_reference, rows_of
-from pact_eval.runs import Decoding, Predictions
+from pact_eval.runs.predictions import Predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class CalibrationItems:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration import CalibrationItems
+        >>> from pact_eval.calibration.likelihood import CalibrationItems
         >>> names = np.array(["f1", "f2"])
         >>> items = CalibrationItems(
         ...     np.log([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), np.array(["boolean"] * 2),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pact_eval.runs import Decoding, Fact
+from pact_eval._choices import Decoding
+from pact_eval.runs.identity import Fact
 
 ScoreName: TypeAlias = Literal["nll_nats", "brier"]
 """A proper score, by which a calibrator is judged."""

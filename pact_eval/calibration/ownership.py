@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+from pact_eval._choices import Allowance, Decoding
 from pact_eval._json import Json
 from pact_eval.calibration.files import read_calibrator
 from pact_eval.calibration.notes import FitNote, OtherRun, UnknownRun
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.runs import Allowance, Decoding, Difference, Provenance, RunIdentity
+from pact_eval.runs.identity import Difference, RunIdentity
+from pact_eval.runs.provenance import Provenance
 
 # What makes two fits the same: a fit of another form on the same run is a new version of it.
 _SOURCE: Final = ("run", "decoding", "families", "source_families")

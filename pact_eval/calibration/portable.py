@@ -23,9 +23,9 @@ from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import KINDS, Calibrator
 from pact_eval.errors import InputError
 from pact_eval.metrics import nll_nats
-from pact_eval.stats import Estimate, linear_inference, linearised_ratio
-from pact_eval.templates import DECISION_CONFIG, read_decision_files
-from pact_eval.templates.files import TYPES
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.templates.files import DECISION_CONFIG, TYPES, read_decision_files
 
 # Keys of decision files alone: a run.json has an "adapter" too.
 _OWN: Final = ("labels", "temperature", "chat_template", "noul_options", "sanitize_control_tokens")
@@ -65,7 +65,7 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration import Weights
+        >>> from pact_eval.calibration.temperatures import Weights
         >>> names = np.array(["f1", "f2"])
         >>> items = CalibrationItems(
         ...     np.log([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0]), np.array(["boolean"] * 2),

@@ -18,7 +18,8 @@ from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
 from pact_eval.calibration.temperatures import inverse_softplus
-from pact_eval.stats import ClusterText, Estimate, Method, t_quantile
+from pact_eval.stats._quantiles import t_quantile
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 ALL_KINDS: Final = "all"
 """Name of the fit on the items of every kind."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from pact_eval._choices import Mode
+from pact_eval._choices import Allowance, Decoding, Mode
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, calibration_effect
 from pact_eval.calibration.files import read_calibrator, write_calibrator
@@ -28,21 +28,12 @@ from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.progress import step
 from pact_eval.results import Result
-from pact_eval.runs import (
-    CALIBRATION_NAME,
-    Allowance,
-    Decoding,
-    Predictions,
-    Provenance,
-    Run,
-    RunIdentity,
-    RunSource,
-    TrainedOnRun,
-    censored_references,
-    read_run,
-    refuse_trained_on,
-    trained_on_json,
-)
+from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_json
+from pact_eval.runs.folder import CALIBRATION_NAME, Run, RunSource, read_run
+from pact_eval.runs.identity import RunIdentity
+from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.probabilities import censored_references
+from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.remote.urls import refuse_remote
 
 _NAMES_SHOWN = 3
@@ -100,7 +91,7 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
         InputError: Families meet.
 
     Examples:
-        >>> from pact_eval.calibration import Members, check_disjoint
+        >>> from pact_eval.calibration.runs import Members, check_disjoint
         >>> fitted = Members(frozenset({"f1", "f2"}), frozenset({"travel-01"}))
         >>> check_disjoint(fitted, Members(frozenset({"f3"}), frozenset({"travel-02"})))
         ()

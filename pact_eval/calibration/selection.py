@@ -19,7 +19,7 @@ from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikeli
 from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, Calibrator, neutral_calibrator
 from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.progress import tracked
-from pact_eval.stats import cluster_sums
+from pact_eval.stats.bootstrap import cluster_sums
 
 __all__ = ["RIDGES", "Candidate", "ModeChoice", "choose_mode"]
 
@@ -109,7 +109,8 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration import CalibrationItems, choose_mode
+        >>> from pact_eval.calibration.likelihood import CalibrationItems
+        >>> from pact_eval.calibration.selection import choose_mode
         >>> n, names = 40, np.array([f"f{index // 2}" for index in range(40)])
         >>> items = CalibrationItems(
         ...     np.log(np.tile([0.9, 0.1], (n, 1))), (np.arange(n) % 4 == 0).astype(np.int64),

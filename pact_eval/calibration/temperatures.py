@@ -15,13 +15,13 @@ from typing import Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._choices import Mode
+from pact_eval._choices import Decoding, Mode
 from pact_eval._json import Json
 from pact_eval._typing import FloatArray, TextArray
-from pact_eval.data import FieldKind
+from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
-from pact_eval.runs import Decoding, Predictions
+from pact_eval.runs.predictions import Predictions
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
@@ -54,7 +54,7 @@ def softplus(u: npt.ArrayLike) -> FloatArray:
         Numbers above 0 (0 where u is far below 0), of the same shape; NaN stays NaN.
 
     Examples:
-        >>> from pact_eval.calibration import softplus
+        >>> from pact_eval.calibration.temperatures import softplus
         >>> softplus([-800.0, 0.0, 8.0]).round(3)
         array([0.   , 0.693, 8.   ])
     """
@@ -66,7 +66,7 @@ def inverse_softplus(temperature: float) -> float:
     """Returns the u with softplus(u) = `temperature`, a number above 0.
 
     Examples:
-        >>> from pact_eval.calibration import inverse_softplus
+        >>> from pact_eval.calibration.temperatures import inverse_softplus
         >>> round(inverse_softplus(1.0), 8)
         0.54132485
     """
@@ -119,7 +119,7 @@ class Calibrator:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration import Calibrator, Weights
+        >>> from pact_eval.calibration.temperatures import Calibrator, Weights
         >>> hot = Calibrator("scalar", Weights(bias=(1.8545865, 0.0, 0.0)))
         >>> hot.temperatures(["choice"], [2]).round(3)
         array([2.])
@@ -275,7 +275,7 @@ def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
     """Returns the calibrator that leaves every distribution as it is: T = 1.
 
     Examples:
-        >>> from pact_eval.calibration import neutral_calibrator
+        >>> from pact_eval.calibration.temperatures import neutral_calibrator
         >>> neutral_calibrator().temperatures(["score"], [5])
         array([1.])
     """

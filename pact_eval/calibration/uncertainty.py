@@ -27,7 +27,7 @@ from pact_eval.calibration.likelihood import (
     TemperatureLikelihood,
 )
 from pact_eval.calibration.temperatures import softplus
-from pact_eval.stats import cluster_sums
+from pact_eval.stats.bootstrap import cluster_sums
 
 CONDITION_LIMIT: Final = 1000.0
 """Above this condition number of the information, slopes count as not identified: a condition

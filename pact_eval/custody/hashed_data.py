@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from pact_eval._files import decoded, read_lines, sha256_of_file
 from pact_eval._json import Json, loads
-from pact_eval.data import MANIFEST_NAME, Record, is_file, parse_record
+from pact_eval.data.files import MANIFEST_NAME, is_file
+from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import InputError, Problem, RecordError
 
 Hashes = npt.NDArray[np.uint64]

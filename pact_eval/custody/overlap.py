@@ -11,7 +11,7 @@ import numpy as np
 from pact_eval._typing import BoolArray
 from pact_eval.custody.hashed_data import Hashes, TrainingRole, hashed_text, hashes_of
 from pact_eval.custody.training_record import TrainingRecord
-from pact_eval.data import Record
+from pact_eval.data.records import Record
 
 LEARNT: Final[tuple[TrainingRole, ...]] = ("train", "selection")
 """Roles whose data the weights have learnt from, or were chosen by."""

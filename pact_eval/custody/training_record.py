@@ -26,7 +26,7 @@ from pact_eval._files import read_json, sha256_of_file, write_atomically
 from pact_eval._json import Json, describe, dumps_indented
 from pact_eval.custody.hashed_data import TRAINING_ROLES, HashedData, TrainingRole
 from pact_eval.errors import AdapterError, InputError, TamperedError
-from pact_eval.models import AdapterFiles
+from pact_eval.models.folders import AdapterFiles
 
 TRAINING_RECORD: Final = "training_data.json"
 """Name of the file in an adapter's folder."""

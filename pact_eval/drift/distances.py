@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation import Estimate, NoiseFloor, ScoredItems
-from pact_eval.evaluation.order_audit import noise_floor
-from pact_eval.runs import Provenance
-from pact_eval.stats import linear_inference, linearised_ratio
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.order_audit import NoiseFloor, noise_floor
+from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.linearised import linear_inference, linearised_ratio
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
 """Quantiles of TV over items that are shown."""

@@ -18,41 +18,31 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import BoolArray
-from pact_eval.calibration import CalibrationWarning
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.drift.distances import Distance, distance, joint_floor
 from pact_eval.drift.mix import Mix, mix_of
 from pact_eval.drift.pairing import PairedRuns, Pairing, opened_runs
 from pact_eval.drift.tempering import Tempering, temperings
-from pact_eval.evaluation import (
-    CalibrationError,
-    DataConclusion,
-    Estimate,
-    ExperimentRun,
-    GroupBy,
-    MetricSpec,
-    ResampledGroup,
-    ScoredItems,
-    Settings,
-    default_resamples,
-    find_metric,
-    metric_spec,
-)
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.comparison import metric_difference
-from pact_eval.evaluation.statistics import resampled_group
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import GroupBy, MetricSpec, find_metric, metric_spec
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.results import Result
-from pact_eval.runs import Difference, RunSource
-from pact_eval.stats import (
-    ClusterText,
-    MarginFinding,
-    MarginTest,
-    Method,
-    SummedInterval,
-    margin_test,
-    paired_rates,
-    rate_estimate,
-    summed_interval,
-)
-from pact_eval.thresholds import CheckedGate, Rule, Target, check_thresholds
+from pact_eval.runs.folder import RunSource
+from pact_eval.runs.identity import Difference
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
+from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
+from pact_eval.thresholds.checking import CheckedGate, check_thresholds
+from pact_eval.thresholds.choice import Rule
+from pact_eval.thresholds.targets import Target
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pact_eval.evaluation import Estimate, ScoredItems
-from pact_eval.stats import GroupedOutcomes, mix_shift
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
 
 
 @dataclass(frozen=True)

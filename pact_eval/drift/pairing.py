@@ -12,26 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    DataConclusion,
-    Experiment,
-    ExperimentRun,
-    ScoredItems,
-    Settings,
-    mismatch,
-)
-from pact_eval.evaluation.alignment import in_order_of
+from pact_eval.evaluation.alignment import in_order_of, mismatch
 from pact_eval.evaluation.common_views import views_in_common
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.run_data import conclude_on_data
-from pact_eval.runs import (
-    Difference,
-    Predictions,
-    RunIdentity,
-    RunSource,
-    join_differences,
-    open_run,
-    unanswered_ids,
-)
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.folder import RunSource, open_run, unanswered_ids
+from pact_eval.runs.identity import Difference, RunIdentity, join_differences
+from pact_eval.runs.predictions import Predictions
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pact_eval.drift.distances import Distance, distance, joint_floor
 from pact_eval.drift.drift import AnswerChanges, answer_changes
 from pact_eval.drift.pairing import PairedRuns
-from pact_eval.evaluation import ExperimentRun, Settings
-from pact_eval.runs import RunIdentity
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.identity import RunIdentity
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,18 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval._typing import BoolArray
-from pact_eval.calibration import ALL_KINDS, KINDS, CalibrationItems, temperature_ratio
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.ratios import ALL_KINDS, temperature_ratio
+from pact_eval.calibration.temperatures import KINDS
 from pact_eval.drift.distances import item_tv
 from pact_eval.drift.pairing import PairedRuns
-from pact_eval.evaluation import ClusterUnit, Estimate, ExperimentRun, ScoredItems, Settings
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import ClusterUnit
+from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
-from pact_eval.stats import distinct_orders
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.permuted_slots import distinct_orders
 
 TemperingFinding: TypeAlias = Literal["tempered", "raw", "other distributions", "cannot tell"]
 """other distributions: a TV of more than 1% is left once the ratio is undone, and more than half of

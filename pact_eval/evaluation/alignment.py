@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError
-from pact_eval.runs import Predictions
+from pact_eval.runs.predictions import Predictions
 
 _SHOWN = 5
 _ABOUT_FAMILIES = "; logs need the same --family-from when they are imported"

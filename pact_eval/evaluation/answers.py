@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from pact_eval._choices import Decoding
 from pact_eval.evaluation.comparison import (
     GroupComparison,
     MetricComparison,
@@ -24,8 +25,9 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import FEW_CLUSTERS
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.statistics import resampled_group
-from pact_eval.runs import Decoding
-from pact_eval.stats import DetectableDifference, Estimate, items_needed, rate_estimate
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.power import DetectableDifference, items_needed
+from pact_eval.stats.proportions import rate_estimate
 
 PLANNED_DIFFERENCE: Final = 0.02
 """The difference in accuracy for which an answer says how many items would show it."""

@@ -11,15 +11,9 @@ import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import CalibrationError
-from pact_eval.stats import (
-    ClusterText,
-    Estimate,
-    Method,
-    Resampled,
-    SummedInterval,
-    TotalsStatistic,
-    summed_interval,
-)
+from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.registry import DifferencePart

@@ -18,16 +18,9 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.gap_directions import gap_directions
-from pact_eval.stats import (
-    LEVEL,
-    ClusterText,
-    Estimate,
-    Method,
-    Resampled,
-    calibrated_gaps,
-    centred_sums,
-    cluster_sums,
-)
+from pact_eval.stats.bootstrap import Resampled, cluster_sums
+from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems

@@ -14,7 +14,9 @@ from pact_eval import metrics
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.progress import step
-from pact_eval.stats import LEVEL, Estimate, calibrated_outcomes, seed_summary, shared_draw_rate
+from pact_eval.stats.arms import seed_summary
+from pact_eval.stats.consistency_resampling import calibrated_outcomes, shared_draw_rate
+from pact_eval.stats.estimate import LEVEL, Estimate
 
 _SAMPLES: Final = 300
 # Outcomes drawn for one group: more items get fewer samples, but `_FEWEST` at least.

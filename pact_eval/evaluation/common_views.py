@@ -23,12 +23,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._choices import Decoding
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
-from pact_eval.runs import Decoding, Predictions
+from pact_eval.runs.predictions import Predictions
 
 
 @dataclass(frozen=True, eq=False)

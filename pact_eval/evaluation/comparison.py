@@ -53,26 +53,26 @@ from pact_eval.evaluation.statistics import (
 )
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result
-from pact_eval.stats import (
-    ClusterText,
-    DesignEffect,
-    DetectableDifference,
-    EquivalenceVerdict,
-    Estimate,
+from pact_eval.stats.bootstrap import Resampled
+from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.few_errors import without_interval
+from pact_eval.stats.paired_tests import (
     McNemarTest,
-    Resampled,
     SignFlipTest,
-    design_effect,
-    detectable_difference,
-    equivalence_verdict,
     item_accuracy_difference,
     mcnemar,
     sign_flip_test,
-    without_interval,
+)
+from pact_eval.stats.power import (
+    DesignEffect,
+    DetectableDifference,
+    design_effect,
+    detectable_difference,
 )
 
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
-    from pact_eval.calibration import CalibrationWarning
+    from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.conclusions.better import BetterConclusion
     from pact_eval.evaluation.joins import Notice
 

@@ -9,18 +9,11 @@ from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data import (
-    MANIFEST_NAME,
-    DataFile,
-    Record,
-    Role,
-    dataset_files,
-    read_manifest,
-    read_records,
-)
+from pact_eval.data.files import MANIFEST_NAME, DataFile, Role, dataset_files, read_manifest
+from pact_eval.data.records import Record, read_records
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.runs import Predictions
+from pact_eval.runs.predictions import Predictions
 
 _KINDS: Final = ("choice", "boolean", "score")
 _ROLES: Final[dict[Role, str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pact_eval.runs import Decoding
+from pact_eval._choices import Decoding
 
 DecodingName = Literal["single", "ensemble", "repeats", "repeats_together"]
 """Name of the decoding of one run in outputs; `decoding_name` says what each is."""

@@ -34,11 +34,12 @@ from pact_eval.evaluation.joins import SameWeights, UnlikeRuns
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
-from pact_eval.runs import Provenance
-from pact_eval.stats import Estimate, shown_increases
+from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.multiplicity import shown_increases
 
 if TYPE_CHECKING:  # runs without a calibrator need not load scipy.optimize
-    from pact_eval.calibration import CalibrationNote
+    from pact_eval.calibration.notes import CalibrationNote
 
 CONFIDENT_WRONG: Final = 0.1
 """More than this share of errors among answers with confidence 0.9 or more is critical."""
@@ -630,7 +631,7 @@ def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, 
     """Check whether a run records how it was made.
 
     Examples:
-        >>> from pact_eval.runs import Provenance
+        >>> from pact_eval.runs.provenance import Provenance
         >>> recorded = {"arm": "x", "seed": 1, "settings": {"adapter": {}}}
         >>> on_provenance("x", Provenance.of(recorded))[0].missing
         ('SHA-256 of the adapter',)
@@ -671,7 +672,7 @@ def on_versions(provenances: Mapping[str, Provenance]) -> tuple[DifferentVersion
         provenances: by label of the run.
 
     Examples:
-        >>> from pact_eval.runs import Provenance
+        >>> from pact_eval.runs.provenance import Provenance
         >>> a, b = (Provenance.of({"versions": {"torch": v}}) for v in ("2.12", "2.13"))
         >>> on_versions({"a": a, "b": b})[0].values
         {'2.12': ('a',), '2.13': ('b',)}

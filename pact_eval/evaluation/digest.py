@@ -15,7 +15,7 @@ from typing import Final
 from pact_eval._json import Json, sha256_of_json
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
-from pact_eval.runs import seal_digest
+from pact_eval.runs.seal import seal_digest
 
 FORMAT: Final = "pact-digest-2"
 _SETTINGS: Final = (
@@ -91,6 +91,6 @@ def report_digest(
 def _calibrator_sha256(run: ExperimentRun) -> str | None:
     if run.calibrator is None:
         return None
-    from pact_eval.calibration import calibrator_sha256
+    from pact_eval.calibration.files import calibrator_sha256
 
     return calibrator_sha256(run.calibrator)

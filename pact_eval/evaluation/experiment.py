@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval import metrics
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.answers import (
@@ -97,24 +98,24 @@ from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.runs import (
-    Decoding,
+from pact_eval.runs.folder import (
     Run,
     RunFolder,
     RunSource,
-    check_counts,
     first_items,
     open_run,
     open_runs,
-    run_folders,
     unanswered_ids,
     unanswered_items,
 )
+from pact_eval.runs.remote.copies import run_folders
 from pact_eval.runs.remote.urls import url_of
-from pact_eval.stats import ClusterText, Estimate, SlotPreferences, slot_preferences
+from pact_eval.runs.seal import check_counts
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
-    from pact_eval.calibration import CalibrationWarning
+    from pact_eval.calibration.notes import CalibrationWarning
 
 ITEMS_IN_MEMORY: Final = 100_000
 """Runs with more items are read in slices, without texts and logits. The numbers are the same."""

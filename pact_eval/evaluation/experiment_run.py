@@ -15,31 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from pact_eval._choices import Allowance, Decoding
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import NO_PROBABILITIES
-from pact_eval.runs import (
-    CALIBRATION_NAME,
-    Allowance,
-    Decoding,
-    Predictions,
-    Provenance,
-    Run,
-    RunFolder,
-    read_any_run,
-)
+from pact_eval.runs.folder import CALIBRATION_NAME, Run, RunFolder, read_any_run
+from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.remote.urls import naming_urls
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
-    from pact_eval.calibration import (
-        CalibrationWarning,
-        Calibrator,
-        FitNote,
-        TemperatureSummary,
-        UseNote,
-    )
+    from pact_eval.calibration.notes import CalibrationWarning, FitNote, UseNote
+    from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary
 
 Result = TypeVar("Result")
 
@@ -159,13 +148,13 @@ class ExperimentRun:
     @cached_property
     def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
         if self._shipped:
-            from pact_eval.calibration import calibrator_as_shipped
+            from pact_eval.calibration.files import calibrator_as_shipped
 
             return calibrator_as_shipped(self.provenance, self.place), ()
         path = self._calibration or self.folder / CALIBRATION_NAME
         if self._calibration is None and not path.exists():
             return None, ()
-        from pact_eval.calibration import calibrator_for
+        from pact_eval.calibration.runs import calibrator_for
 
         with naming_urls():
             return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
@@ -179,7 +168,7 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return None
-        from pact_eval.calibration import TemperatureSummary
+        from pact_eval.calibration.temperatures import TemperatureSummary
 
         views = self.predictions
         at = self.calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
@@ -198,7 +187,7 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return ()
-        from pact_eval.calibration import calibration_notes
+        from pact_eval.calibration.effect import calibration_notes
 
         views = self.predictions
         return calibration_notes(
@@ -219,7 +208,7 @@ class ExperimentRun:
         """
         if self.calibrator is None:
             return ()
-        from pact_eval.calibration import CalibrationWarning
+        from pact_eval.calibration.notes import CalibrationWarning
 
         notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
         return tuple(CalibrationWarning(self.place, note) for note in notes)
@@ -245,7 +234,7 @@ class ExperimentRun:
         if not calibrated or self.calibrator is None:
             return None
         if decoding is not None:
-            from pact_eval.calibration import check_decoding
+            from pact_eval.calibration.ownership import check_decoding
 
             check_decoding(self.calibrator, decoding, allow=self._allow, where=self.place)
         return self.calibrator

@@ -11,14 +11,8 @@ import numpy as np
 
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.registry import Metric
-from pact_eval.stats import (
-    ClusterText,
-    Estimate,
-    few_clusters,
-    few_outcomes,
-    lowest_share,
-    without_interval,
-)
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.few_errors import few_clusters, few_outcomes, lowest_share, without_interval
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems

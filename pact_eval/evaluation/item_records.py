@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data import Record, read_records
+from pact_eval.data.records import Record, read_records
 from pact_eval.errors import InputError
 from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.diagnostics import DifferentData

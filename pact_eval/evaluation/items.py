@@ -22,6 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
+from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.labels import (
@@ -40,18 +41,12 @@ from pact_eval.evaluation.registry import (
     metrics_for,
 )
 from pact_eval.progress import step
-from pact_eval.runs import (
-    Decoding,
-    Predictions,
-    check_columns,
-    check_values,
-    collected,
-    right_answers,
-)
-from pact_eval.stats import distinct_orders
+from pact_eval.runs.predictions import Predictions, right_answers
+from pact_eval.runs.rows import check_columns, check_values, collected
+from pact_eval.stats.permuted_slots import distinct_orders
 
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
-    from pact_eval.calibration import Calibrator
+    from pact_eval.calibration.temperatures import Calibrator
 
 RELIABILITY_BINS: Final = metrics.BINS
 """Bins of equal width, from 0 to 1, of ECE and of reliability diagrams."""

@@ -10,19 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pact_eval._choices import Allowance
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import LeftOutItems
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_eval.runs import (
-    EVALUATION,
-    Allowance,
-    Difference,
-    RunFolder,
-    TrainedOnRun,
-    TrainedRole,
-    join_differences,
-    unsealed_files,
-)
+from pact_eval.runs.custody import TrainedOnRun, TrainedRole
+from pact_eval.runs.folder import EVALUATION, RunFolder
+from pact_eval.runs.identity import Difference, join_differences
+from pact_eval.runs.seal import unsealed_files
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,9 @@ import numpy as np
 
 from pact_eval.evaluation.notes import TooFewResamples
 from pact_eval.evaluation.registry import Inference, Metric
-from pact_eval.stats import (
-    LEVEL,
-    Estimate,
-    holm,
-    least_p_value,
-    resamples_needed,
-)
+from pact_eval.stats.bootstrap_p_values import least_p_value, resamples_needed
+from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.multiplicity import holm
 
 MOST_RESAMPLES: Final = 1_000_000
 """More resamples than this are not suggested."""

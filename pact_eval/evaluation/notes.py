@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.evaluation.registry import ClusterUnit
-from pact_eval.runs import Provenance
+from pact_eval.runs.provenance import Provenance
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -340,7 +340,7 @@ def numeric_noise(provenance: Provenance) -> float | None:
         provenance: provenance of the run.
 
     Examples:
-        >>> from pact_eval.runs import Provenance
+        >>> from pact_eval.runs.provenance import Provenance
         >>> numeric_noise(Provenance.of({"settings": {"dtype": "bfloat16"}}))
         0.125
     """
@@ -354,7 +354,7 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
     """Return notes on what a run records about its items.
 
     Examples:
-        >>> from pact_eval.runs import Provenance
+        >>> from pact_eval.runs.provenance import Provenance
         >>> counts = {"items": 3, "unanswered": {"refused": 1}}
         >>> run_notes(Provenance.of({"counts": counts}))
         (Unanswered(answered=3, by_status={'refused': 1}),)

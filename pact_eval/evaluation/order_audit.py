@@ -24,8 +24,9 @@ from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.registry import MetricSpec, find_metric
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
-from pact_eval.runs import Provenance
-from pact_eval.stats import Estimate, SlotPreferences
+from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.permuted_slots import SlotPreferences
 
 FloorSource = Literal["repeats", "rounding", "not measured", "not in the log"]
 """Where a noise floor is from: repeated requests, rounding errors of a local model, or nowhere. A
@@ -163,7 +164,7 @@ def noise_floor(provenance: Provenance) -> NoiseFloor:
         provenance: of the run.
 
     Examples:
-        >>> from pact_eval.runs import Provenance
+        >>> from pact_eval.runs.provenance import Provenance
         >>> round(noise_floor(Provenance.of({"settings": {"dtype": "bfloat16"}})).tv, 4)
         0.0624
     """

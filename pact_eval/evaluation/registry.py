@@ -23,24 +23,21 @@ from pact_eval._choices import GroupBy as GroupBy
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
-from pact_eval.stats import (
-    ClusterText,
-    Estimate,
+from pact_eval.stats.bootstrap import (
     LazyRowSums,
-    Method,
     Resampled,
-    ResampledInference,
     RowSums,
     Statistic,
-    SummedInterval,
     TotalsStatistic,
-    linear_inference,
     mean_statistic,
-    paired_rates,
-    rate_estimate,
     ratio_statistic,
-    summed_interval,
 )
+from pact_eval.stats.bootstrap_p_values import ResampledInference
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.linearised import linear_inference
+from pact_eval.stats.proportions import rate_estimate
+from pact_eval.stats.rate_differences import paired_rates
+from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -409,8 +406,8 @@ def register_metric(metric: Metric) -> None:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.evaluation import Metric, MetricSpec
-        >>> from pact_eval.evaluation import registered_metrics, temporary_metric
+        >>> from pact_eval.evaluation.registry import Metric, MetricSpec
+        >>> from pact_eval.evaluation.registry import registered_metrics, temporary_metric
         >>> def margin(block):  # distance of the two largest probabilities
         ...     largest = np.sort(block.probs, axis=0)
         ...     return largest[-1] - largest[-2]

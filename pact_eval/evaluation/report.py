@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from pact_eval import metrics
+from pact_eval._choices import Decoding
 from pact_eval.evaluation.chance_miscalibration import (
     ChanceMiscalibration,
     chance_miscalibration,
@@ -38,11 +39,14 @@ from pact_eval.evaluation.registry import (
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result
-from pact_eval.runs import Decoding, Predictions, Run
-from pact_eval.stats import ClusterText, Estimate, SlotHomogeneity, slot_homogeneity
+from pact_eval.runs.folder import Run
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 
 if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
-    from pact_eval.calibration import CalibrationWarning, Calibrator
+    from pact_eval.calibration.notes import CalibrationWarning
+    from pact_eval.calibration.temperatures import Calibrator
     from pact_eval.evaluation.conclusions.conclusion import Conclusion
     from pact_eval.evaluation.joins import Notice
 

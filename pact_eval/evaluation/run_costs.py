@@ -12,7 +12,7 @@ from pact_eval._json import Json, finite_number
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.runs import RunFolder
+from pact_eval.runs.folder import RunFolder
 
 TRAINING_NAME: Final = "training.json"
 """A file that a trainer may write into the adapter folder, with `wall_minutes` and `steps`."""

@@ -13,10 +13,10 @@ from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
-from pact_eval.runs import read_any_run
+from pact_eval.runs.folder import read_any_run
 
 if TYPE_CHECKING:  # a report without data does not wait for the checks
-    from pact_eval.audit import DataAudit
+    from pact_eval.audit.dataset import DataAudit
 
 MOST_AUDITED: Final = 20_000
 """So many records are audited with a report, which takes seconds; more need an own audit."""
@@ -78,7 +78,8 @@ def _checked_for_leaks(
     paths = recorded_data(runs) if runs else None
     if not paths:
         return DataConclusion.without_audit(_NO_DATA)
-    from pact_eval.audit import DATA_CHECKS, DatasetSource
+    from pact_eval.audit.context import DatasetSource
+    from pact_eval.audit.dataset import DATA_CHECKS
 
     if all(len(DatasetSource.of_paths([path]).files) == 1 for path in paths):
         return DataConclusion.without_audit(_NO_DATA)
@@ -95,7 +96,7 @@ def _checked_for_leaks(
 def _audited(
     paths: Sequence[Path], hashes: Sequence[str | None], only: str | None
 ) -> DataConclusion:
-    from pact_eval.audit import DatasetSource
+    from pact_eval.audit.context import DatasetSource
 
     files = DatasetSource.of_paths(paths).files
     if sum(map(_lines, {file.path for file in files})) > MOST_AUDITED:
@@ -108,7 +109,8 @@ def _audited(
 @lru_cache(maxsize=4)
 def _audit(paths: tuple[Path, ...], contents: tuple[str, ...], only: str | None) -> DataAudit:
     """Audit datasets; once for all runs on them, as long as their files have these hashes."""
-    from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+    from pact_eval.audit.context import DataAuditSettings, DatasetSource
+    from pact_eval.audit.dataset import audit_data
 
     del contents
     settings = DataAuditSettings(only=None if only is None else [only])

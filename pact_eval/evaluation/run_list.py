@@ -12,18 +12,10 @@ from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.statistics import point_estimates
 from pact_eval.progress import tracked
-from pact_eval.runs import (
-    EVALUATION,
-    Provenance,
-    RunFolder,
-    open_run,
-    read_provenance,
-    seal_digest,
-    views_written,
-)
-from pact_eval.runs.provenance import NAME
-from pact_eval.runs.seal import PREDICTIONS
-from pact_eval.stats import ClusterText, Estimate
+from pact_eval.runs.folder import EVALUATION, RunFolder, open_run, views_written
+from pact_eval.runs.provenance import NAME, Provenance, read_provenance
+from pact_eval.runs.seal import PREDICTIONS, seal_digest
+from pact_eval.stats.estimate import ClusterText, Estimate
 
 RunState = Literal["complete", "resumable", "tampered", "unreadable"]
 """Whether a run can be read: complete, or waiting for its command to be repeated, or neither."""

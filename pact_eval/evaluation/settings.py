@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from pact_eval._choices import Allowance, Decoding
 from pact_eval.evaluation.registry import ClusterUnit, GroupBy
-from pact_eval.runs import Allowance, Decoding
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Settings:
             not ask whether it may.
 
     Examples:
-        >>> from pact_eval.evaluation import Settings
+        >>> from pact_eval.evaluation.settings import Settings
         >>> settings = Settings(decoding="ensemble", seed=7)
         >>> bool(settings.rng().random() == settings.rng().random())
         True

@@ -26,15 +26,9 @@ from pact_eval.evaluation.registry import (
     metrics_for,
     undefined,
 )
-from pact_eval.stats import (
-    ClusterText,
-    Estimate,
-    Resampled,
-    Statistic,
-    TotalsStatistic,
-    resample,
-    without_interval,
-)
+from pact_eval.stats.bootstrap import Resampled, Statistic, TotalsStatistic, resample
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.few_errors import without_interval
 
 # Items from which on metrics are reduced in two threads.
 _MANY_ITEMS = 200_000

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pact_eval.calibration import Calibrator
+from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import ClusterUnit, find_metric
 from pact_eval.evaluation.report import Group, default_resamples, group_numbers
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked
-from pact_eval.runs import Predictions
+from pact_eval.runs.predictions import Predictions
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,15 @@ import torch
 from transformers import pipeline
 
 from pact_eval._json import Json
-from pact_eval.data import Record, parse_record
+from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import PromptError
 from pact_eval.export.layouts import Layout
-from pact_eval.prompts import EncodedView, Encoder
 from pact_eval.prompts.contract import contract_probes
+from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.scoring.model import LoadedModel, quiet_loading
 from pact_eval.scoring.servers.probe_items import PROBE_RECORDS
-from pact_eval.templates import DecisionFiles
 from pact_eval.templates.contract import DecisionTemplate
-from pact_eval.templates.files import TYPES
+from pact_eval.templates.files import TYPES, DecisionFiles
 
 TOLERANCE: Final = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.05}
 """Largest accepted difference of a probability, by the dtype of the exported weights."""

@@ -16,20 +16,21 @@ from typing import Any
 import torch
 
 from pact_eval._files import write_atomically, writing
-from pact_eval.calibration import KINDS, Calibrator, check_decoding, read_calibrator
-from pact_eval.calibration.ownership import identity_of_fit
-from pact_eval.data import Record
+from pact_eval.calibration.files import read_calibrator
+from pact_eval.calibration.ownership import check_decoding, identity_of_fit
+from pact_eval.calibration.temperatures import KINDS, Calibrator
+from pact_eval.data.records import Record
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.export.checks import TOLERANCE, check_answers, check_ids, our_answers
 from pact_eval.export.layouts import Layout, readme, write_layout
-from pact_eval.models import AdapterFiles
+from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
-from pact_eval.prompts import NIMBLE, PromptContract
+from pact_eval.prompts.contract import PromptContract
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import ScoringModel, identify, stored_dtype
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.templates import DecisionFiles, read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
-from pact_eval.templates.files import TYPES
+from pact_eval.templates.files import TYPES, DecisionFiles, read_decision_files
 from pact_eval.templates.nimble_template import nimble_template
 
 

@@ -17,8 +17,8 @@ import torch
 
 from pact_eval._files import write_atomically
 from pact_eval._json import dumps_indented
-from pact_eval.custody import TRAINING_RECORD
-from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
+from pact_eval.custody.training_record import TRAINING_RECORD
+from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.scoring.model import (
     ScoringModel,
     attach_adapter,
@@ -26,7 +26,7 @@ from pact_eval.scoring.model import (
     quiet_loading,
     stored_dtype,
 )
-from pact_eval.templates import DECISION_CONFIG, DECISION_TEMPLATE, DecisionFiles
+from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, DecisionFiles
 
 Layout = Literal["adapter", "with-base", "merged"]
 

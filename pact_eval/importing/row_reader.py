@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Final, get_args
 
 from pact_eval._json import Json, describe, dumps
-from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, PairVariant
+from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.probabilities import SUM_TOLERANCE, rounding_unit
 from pact_eval.runs.provenance import ANSWERS

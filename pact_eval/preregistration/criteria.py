@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from pact_eval.evaluation import MetricDecoding
 from pact_eval.evaluation.arms.cells import MetricCell
 from pact_eval.evaluation.arms.margins import NO_MARGIN, Margin
+from pact_eval.evaluation.decoding import MetricDecoding
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
 """The relation of the first quantity of a check to the second."""

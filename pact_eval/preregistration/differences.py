@@ -11,34 +11,25 @@ import numpy as np
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration import Calibrator
-from pact_eval.evaluation import (
-    DifferencePart,
+from pact_eval.calibration.temperatures import Calibrator
+from pact_eval.evaluation.arms.cells import MetricRow
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.few_units import too_few
+from pact_eval.evaluation.items import ScoredItems, counted_views
+from pact_eval.evaluation.registry import DifferencePart, Inference, find_metric
+from pact_eval.evaluation.statistics import (
     GroupStatistics,
-    Inference,
-    MetricDecoding,
     ResampledGroup,
-    ScoredItems,
     StatisticSet,
-    find_metric,
     group_statistics,
     point_estimates,
 )
-from pact_eval.evaluation.arms.cells import MetricRow
-from pact_eval.evaluation.few_units import too_few
-from pact_eval.evaluation.items import counted_views
 from pact_eval.preregistration.scorecard import WeightedRow
-from pact_eval.runs import Predictions
-from pact_eval.stats import (
-    ClusterText,
-    Estimate,
-    Resampled,
-    Statistic,
-    TotalsStatistic,
-    distinct_orders,
-    resample,
-    without_interval,
-)
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.bootstrap import Resampled, Statistic, TotalsStatistic, resample
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.few_errors import without_interval
+from pact_eval.stats.permuted_slots import distinct_orders
 
 __all__ = ["RunDifferences", "with_calibrated_tv"]
 

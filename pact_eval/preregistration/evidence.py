@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.preregistration.criteria import Relation
-from pact_eval.stats import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
 
 __all__ = ["ShownBy", "ShownMethod", "by_construction", "by_interval"]
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from pact_eval.evaluation import MetricDecoding, find_metric
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable, refuse
 from pact_eval.evaluation.arms.margins import Margin
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.preregistration.criteria import Check, Hypotheses, Quantity, Question, Relation
 from pact_eval.preregistration.evidence import (
     ShownBy,
@@ -26,7 +27,7 @@ from pact_eval.preregistration.scorecard import (
     weighted_rows,
 )
 from pact_eval.progress import tracked
-from pact_eval.stats import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
 
 __all__ = ["Differences", "holds", "judge"]
 
@@ -76,7 +77,7 @@ def judge(
     Examples:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from pact_eval.preregistration import read_hypotheses, write_example
+        >>> from pact_eval.preregistration.parsing import read_hypotheses, write_example
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_example(Path(folder, "hypotheses.toml"))
         ...     hypotheses = read_hypotheses(Path(folder, "hypotheses.toml"))

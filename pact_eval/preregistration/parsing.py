@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.evaluation import DECODING_NAMES, MetricDecoding, find_metric, metric_names
 from pact_eval.evaluation.arms.margins import NO_MARGIN, Margin, margin_unit, parse_margin
+from pact_eval.evaluation.decoding import DECODING_NAMES, MetricDecoding
+from pact_eval.evaluation.registry import find_metric, metric_names
 from pact_eval.preregistration.criteria import (
     FORMAT,
     JUDGED_ON,

@@ -30,7 +30,7 @@ from pact_eval._json import Json, dumps, dumps_indented, loads, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypothesis, Instead
 from pact_eval.preregistration.parsing import read_hypotheses
-from pact_eval.runs import RunFolder
+from pact_eval.runs.folder import RunFolder
 
 
 def canonical_criteria(hypotheses: Hypotheses) -> dict[str, Json]:

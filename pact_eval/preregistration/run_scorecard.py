@@ -13,16 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import CalibrationWarning
-from pact_eval.evaluation import (
-    ENSEMBLE_CALIBRATED,
-    MEAN_CONFIDENCE,
-    Experiment,
-    ExperimentRun,
-    MetricDecoding,
-    Notice,
-    Settings,
-)
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.run_metrics import (
@@ -30,6 +21,12 @@ from pact_eval.evaluation.arms.run_metrics import (
     rows_from_evaluation,
     rows_from_items,
 )
+from pact_eval.evaluation.decoding import ENSEMBLE_CALIBRATED, MetricDecoding
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.joins import Notice
+from pact_eval.evaluation.registry import MEAN_CONFIDENCE
+from pact_eval.evaluation.settings import Settings
 from pact_eval.preregistration.criteria import Hypotheses
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.judging import judge
@@ -45,7 +42,8 @@ from pact_eval.preregistration.registration import (
 from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.runs import RunFolder, RunSource, refuse_trained_on
+from pact_eval.runs.custody import refuse_trained_on
+from pact_eval.runs.folder import RunFolder, RunSource
 from pact_eval.runs.remote.urls import url_of
 
 _RESAMPLES: Final = 2_000

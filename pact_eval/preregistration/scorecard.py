@@ -49,7 +49,7 @@ from typing import Final, Literal, get_args
 from pact_eval.evaluation.arms.cells import MetricRow
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question
 from pact_eval.preregistration.evidence import ShownBy
-from pact_eval.stats import Estimate
+from pact_eval.stats.estimate import Estimate
 
 Outcome = Literal["holds", "fails", "mixed", "lacks"]
 """The outcome of a check."""
@@ -372,7 +372,7 @@ def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
 
     Examples:
         >>> from pact_eval.evaluation.arms.cells import MetricCell
-        >>> from pact_eval.evaluation import SINGLE
+        >>> from pact_eval.evaluation.decoding import SINGLE
         >>> one, other = (MetricRow(MetricCell("ece", arm, SINGLE, "all"), 17, 0.1) for arm in "ab")
         >>> [each.weight for each in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]
         [1.0, -1.0]

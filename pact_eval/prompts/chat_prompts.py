@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 
 from pact_eval._json import Json
-from pact_eval.data import Field, parse_field
+from pact_eval.data.records import Field, parse_field
 from pact_eval.errors import PromptError
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.prompts.contract import LETTERS, ChatContract, ChatTokenizer, Message, PromptRequest

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypedDict
 
 from pact_eval._json import Json
-from pact_eval.data import Field, parse_field
+from pact_eval.data.records import Field, parse_field
 
 LETTERS: Final = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The letters shown next to answers, in order."""

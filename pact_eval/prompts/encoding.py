@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pact_eval._json import Json
-from pact_eval.data import Field, Record
+from pact_eval.data.records import Field, Record
 from pact_eval.errors import PromptError
 from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatTokenizer, PromptContract, PromptRequest

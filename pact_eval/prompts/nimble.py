@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.data import Answer, Field
+from pact_eval.data.records import Answer, Field
 from pact_eval.errors import ContractMismatchError, RequestError
 from pact_eval.prompts.chat_prompts import ChatPrompts
 from pact_eval.prompts.contract import (
@@ -27,7 +27,7 @@ class NimbleContract:
     """The published contract: JSON of context and schema, then the name of the requested field.
 
     Examples:
-        >>> from pact_eval.data import parse_field
+        >>> from pact_eval.data.records import parse_field
         >>> gate = parse_field("decision", {"type": "noul", "instructions": "Is the gate open?"})
         >>> system, user = NIMBLE.messages("Gate shut.", [gate], "decision", (1, 0))
         >>> print(user["content"])  # doctest: +ELLIPSIS

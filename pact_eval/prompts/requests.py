@@ -14,7 +14,7 @@ import numpy as np
 
 from pact_eval._files import read_json, read_text
 from pact_eval._json import Json, describe
-from pact_eval.data import Field, parse_field
+from pact_eval.data.records import Field, parse_field
 from pact_eval.errors import InputError, RequestError
 
 # One word with a slash or an extension is probably meant as a file name.

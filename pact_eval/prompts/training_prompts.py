@@ -19,7 +19,7 @@ from typing import Final
 
 from pact_eval._files import read_text
 from pact_eval._json import Json, describe
-from pact_eval.models import read_json_object
+from pact_eval.models.folders import read_json_object
 from pact_eval.prompts.contract import ChatTokenizer
 from pact_eval.prompts.encoding import Encoder
 

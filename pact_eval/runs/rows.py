@@ -18,7 +18,7 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from pact_eval._files import open_regular
-from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, FieldKind
+from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, FieldKind
 from pact_eval.errors import InputError, RunError
 from pact_eval.runs.panics import without_panics
 

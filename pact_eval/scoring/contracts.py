@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.data import FieldKind
+from pact_eval.data.records import FieldKind
 from pact_eval.errors import AdapterError
-from pact_eval.models import SCHEMA_CONFIG, AdapterFiles
-from pact_eval.prompts import NIMBLE, PromptContract
-from pact_eval.runs import Provenance
-from pact_eval.templates import DecisionFiles, has_decision_files, read_decision_files
+from pact_eval.models.folders import SCHEMA_CONFIG, AdapterFiles
+from pact_eval.prompts.contract import PromptContract
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.provenance import Provenance
 from pact_eval.templates.contract import DecisionTemplate
+from pact_eval.templates.files import DecisionFiles, has_decision_files, read_decision_files
 
 GENERIC: Final = "generic"
 """Name of the prompt that transformers gives any chat model."""

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from pact_eval.custody import (
-    HashedData,
-    Overlap,
-    TrainingRecord,
-    adapter_record,
-    overlap_with,
-)
-from pact_eval.data import listed
+from pact_eval.custody.hashed_data import HashedData
+from pact_eval.custody.overlap import Overlap, overlap_with
+from pact_eval.custody.training_record import TrainingRecord, adapter_record
+from pact_eval.data.opening import listed
 from pact_eval.errors import GateError
-from pact_eval.models import AdapterFiles
-from pact_eval.runs import Custody, OtherData, StatedTraining, TrainedOn, TrainedRole
+from pact_eval.models.folders import AdapterFiles
+from pact_eval.runs.custody import Custody, OtherData, StatedTraining, TrainedOn, TrainedRole
 
 if TYPE_CHECKING:
     from pact_eval.scoring.windows import Dataset

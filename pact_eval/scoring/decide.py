@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pact_eval._json import Json
-from pact_eval.data import Field, FieldKind
+from pact_eval.data.records import Field, FieldKind
 from pact_eval.metrics import decode_ensemble, log_softmax
-from pact_eval.prompts import Decision
+from pact_eval.prompts.requests import Decision
 from pact_eval.scoring.model import LoadedModel
 
 

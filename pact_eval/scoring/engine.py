@@ -20,7 +20,8 @@ import numpy.typing as npt
 import torch
 
 from pact_eval.errors import AdapterError
-from pact_eval.prompts import EncodedView, to_canonical
+from pact_eval.prompts.code_orders import to_canonical
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.prefix_tree import PrefixTree
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from pact_eval.prompts import EncodedView
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.batching import consecutive_batches, tight_batches
 from pact_eval.scoring.engine import OnScored, ScoredView, TokenCount, scored_view
 from pact_eval.scoring.passes import Passes, Prefixes, can_fork, new_cache

@@ -24,18 +24,21 @@ from transformers.utils import logging as transformers_logging
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.custody import TRAINING_RECORD, read_training_record
+from pact_eval.custody.training_record import TRAINING_RECORD, read_training_record
 from pact_eval.errors import AdapterError, ContractMismatchError
-from pact_eval.models import (
+from pact_eval.models.folders import (
     AdapterFiles,
     check_quantisation,
     read_adapter_files,
     read_json_object,
-    refuse_costly_patterns,
-    refuse_unsafe_settings,
     sha256_of_weights,
 )
-from pact_eval.prompts import NIMBLE, STATED_PROMPTS, Encoder, PromptContract, TrainingPrompts
+from pact_eval.models.lora_safety import refuse_unsafe_settings
+from pact_eval.models.patterns import refuse_costly_patterns
+from pact_eval.prompts.contract import PromptContract
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.scoring.contracts import find_contract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 from pact_eval.scoring.hub import folder_from_hub, is_hub_id
@@ -49,7 +52,7 @@ from pact_eval.scoring.quantisation import (
 from pact_eval.scoring.request import EngineName, ModelRequest
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt, reason
-from pact_eval.templates import is_decision_model, read_decision_files
+from pact_eval.templates.files import is_decision_model, read_decision_files
 
 with no_code_from_the_hub():
     from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict

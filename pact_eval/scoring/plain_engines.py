@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pact_eval.prompts import EncodedView
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.batching import length_sorted_batches
 from pact_eval.scoring.engine import OnScored, ScoredView, TokenCount, from_next_token_logits
 from pact_eval.scoring.prefix_tree import prefix_tree

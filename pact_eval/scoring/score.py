@@ -11,12 +11,14 @@ from typing import Final
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.data import Record
+from pact_eval.data.records import Record
 from pact_eval.errors import PromptError
-from pact_eval.models import AdapterFiles
+from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
-from pact_eval.prompts import EncodedView
-from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, Custody, RunWriter
+from pact_eval.prompts.encoding import EncodedView
+from pact_eval.runs.custody import Custody
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.windows import (

@@ -18,7 +18,7 @@ import torch
 
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError, MemoryExhaustedError
-from pact_eval.prompts import EncodedView
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.cpu_tuning import fast_float32
 from pact_eval.scoring.engine import Engine, ScoredView
 from pact_eval.scoring.fork_engine import fork_engine

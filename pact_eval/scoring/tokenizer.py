@@ -11,8 +11,8 @@ from transformers import AutoTokenizer
 
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError
-from pact_eval.models import read_json_object
-from pact_eval.prompts import NIMBLE
+from pact_eval.models.folders import read_json_object
+from pact_eval.prompts.nimble import NIMBLE
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 

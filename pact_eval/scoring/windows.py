@@ -22,10 +22,12 @@ from typing import Final, Protocol
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.data import ManifestCheck, Record, open_dataset
-from pact_eval.models import AdapterFiles
+from pact_eval.data.opening import ManifestCheck, open_dataset
+from pact_eval.data.records import Record
+from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
-from pact_eval.runs import Custody, RunWriter
+from pact_eval.runs.custody import Custody
+from pact_eval.runs.folder import RunWriter
 from pact_eval.scoring.custody import custody_of
 
 WINDOW_RECORDS: Final = 64

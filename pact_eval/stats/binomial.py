@@ -39,7 +39,7 @@ def p_value_below(
         the binomial", Biometrika 1934.
 
     Examples:
-        >>> from pact_eval.stats import p_value_below
+        >>> from pact_eval.stats.binomial import p_value_below
         >>> p_value_below([0, 0, 1], [58, 59, 59], 0.05).round(4)
         array([0.051 , 0.0485, 0.1991])
     """
@@ -64,7 +64,7 @@ def p_value_above(positive: npt.ArrayLike, trials: npt.ArrayLike, rate: float) -
         (...) numbers in (0, 1].
 
     Examples:
-        >>> from pact_eval.stats import p_value_above
+        >>> from pact_eval.stats.binomial import p_value_above
         >>> p_value_above([0, 5], [20, 20], 0.1).round(4)
         array([1.    , 0.0432])
     """
@@ -87,7 +87,7 @@ def critical_count(trials: npt.ArrayLike, rate: float, level: float) -> IntArray
         (...) counts; -1 if not even 0 positive trials show it.
 
     Examples:
-        >>> from pact_eval.stats import critical_count
+        >>> from pact_eval.stats.binomial import critical_count
         >>> critical_count([58, 59, 93], 0.05, 0.05)
         array([-1,  0,  1])
     """
@@ -119,7 +119,7 @@ def rate_limit(positive: int, trials: int, confidence: float) -> float:
         Clopper and Pearson, as for `p_value_below`.
 
     Examples:
-        >>> from pact_eval.stats import rate_limit
+        >>> from pact_eval.stats.binomial import rate_limit
         >>> round(rate_limit(0, 59, 0.95), 4), rate_limit(3, 3, 0.95)
         (0.0495, 1.0)
     """
@@ -143,7 +143,7 @@ def trials_needed(true_rate: float, rate: float, level: float, *, power: float =
         The smallest number on a grid with steps of 2%; None if `MOST_TRIALS` are too few.
 
     Examples:
-        >>> from pact_eval.stats import trials_needed
+        >>> from pact_eval.stats.binomial import trials_needed
         >>> trials_needed(0.0, 0.05, 0.05), trials_needed(0.05, 0.05, 0.05)
         (59, None)
     """

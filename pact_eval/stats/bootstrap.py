@@ -61,7 +61,7 @@ def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int)
         ValueError: The shapes do not fit, or a code is out of range.
 
     Examples:
-        >>> from pact_eval.stats import cluster_sums
+        >>> from pact_eval.stats.bootstrap import cluster_sums
         >>> cluster_sums([1.0, 2.0, 4.0], [0, 0, 1], 3)
         array([3., 4., 0.])
     """
@@ -276,7 +276,7 @@ def ratio_statistic(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import ratio_statistic
+        >>> from pact_eval.stats.bootstrap import ratio_statistic
         >>> statistic = ratio_statistic([1.0, np.inf], [2.0, 1.0], [0, 1], 2)
         >>> statistic(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]))
         array([0.5, inf, nan])
@@ -306,7 +306,7 @@ def mean_statistic(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: in
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import mean_statistic
+        >>> from pact_eval.stats.bootstrap import mean_statistic
         >>> mean_statistic([1.0, 3.0, 8.0], [0, 0, 1], 2)(np.array([[1.0, 1.0], [2.0, 0.0]]))
         array([4., 2.])
     """
@@ -391,7 +391,7 @@ def bootstrap_intervals(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import bootstrap_intervals, mean_statistic
+        >>> from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
         >>> loss = mean_statistic([1, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2], 3)
         >>> rng = np.random.default_rng(7)
         >>> estimate = bootstrap_intervals({"loss": loss}, n_clusters=3, n=6, rng=rng)["loss"]
@@ -570,7 +570,7 @@ def resample(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import mean_statistic, resample
+        >>> from pact_eval.stats.bootstrap import mean_statistic, resample
         >>> a, b = ([1, 1, 0, 1], [1, 0, 0, 1])
         >>> runs = {name: mean_statistic(run, [0, 0, 1, 1], 2) for name, run in zip("ab", (a, b))}
         >>> rng = np.random.default_rng(1)
@@ -731,7 +731,7 @@ def percentile_estimate(
         ValueError: A count is negative, there is no replicate, or `confidence` is outside (0, 1).
 
     Examples:
-        >>> from pact_eval.stats import percentile_estimate
+        >>> from pact_eval.stats.bootstrap import percentile_estimate
         >>> draws = [1.0, 2.0, 3.0]
         >>> estimate = percentile_estimate(
         ...     2.0, draws, n=9, n_clusters=3, confidence=0.5, expanded=False

@@ -35,7 +35,8 @@ def inverted_p_value(
         Davison and Hinkley, "Bootstrap methods and their application", 1997, section 5.7.
 
     Examples:
-        >>> from pact_eval.stats import Estimate, inverted_p_value
+        >>> from pact_eval.stats.bootstrap_p_values import inverted_p_value
+        >>> from pact_eval.stats.estimate import Estimate
         >>> def wide(confidence):  # 0.3, and to either side as much as the confidence
         ...     return Estimate(0.3, 0.3 - confidence, 0.3 + confidence, 9, 9)
         >>> round(inverted_p_value(wide, resamples=9_999, n_clusters=162), 3)
@@ -65,7 +66,7 @@ def least_p_value(resamples: int, n_clusters: int) -> float:
         Statistician 2015, for the expansion.
 
     Examples:
-        >>> from pact_eval.stats import least_p_value
+        >>> from pact_eval.stats.bootstrap_p_values import least_p_value
         >>> round(least_p_value(10_000, 162), 5), round(least_p_value(10_000, 8), 3)
         (0.00029, 0.01)
     """
@@ -80,7 +81,7 @@ def resamples_needed(level: float, n_clusters: int) -> int:
         n_clusters: Number of clusters F that are resampled, two or more.
 
     Examples:
-        >>> from pact_eval.stats import least_p_value, resamples_needed
+        >>> from pact_eval.stats.bootstrap_p_values import least_p_value, resamples_needed
         >>> needed = resamples_needed(0.0001, 162)
         >>> least_p_value(needed, 162) <= 0.0001 < least_p_value(needed - 1, 162)
         True

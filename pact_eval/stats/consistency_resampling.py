@@ -52,7 +52,7 @@ def shared_draw_rate(
         A rate in [-1, 1]; 0 if every family has one item.
 
     Examples:
-        >>> from pact_eval.stats import shared_draw_rate
+        >>> from pact_eval.stats.consistency_resampling import shared_draw_rate
         >>> shared_draw_rate([0.5] * 4, [1, 1, 0, 0], [0, 0, 1, 1], 2)
         1.0
         >>> shared_draw_rate([0.5] * 4, [1, 0, 0, 1], [0, 0, 1, 1], 2)
@@ -117,7 +117,7 @@ def calibrated_outcomes(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import calibrated_outcomes
+        >>> from pact_eval.stats.consistency_resampling import calibrated_outcomes
         >>> (right,) = calibrated_outcomes(
         ...     [0.9, 0.2], [0, 0], 1, rate=1.0, rng=np.random.default_rng(1), resamples=10_000)
         >>> right.mean(axis=0).round(2), bool((right[:, 0] >= right[:, 1]).all())
@@ -173,7 +173,7 @@ def calibrated_gaps(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import calibrated_gaps
+        >>> from pact_eval.stats.consistency_resampling import calibrated_gaps
         >>> gaps = calibrated_gaps([0.5] * 4, [1, 1, 0, 0], [0, 0, 1, 1], 2, [0, 0, 1, 1], 2,
         ...     rng=np.random.default_rng(1), resamples=100)
         >>> np.unique(gaps)  # the members of a family share their draw
@@ -242,7 +242,7 @@ def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: in
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import centred_sums
+        >>> from pact_eval.stats.consistency_resampling import centred_sums
         >>> sums, rng = [[1.0], [0.0], [2.0]], np.random.default_rng(1)
         >>> noise = centred_sums(sums, rng=rng, resamples=9_999)
         >>> round(float(np.median(noise)), 1) + 0.0, round(float(np.quantile(noise, 0.975)), 0)

@@ -78,7 +78,8 @@ def crossed_difference(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import Resampled, crossed_difference
+        >>> from pact_eval.stats.bootstrap import Resampled
+        >>> from pact_eval.stats.crossed import crossed_difference
         >>> noise = np.random.default_rng(0).normal(0, 0.02, 1000)
         >>> runs = [Resampled(lead, lead + noise, 324, 162) for lead in (0.06, 0.07, 0.08)]
         >>> found = crossed_difference(runs)

@@ -89,7 +89,7 @@ def equivalence_verdict(
         Journal of Pharmacokinetics and Biopharmaceutics 1987.
 
     Examples:
-        >>> from pact_eval.stats import Estimate
+        >>> from pact_eval.stats.estimate import Estimate
         >>> from pact_eval.stats.equivalence import equivalence_verdict
         >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500)
         >>> equivalence_verdict(gap, margin=0.02).conclusion

@@ -104,7 +104,7 @@ class Estimate:
             or rests on fewer resamples than asked for.
 
     Examples:
-        >>> from pact_eval.stats import Estimate
+        >>> from pact_eval.stats.estimate import Estimate
         >>> Estimate(0.82, 0.78, 0.86, n=324, clusters=162).value
         0.82
     """

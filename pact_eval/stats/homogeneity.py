@@ -160,7 +160,7 @@ def slot_homogeneity(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import slot_homogeneity
+        >>> from pact_eval.stats.homogeneity import slot_homogeneity
         >>> result = slot_homogeneity([0, 0, 0, 0, 1], [1, 1, 1, 0, 1], np.arange(5))
         >>> result.observed, result.expected, round(result.chi2, 3), result.dof
         (array([4, 1]), array([1, 4]), 3.0, 1)

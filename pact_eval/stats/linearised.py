@@ -114,7 +114,7 @@ class LinearInference:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import linear_inference, linearised_ratio
+        >>> from pact_eval.stats.linearised import linear_inference, linearised_ratio
         >>> losses = np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 2.0])
         >>> found = linear_inference(0.4, linearised_ratio(losses, np.ones(8)), n=8)
         >>> estimate = found.estimate()

@@ -66,7 +66,8 @@ def margin_test(change: Estimate, margin: float) -> MarginTest:
         Journal of Pharmacokinetics and Biopharmaceutics 1987.
 
     Examples:
-        >>> from pact_eval.stats import PairedRates, margin_test
+        >>> from pact_eval.stats.margins import margin_test
+        >>> from pact_eval.stats.rate_differences import PairedRates
         >>> few = PairedRates(-0.01, 0.05, n_effective=200, n=200, clusters=200,
         ...     degrees=199)
         >>> found = margin_test(few.estimate(), 0.02)
@@ -106,7 +107,7 @@ def clusters_needed(change: Estimate, margin: float) -> int | None:
         Clusters; None without an interval, or if a million would not do.
 
     Examples:
-        >>> from pact_eval.stats import Estimate
+        >>> from pact_eval.stats.estimate import Estimate
         >>> change = Estimate(0.0, -0.0392, 0.0392, n=200, clusters=10_000)
         >>> clusters_needed(change, 0.02)  # s = 0.02 here; 0.02 / 3.24 is needed
         105053

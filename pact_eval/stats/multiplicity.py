@@ -92,7 +92,7 @@ def shown_increases(
         p-value is at most 5%.
 
     Examples:
-        >>> from pact_eval.stats import Estimate
+        >>> from pact_eval.stats.estimate import Estimate
         >>> from pact_eval.stats.multiplicity import shown_increases
         >>> change = Estimate(0.3, 0.1, 0.5, 324, 162)
         >>> shown_increases({"all": change, "score": change}, {"all": 0.02, "score": 0.4})

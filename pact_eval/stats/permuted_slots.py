@@ -142,7 +142,7 @@ def slot_preferences(
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.stats import slot_preferences
+        >>> from pact_eval.stats.permuted_slots import slot_preferences
         >>> orders = np.array([[[0, 1], [1, 0]]] * 10)
         >>> first = np.array([[0, 1]] * 10)  # whatever is shown first
         >>> found = slot_preferences(orders, first, np.arange(10), rng=np.random.default_rng(0))
@@ -253,7 +253,7 @@ def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         counts as another one.
 
     Examples:
-        >>> from pact_eval.stats import distinct_orders
+        >>> from pact_eval.stats.permuted_slots import distinct_orders
         >>> distinct_orders([[[0, 1], [1, 0], [0, 1], [1, 0]]])
         array([[ True,  True, False, False]])
     """

@@ -60,7 +60,7 @@ class PairedRates:
         Survey Methodology 1998.
 
     Examples:
-        >>> from pact_eval.stats import PairedRates
+        >>> from pact_eval.stats.rate_differences import PairedRates
         >>> tango = PairedRates(-4 / 20, 8 / 20, n_effective=20, n=20, clusters=10**6,
         ...     degrees=10**6).estimate()
         >>> round(tango.value, 3), round(tango.low, 4), round(tango.high, 4)
@@ -127,7 +127,7 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
         ValueError: The shapes do not fit, or a lead is not in [-1, 1].
 
     Examples:
-        >>> from pact_eval.stats import paired_rates
+        >>> from pact_eval.stats.rate_differences import paired_rates
         >>> found = paired_rates([1, 0, 0, -1, 1, 1, 0, 0], [0, 0, 1, 1, 2, 2, 3, 3], 4)
         >>> found.value, found.differing, round(found.n_effective, 2)
         (0.25, 0.5, 4.2)

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from pact_eval._json import dumps
 from pact_eval.errors import PromptError
-from pact_eval.prompts import LETTERS, NIMBLE
+from pact_eval.prompts.contract import LETTERS
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.templates.files import TYPES, DecisionFiles
 
 _MARKER: Final = "pact-eval marks the place of the request"

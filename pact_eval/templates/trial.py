@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pact_eval._json import Json
-from pact_eval.data import Field, FieldKind, parse_field
+from pact_eval.data.records import Field, FieldKind, parse_field
 from pact_eval.templates import rendering
 from pact_eval.templates.files import TYPES, DecisionFiles
 

@@ -14,18 +14,17 @@ import numpy.typing as npt
 
 from pact_eval._choices import COVERAGE, Counting
 from pact_eval._typing import BoolArray, IntArray, TextArray
-from pact_eval.calibration import CalibrationWarning
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    Estimate,
-    ExperimentRun,
-    Settings,
-    default_resamples,
-    ordered_groups,
-)
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.labels import ordered_groups
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
-from pact_eval.runs import RunSource, TrainedOnRun, unanswered_items
-from pact_eval.stats import ClusterText, bootstrap_intervals, mean_statistic
+from pact_eval.runs.custody import TrainedOnRun
+from pact_eval.runs.folder import RunSource, unanswered_items
+from pact_eval.stats.bootstrap import bootstrap_intervals, mean_statistic
+from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.thresholds.choice import (
     Rule,
     choice_warnings,

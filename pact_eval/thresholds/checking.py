@@ -19,12 +19,16 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from pact_eval._typing import TextArray
-from pact_eval.calibration import calibrator_sha256
+from pact_eval.calibration.files import calibrator_sha256
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, ExperimentRun, Settings
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
-from pact_eval.runs import Difference, RunIdentity, RunSource
-from pact_eval.stats import holm, p_value_above, trials_needed
+from pact_eval.runs.folder import RunSource
+from pact_eval.runs.identity import Difference, RunIdentity
+from pact_eval.stats.binomial import p_value_above, trials_needed
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.multiplicity import holm
 from pact_eval.thresholds.choice import (
     Rule,
     gate_items,

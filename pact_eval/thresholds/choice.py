@@ -13,30 +13,21 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval._choices import CONFIDENCE, Counting, GateGroups, Signal
+from pact_eval._choices import CONFIDENCE, Counting, Decoding, GateGroups, Signal
 from pact_eval._typing import BoolArray, TextArray
-from pact_eval.calibration import CalibrationWarning
+from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    Calibration,
-    ClusterUnit,
-    Estimate,
-    Experiment,
-    ExperimentRun,
-    Settings,
-    ordered_groups,
-)
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.labels import ordered_groups
+from pact_eval.evaluation.registry import ClusterUnit
+from pact_eval.evaluation.report import Calibration
+from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
-from pact_eval.runs import (
-    Decoding,
-    RunSource,
-    TrainedOnRun,
-    open_run,
-    refuse_trained_on,
-    trained_on_runs,
-    unanswered_items,
-)
-from pact_eval.stats import rate_estimate
+from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_runs
+from pact_eval.runs.folder import RunSource, open_run, unanswered_items
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.proportions import rate_estimate
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.plans import families_needed
 from pact_eval.thresholds.sequence import ChosenGate, choose_gate, expected_cost

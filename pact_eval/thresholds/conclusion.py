@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from pact_eval.evaluation import Estimate
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
-from pact_eval.runs import RunSource, open_run
+from pact_eval.runs.folder import RunSource, open_run
+from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import ChosenGate
@@ -212,7 +212,7 @@ def least_tested(target: Target, confidence: float) -> int:
     """Return the number of tested items, none of them wrong, that shows a target.
 
     Examples:
-        >>> from pact_eval.thresholds import Target
+        >>> from pact_eval.thresholds.targets import Target
         >>> from pact_eval.thresholds.conclusion import least_tested
         >>> least_tested(Target.of_error(0.05), 0.95)
         59

@@ -20,9 +20,12 @@ import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, Experiment, ExperimentRun, Settings
-from pact_eval.evaluation.curves import Band, band_resamples, curve_band
-from pact_eval.runs import RunIdentity
+from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.identity import RunIdentity
+from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.checking import run_to_check
 from pact_eval.thresholds.choice import (
     Rule,

@@ -26,7 +26,7 @@ import numpy as np
 
 from pact_eval._choices import Counting
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
-from pact_eval.evaluation import Labels
+from pact_eval.evaluation.labels import Labels
 
 LEARNING_SHARE: Final = 5
 """One unit in this many is a learning unit: see `benchmarks/coverage_thresholds.py`."""

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import BoolArray, FloatArray
-from pact_eval.stats import critical_count, p_value_below, trials_needed
+from pact_eval.stats.binomial import critical_count, p_value_below, trials_needed
 from pact_eval.thresholds.gate_items import LEARNING_SHARE, GateItems
 from pact_eval.thresholds.sequence import chance_to_pass, first_test, gates_of
 from pact_eval.thresholds.targets import Target

@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from pact_eval._choices import CONFIDENCE
-from pact_eval.evaluation import Experiment, ExperimentRun, RunReport
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
+from pact_eval.evaluation.experiment import Experiment, RunReport
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.thresholds.choice import gate_items, rate_over_units, rule_of
 from pact_eval.thresholds.conclusion import Acting, ActingGate, acting_of_gates
 from pact_eval.thresholds.sequence import choose_gate

@@ -49,7 +49,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats import critical_count, p_value_below
+from pact_eval.stats.binomial import critical_count, p_value_below
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.targets import Target
 
@@ -117,7 +117,9 @@ def choose_gate(items: GateItems, target: Target, confidence: float) -> ChosenGa
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.thresholds import GateItems, Target, choose_gate
+        >>> from pact_eval.thresholds.gate_items import GateItems
+        >>> from pact_eval.thresholds.sequence import choose_gate
+        >>> from pact_eval.thresholds.targets import Target
         >>> names = np.array([f"family {i}" for i in range(500)], dtype=object)
         >>> sure = np.linspace(0, 1, 500)
         >>> items = GateItems(names, names, names, sure, wrong=sure < 0.3)

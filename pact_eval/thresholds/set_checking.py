@@ -15,10 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pact_eval.evaluation import ExperimentRun, Settings
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result
-from pact_eval.runs import Difference, RunIdentity, RunSource
-from pact_eval.stats import rate_limit
+from pact_eval.runs.folder import RunSource
+from pact_eval.runs.identity import Difference, RunIdentity
+from pact_eval.stats.binomial import rate_limit
 from pact_eval.thresholds.answer_sets import (
     GroupSets,
     MadeSets,

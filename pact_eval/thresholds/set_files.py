@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from pact_eval._files import write_atomically
 from pact_eval._json import Json, dumps_indented, sha256_of_json
-from pact_eval.runs import RunIdentity
+from pact_eval.runs.identity import RunIdentity
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
 from pact_eval.thresholds.choice import Rule
 from pact_eval.thresholds.files import counting_text, origin, read_promise, read_rule

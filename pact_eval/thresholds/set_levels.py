@@ -57,7 +57,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray, TextArray
-from pact_eval.stats import critical_count, rate_limit
+from pact_eval.stats.binomial import critical_count, rate_limit
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import ROUNDING
 
@@ -104,7 +104,7 @@ def answer_sureness(p: FloatArray, n_choices: npt.ArrayLike, levels: npt.ArrayLi
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.thresholds import answer_sureness
+        >>> from pact_eval.thresholds.set_levels import answer_sureness
         >>> p = np.array([[0.3, 0.1, 0.6], [0.3, 0.1, 0.6]])
         >>> answer_sureness(p, [3, 3], [False, True])
         array([[0.3, 0.1, 1. ],
@@ -150,7 +150,8 @@ def choose_level(items: GateItems, coverage: float, confidence: float | None = N
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.thresholds import GateItems, choose_level
+        >>> from pact_eval.thresholds.gate_items import GateItems
+        >>> from pact_eval.thresholds.set_levels import choose_level
         >>> names = np.array([f"family {i}" for i in range(99)], dtype=object)
         >>> items = GateItems(names, names, names, np.arange(99) / 99, np.zeros(99, dtype=bool))
         >>> found = choose_level(items, 0.9)

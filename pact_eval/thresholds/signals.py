@@ -12,7 +12,7 @@ import numpy as np
 
 from pact_eval._choices import Signal
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation import ScoredItems
+from pact_eval.evaluation.items import ScoredItems
 
 SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
 

@@ -32,7 +32,7 @@ class Target:
         InputError: the rate is not in (0, 1).
 
     Examples:
-        >>> from pact_eval.thresholds import Target
+        >>> from pact_eval.thresholds.targets import Target
         >>> Target.of_accuracy(0.75).rate, Target.of_costs(wrong=10, review=1).rate
         (0.25, 0.1)
     """

@@ -20,25 +20,26 @@ import torch
 
 from pact_eval._files import sha256_of_file, write_atomically, writing
 from pact_eval._json import Json
-from pact_eval.custody import (
+from pact_eval.custody.hashed_data import TrainingRole, UsedData, hash_data
+from pact_eval.custody.training_record import (
     TRAINING_RECORD,
     TRAINING_RECORD_KEY,
     TrainingRecord,
-    TrainingRole,
-    UsedData,
-    hash_data,
     write_training_record,
 )
 from pact_eval.errors import AdapterError
-from pact_eval.models import (
+from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
     read_adapter_files,
     sha256_of_weights,
 )
-from pact_eval.prompts import NIMBLE, ChatTokenizer, Encoder, PromptContract, TrainingPrompts
-from pact_eval.runs import library_versions
+from pact_eval.prompts.contract import ChatTokenizer, PromptContract
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.training_prompts import TrainingPrompts
+from pact_eval.runs.folder import library_versions
 
 if TYPE_CHECKING:
     from peft import PeftModel

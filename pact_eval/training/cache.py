@@ -17,8 +17,8 @@ import polars as pl
 
 from pact_eval._files import atomic_path, write_parquet
 from pact_eval._json import Json, dumps
-from pact_eval.data import Record
-from pact_eval.prompts import Encoder
+from pact_eval.data.records import Record
+from pact_eval.prompts.encoding import Encoder
 from pact_eval.training.views import ViewPlan, training_views
 from pact_losses import PactLossError, TrainingView
 

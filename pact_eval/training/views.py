@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pact_eval.data import Record, ablate, parse_certificate
+from pact_eval.data.ablation import ablate
+from pact_eval.data.certificates import parse_certificate
+from pact_eval.data.records import Record
 from pact_eval.errors import Problem, RecordError
-from pact_eval.prompts import EncodedView, Encoder
+from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_losses import TrainingView
 
 

@@ -14,11 +14,12 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from pact_eval._files import read_json
-from pact_eval.calibration import CALIBRATION_NAME, Members, read_calibrator
-from pact_eval.custody import hashes_of, read_training_record
-from pact_eval.custody.hashed_data import Hashes
+from pact_eval.calibration.files import read_calibrator
+from pact_eval.calibration.runs import Members
+from pact_eval.custody.hashed_data import Hashes, hashes_of
+from pact_eval.custody.training_record import read_training_record
 from pact_eval.errors import InputError
-from pact_eval.runs import RunFolder, read_any_run
+from pact_eval.runs.folder import CALIBRATION_NAME, RunFolder, read_any_run
 
 FamilyRole = Literal["train", "selection", "calibration", "thresholds", "evaluation"]
 """What families are used for."""

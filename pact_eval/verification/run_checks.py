@@ -17,38 +17,33 @@ from typing import Final, Literal
 import polars as pl
 
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import (
-    CALIBRATION_NAME,
-    Members,
-    UnknownFamilies,
-    UnknownRun,
-    calibrator_for,
-    read_calibrator,
-)
-from pact_eval.custody import TRAINING_RECORD, read_training_record
-from pact_eval.data import listed, manifest_check
+from pact_eval.calibration.files import read_calibrator
+from pact_eval.calibration.notes import UnknownFamilies, UnknownRun
+from pact_eval.calibration.runs import Members, calibrator_for
+from pact_eval.custody.training_record import TRAINING_RECORD, read_training_record
+from pact_eval.data.opening import listed, manifest_check
 from pact_eval.errors import AdapterError, InputError, RunError, TamperedError
-from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
-from pact_eval.preregistration import check_lock, lock_path, read_hypotheses, read_lock, run_facts
+from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
+from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.registration import check_lock, lock_path, read_lock, run_facts
 from pact_eval.progress import tracked
-from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.runs import (
-    Predictions,
-    Provenance,
-    RunFolder,
-    check_columns,
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.folder import CALIBRATION_NAME, RunFolder
+from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import Provenance, read_provenance
+from pact_eval.runs.remote.copies import run_folder
+from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
+from pact_eval.runs.rows import check_columns, collected
+from pact_eval.runs.seal import (
     check_seal,
-    collected,
-    read_provenance,
     references_sha256,
     rows_changed,
-    run_folder,
     seal_digest,
     unsealed_files,
     wrong_counts,
 )
-from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
-from pact_eval.templates import TEMPLATE_CONTRACT, DecisionFiles, read_decision_files
+from pact_eval.templates.files import TEMPLATE_CONTRACT, DecisionFiles, read_decision_files
 
 Outcome = Literal["ok", "differs", "leak", "not stated", "not checked"]
 

@@ -15,7 +15,7 @@ from pact_eval.errors import InputError
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:  # the list of runs does not wait for what evaluates them
-    from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation.experiment import Experiment
 
 _SEED: Final = re.compile(r"(?P<arm>.*)(?P<seed>, seed -?\d+)", re.DOTALL)
 """The label of a run with a seed."""

@@ -14,23 +14,19 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
 from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.plain_text import one_line
-from pact_reports.tables import (
-    BuiltTables,
-    TableRequest,
-    build_tables,
-    markdown_report,
-    write_tables,
-)
+from pact_reports.tables.request import TableRequest
+from pact_reports.writers.files import BuiltTables, build_tables, markdown_report, write_tables
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
-    from pact_eval.evaluation import Experiment
     from pact_eval.evaluation.arms.margins import Margin
     from pact_eval.evaluation.arms.source import ArmMetrics
     from pact_eval.evaluation.diagnostics import DifferentData
-    from pact_eval.thresholds import Decisions
-    from pact_reports.figures import Canvas, Palette, Width
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.thresholds.decision_curves import Decisions
+    from pact_reports.figures.canvas import Canvas, Width
     from pact_reports.figures.files import DrawnFigures
-    from pact_reports.page import PageRequest
+    from pact_reports.figures.style import Palette
+    from pact_reports.page.request import PageRequest
 
 Paths = Mapping[str, tuple[Path, ...]]
 
@@ -107,7 +103,7 @@ class Outputs:
         """
         if not self.thresholds and self.cost_wrong is None and self.cost_review is None:
             return None
-        from pact_eval.thresholds import Decisions
+        from pact_eval.thresholds.decision_curves import Decisions
 
         return Decisions.of(self.thresholds, wrong=self.cost_wrong, review=self.cost_review)
 
@@ -212,7 +208,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         RecordError: the criteria or a file of data cannot be read.
 
     Example:
-        >>> from pact_eval.evaluation import Experiment
+        >>> from pact_eval.evaluation.experiment import Experiment
         >>> from pact_reports.files import Outputs, write_report
         >>> experiment = Experiment.read([])
         >>> write_report(experiment, Outputs()).paths
@@ -250,8 +246,8 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
 
 
 def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
-    from pact_eval.evaluation import read_item_records
-    from pact_reports.page import PageRequest
+    from pact_eval.evaluation.item_records import read_item_records
+    from pact_reports.page.request import PageRequest
 
     records = read_item_records(outputs.data, experiment) if outputs.data else None
     return PageRequest(
@@ -284,7 +280,7 @@ def _folders(outputs: Outputs) -> tuple[Path, ...]:
 
 
 def _palette(outputs: Outputs) -> Palette:
-    from pact_reports.figures import NEUTRAL, read_palette, with_arms
+    from pact_reports.figures.style import NEUTRAL, read_palette, with_arms
 
     palette = NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
     return with_arms(palette, outputs.arms, outputs.arms_source or Path())
@@ -297,14 +293,14 @@ def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
 
 
 def _write_page(page: PageRequest, built: BuiltTables, path: Path) -> None:
-    from pact_reports.page import make_page, write_page
+    from pact_reports.page.assembly import make_page, write_page
 
     write_page(make_page(page, built=built), path)
 
 
 def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFigures:
-    from pact_reports.figures import FIGURES
     from pact_reports.figures.files import draw_figures
+    from pact_reports.figures.registry import FIGURES
 
     names = FIGURES if outputs.figure_names is None else outputs.figure_names
     usual = "svg" if outputs.figure_style == "default" else "pdf"
@@ -318,7 +314,7 @@ def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFig
 
 
 def _canvas(outputs: Outputs) -> Canvas:
-    from pact_reports.figures import STYLES, Canvas
+    from pact_reports.figures.canvas import STYLES, Canvas
 
     canvas = Canvas(STYLES[outputs.figure_style], outputs.figure_width)
     _ = canvas.inches  # raises: the width is not known

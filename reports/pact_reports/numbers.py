@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from pact_eval.evaluation import ClusterText, ClusterUnit, Estimate, Unit
+from pact_eval.evaluation.registry import ClusterUnit, Unit
+from pact_eval.stats.estimate import ClusterText, Estimate
 
 __all__ = [
     "CLUSTER",
@@ -209,7 +210,7 @@ def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") ->
     """Name the methods of intervals, each once, in the order of the estimates.
 
     Example:
-        >>> from pact_eval.evaluation import Method
+        >>> from pact_eval.stats.estimate import Method
         >>> wilson = Estimate(0.8, 0.7, 0.9, 9, 4, Method("Wilson interval", " (rates)"))
         >>> drawn = Estimate(0.5, 0.4, 0.7, 9, 4, Method.bootstrap("", 200))
         >>> methods_text([wilson])

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from pact_eval.audit import AdapterAudit, DataAudit
-from pact_eval.calibration import FittedRun
-from pact_eval.drift import Drift
-from pact_eval.evaluation import Comparison, DataLeak, Evaluation, RunReport
+from pact_eval.audit.adapter.audit import AdapterAudit
+from pact_eval.audit.dataset import DataAudit
+from pact_eval.calibration.runs import FittedRun
+from pact_eval.drift.drift import Drift
 from pact_eval.evaluation.arms.comparison import ArmsComparison
-from pact_eval.preregistration import JudgedHypotheses
+from pact_eval.evaluation.comparison import Comparison
+from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.results import Result
-from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck
+from pact_eval.thresholds.answer_sets import AnswerSets
+from pact_eval.thresholds.checking import ThresholdsCheck
+from pact_eval.thresholds.choice import Thresholds
+from pact_eval.thresholds.set_checking import AnswerSetsCheck
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.sentences.answers import scorecard_answer
 from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line

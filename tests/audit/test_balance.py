@@ -11,10 +11,9 @@ import pytest
 from builders import question, record, write_jsonl
 from scipy.stats import binomtest
 
-from pact_eval.audit import Balance, CheckResult
-from pact_eval.audit.balance import check_balance
-from pact_eval.audit.findings import Collector
-from pact_eval.data import DataFile
+from pact_eval.audit.balance import Balance, check_balance
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
 
 

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
-from pact_eval.audit import CODES, DATA_CHECKS, NamedTokenizer, failed
-from pact_eval.prompts import ChatPrompts
+from pact_eval.audit.context import NamedTokenizer
+from pact_eval.audit.dataset import DATA_CHECKS
+from pact_eval.audit.findings import failed
+from pact_eval.audit.registry import CODES
+from pact_eval.prompts.chat_prompts import ChatPrompts
 
 pytestmark = pytest.mark.slow
 

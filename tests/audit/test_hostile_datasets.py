@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
-from pact_eval.audit import Coverage, DataAuditSettings, DatasetSource, audit_data
+from pact_eval.audit.certificates import Coverage
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import audit_data
 from pact_eval.errors import InputError
-from pact_fixtures.generator import generate_dataset, write_dataset
+from pact_fixtures.generator.dataset import generate_dataset, write_dataset
 
 pytestmark = pytest.mark.slow
 

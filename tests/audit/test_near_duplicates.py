@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval._json import Json
-from pact_eval.audit import Finding, NearDuplicates, context_vectors, cosine_search, near_duplicates
-from pact_eval.audit.findings import Collector
-from pact_eval.audit.near_duplicates import add_near_duplicates
-from pact_eval.data import DataFile, WordDiff, word_diff
+from pact_eval.audit import context_vectors, cosine_search, near_duplicates
+from pact_eval.audit.findings import Collector, Finding
+from pact_eval.audit.near_duplicates import NearDuplicates, add_near_duplicates
+from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
+from pact_eval.data.word_diff import WordDiff, word_diff
 
 pytestmark = pytest.mark.slow
 

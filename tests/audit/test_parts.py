@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from datasets import audited, counts, findings, healthy
 
-from pact_eval.audit import DataAuditSettings, DatasetSource, families, parts
-from pact_eval.audit.context import DataContext
+from pact_eval.audit import families, parts
+from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
 from pact_eval.data import index as data_index
 from pact_eval.data import processes
 from pact_eval.errors import InputError
@@ -138,7 +138,9 @@ AUDIT = """
 import sys
 from pathlib import Path
 from pact_eval.data import processes
-from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data, parts
+from pact_eval.audit import parts
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import audit_data
 from pact_eval.data import index
 parts.FEWEST_RECORDS = index.FEWEST_BYTES = 1
 index._BYTES_IN_A_PART = 2_000

@@ -14,19 +14,11 @@ from click.testing import CliRunner
 from datasets import healthy
 
 from pact_cli.audit.main import main
-from pact_eval.audit import (
-    ADAPTER_CHECKS,
-    CODES,
-    DATA_CHECKS,
-    Check,
-    CheckResult,
-    Collector,
-    DataAuditSettings,
-    DataContext,
-    DatasetSource,
-    audit_adapter,
-    audit_data,
-)
+from pact_eval.audit.adapter.audit import ADAPTER_CHECKS, audit_adapter
+from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
+from pact_eval.audit.dataset import DATA_CHECKS, audit_data
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import CODES, Check
 from pact_eval.errors import Place
 
 

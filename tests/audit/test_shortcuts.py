@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 from builders import question, record, write_jsonl
 
-from pact_eval.audit import CheckResult, Shortcuts
-from pact_eval.audit.findings import Collector
-from pact_eval.audit.shortcuts import Probe, check_shortcuts
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.shortcuts import Probe, Shortcuts, check_shortcuts
 from pact_eval.audit.shortcuts import _verdict as verdict
-from pact_eval.data import DataFile
+from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
-from pact_eval.stats import Estimate
-from pact_fixtures.generator import generate_dataset
+from pact_eval.stats.estimate import Estimate
+from pact_fixtures.generator.dataset import generate_dataset
 
 pytestmark = pytest.mark.slow
 

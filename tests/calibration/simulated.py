@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from pact_eval.calibration import CalibrationItems, softplus
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.temperatures import softplus
 
 Array: TypeAlias = npt.NDArray[Any]
 TrueTemperature: TypeAlias = Callable[[Array, Array, Array], Array]

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from calibration.simulated import constant, items_of, simulate
 
-from pact_eval.calibration import (
-    Calibrator,
-    Weights,
+from pact_eval.calibration.files import (
     calibrator_from_json,
     calibrator_to_json,
-    fit_calibrator,
-    neutral_calibrator,
     read_calibrator,
     write_calibrator,
 )
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
 from pact_eval.errors import InputError, TamperedError
 
 PUBLISHED: dict[str, Any] = {

@@ -10,12 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pact_eval.calibration import (
+from pact_eval._choices import Mode
+from pact_eval.calibration.effect import calibration_effect
+from pact_eval.calibration.temperatures import (
     NEUTRAL_BIAS,
     Calibrator,
-    Mode,
     Weights,
-    calibration_effect,
     inverse_softplus,
     neutral_calibrator,
     softplus,

@@ -3,17 +3,13 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pact_eval.calibration import (
-    CalibrationItems,
-    Members,
-    SharedSourceFamilies,
-    UnknownFamilies,
-    check_disjoint,
-    fit_calibrator,
-    neutral_calibrator,
-)
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.notes import SharedSourceFamilies, UnknownFamilies
+from pact_eval.calibration.runs import Members, check_disjoint
+from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import InputError
-from pact_eval.runs import Predictions
+from pact_eval.runs.predictions import Predictions
 
 
 def run(families: list[str], source: str = "s1") -> Predictions:

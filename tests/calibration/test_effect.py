@@ -7,20 +7,22 @@ import pytest
 from calibration.simulated import constant, contextual, simulate, unsure
 from scipy import special
 
-from pact_eval.calibration import (
-    Calibrator,
+from pact_eval.calibration.effect import calibration_effect
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.notes import (
     DifferentDecoding,
     NeutralTemperatures,
     OutsideFit,
     UnseenKind,
+)
+from pact_eval.calibration.temperatures import (
+    Calibrator,
     Weights,
-    calibration_effect,
-    fit_calibrator,
     inverse_softplus,
     neutral_calibrator,
 )
 from pact_eval.errors import InputError
-from pact_eval.evaluation import calibration_error
+from pact_eval.evaluation.calibration_error import calibration_error
 from pact_reports.sentences.calibration import calibration_sentence
 
 

@@ -20,19 +20,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
+from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray
-from pact_eval.calibration import (
-    MODES,
-    NEUTRAL_BIAS,
-    TEMPERATURE_BOUNDS,
-    Mode,
-    Parameter,
-    Wald,
-    fit_calibrator,
-    inverse_softplus,
-)
-from pact_eval.calibration.fitting import minimise, penalised_nll
-from pact_eval.calibration.likelihood import TemperatureLikelihood, make_design
+from pact_eval.calibration.fitting import fit_calibrator, minimise, penalised_nll
+from pact_eval.calibration.likelihood import TEMPERATURE_BOUNDS, TemperatureLikelihood, make_design
+from pact_eval.calibration.temperatures import MODES, NEUTRAL_BIAS, inverse_softplus
+from pact_eval.calibration.uncertainty import Parameter, Wald
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 from calibration.simulated import constant, contextual, simulate
 
-from pact_eval.calibration import CalibrationItems, CalibratorFit, Parameter, fit_calibrator
+from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.uncertainty import Parameter
 
 
 def named(fit: CalibratorFit, name: str) -> Parameter:

@@ -6,9 +6,10 @@ import pytest
 from calibration.simulated import constant, items_of, simulate
 from scipy import optimize
 
-from pact_eval.calibration import MODES, CalibrationItems, Mode, softplus
+from pact_eval._choices import Mode
 from pact_eval.calibration.fitting import penalised_nll
-from pact_eval.calibration.likelihood import TemperatureLikelihood, make_design
+from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
+from pact_eval.calibration.temperatures import MODES, softplus
 from pact_eval.calibration.uncertainty import observed_information
 from pact_eval.errors import InputError
 from pact_eval.metrics import decode_single, nll_nats

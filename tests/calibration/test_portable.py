@@ -11,12 +11,10 @@ from commands import refuser, runner
 from run_frames import edit_run, predictions, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.calibration import (
-    CalibrationItems,
-    fit_calibrator,
-    portable_calibration,
-    read_calibrator,
-)
+from pact_eval.calibration.files import read_calibrator
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.portable import portable_calibration
 from pact_eval.errors import InputError
 from pact_eval.metrics import nll_nats
 

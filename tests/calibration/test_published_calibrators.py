@@ -20,16 +20,11 @@ from published import needs_published, shared_path
 from scipy import optimize
 from sklearn.calibration import _TemperatureScaling
 
-from pact_eval.calibration import (
-    CalibrationItems,
-    Calibrator,
-    Weights,
-    calibration_effect,
-    calibrator_from_json,
-    calibrator_to_json,
-    fit_calibrator,
-    inverse_softplus,
-)
+from pact_eval.calibration.effect import calibration_effect
+from pact_eval.calibration.files import calibrator_from_json, calibrator_to_json
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.errors import InputError
 from pact_eval.metrics import brier, confidence, item_mean, nll_nats
 

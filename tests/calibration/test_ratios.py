@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from run_frames import predictions
 
-from pact_eval.calibration import CalibrationItems, fit_calibrator, temperature_ratio
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.ratios import temperature_ratio
 from pact_eval.metrics import log_softmax
 
 

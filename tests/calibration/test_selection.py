@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 from calibration.simulated import TrueTemperature, by_kind, constant, contextual, simulate, unsure
 
-from pact_eval.calibration import (
-    Candidate,
-    Mode,
-    ModeChoice,
-    choose_mode,
-    fit_calibrator,
-)
+from pact_eval._choices import Mode
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.selection import Candidate, ModeChoice, choose_mode
 from pact_eval.metrics import nll_nats
 
 TRUTHS: list[tuple[Mode, TrueTemperature]] = [

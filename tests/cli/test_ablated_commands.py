@@ -13,8 +13,9 @@ from run_frames import ablated_rows, rows, write_run
 
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main
-from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_eval.data import write_ablated_records
+from pact_eval.calibration.files import write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.data.ablated_records import write_ablated_records
 from pact_fixtures.paper import HYPOTHESES
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,9 @@ from datasets import healthy
 
 from pact_cli.audit.main import main
 from pact_eval._choices import DATA_CHECK_NAMES
-from pact_eval.audit import DATA_CHECKS, Check, CheckResult
+from pact_eval.audit.dataset import DATA_CHECKS
+from pact_eval.audit.findings import CheckResult
+from pact_eval.audit.registry import Check
 
 pytestmark = pytest.mark.slow
 

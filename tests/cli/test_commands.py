@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from published import printed_cells
 
 from pact_cli.main import main
-from pact_eval.evaluation import registered_metrics
+from pact_eval.evaluation.registry import registered_metrics
 
 FAST = ("--resamples", "100")
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from run_frames import other_items, rows, write_run
 from statsmodels.stats.multitest import multipletests
 
 from pact_cli.main import main
-from pact_eval.calibration import read_calibrator, write_calibrator
+from pact_eval.calibration.files import read_calibrator, write_calibrator
 
 pytestmark = pytest.mark.slow
 

@@ -24,8 +24,9 @@ from pact_cli.audit.main import main as audit
 from pact_cli.config import SETTINGS, read_config
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
-from pact_eval.data import read_records, write_manifest
-from pact_eval.runs import SCHEMA
+from pact_eval.data.manifest import write_manifest
+from pact_eval.data.records import read_records
+from pact_eval.runs.rows import SCHEMA
 
 run = runner(main)
 refused = refuser(main)

@@ -15,7 +15,7 @@ from preregistration.checks import criteria
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.runs import ALLOWANCES
+from pact_eval.runs.identity import ALLOWANCES
 
 run = runner(main)
 FAST = ("--resamples", "200")

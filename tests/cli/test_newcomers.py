@@ -20,7 +20,7 @@ from run_frames import rows, write_run
 from pact_cli.errors import needs_model_extra
 from pact_cli.main import main
 from pact_eval.errors import MissingExtraError
-from pact_eval.preregistration import read_hypotheses
+from pact_eval.preregistration.parsing import read_hypotheses
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures" / "pact_fixtures"
@@ -36,7 +36,7 @@ def test_an_interrupted_command_says_so_in_json(
         raise KeyboardInterrupt
 
     folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
-    monkeypatch.setattr("pact_eval.evaluation.Experiment.evaluation", interrupted)
+    monkeypatch.setattr("pact_eval.evaluation.experiment.Experiment.evaluation", interrupted)
     result = run("report", folder, "--json", code=1)
     error = json.loads(result.stdout)["error"]
     assert (error["kind"], error["exit_code"]) == ("KeyboardInterrupt", 1)

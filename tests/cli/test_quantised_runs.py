@@ -12,7 +12,7 @@ from commands import runner
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.runs import RunWriter, read_run
+from pact_eval.runs.folder import RunWriter, read_run
 
 run = runner(main)
 SETTINGS: dict[str, Any] = {

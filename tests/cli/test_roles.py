@@ -14,8 +14,8 @@ from scoring.conftest import FIXTURES, HOLDOUT
 import pact_eval
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
-from pact_eval.runs import read_run
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.runs.folder import read_run
 
 FAST = ("--resamples", "200")
 LEFT_OUT = "its role is calibration, and the other runs are for evaluation"

@@ -12,8 +12,9 @@ from run_frames import ablated_rows, labels, rows, write_run
 
 from pact_cli.main import main
 from pact_eval._json import Json
-from pact_eval.runs import RunWriter, open_run, seal_digest
+from pact_eval.runs.folder import RunWriter, open_run
 from pact_eval.runs.provenance import write_provenance
+from pact_eval.runs.seal import seal_digest
 
 run = runner(main)
 refused = refuser(main)

@@ -12,7 +12,7 @@ from commands import runner
 from run_frames import edit_run, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.stats import Estimate
+from pact_eval.stats.estimate import Estimate
 from pact_fixtures.paper import HYPOTHESES
 
 pytestmark = pytest.mark.slow

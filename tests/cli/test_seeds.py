@@ -14,7 +14,7 @@ from run_frames import labels, rows, write_run
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
+from pact_eval.evaluation.experiment import Experiment
 
 run = runner(main)
 refused = refuser(main)

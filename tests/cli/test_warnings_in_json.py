@@ -14,7 +14,8 @@ from run_frames import edit_run, other_items, rows, write_run
 
 import pact_eval
 from pact_cli.main import main
-from pact_eval.calibration import Calibrator, Weights, write_calibrator
+from pact_eval.calibration.files import write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_reports.results import to_html
 
 RESAMPLES = ("--resamples", "100")

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from conclusions.planted import TARGET, Plan, drawn_to, right_by_chance, scaled
 from run_frames import write_run
 
-from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.report_acting import acting_of_run
 
 DRAWS = 400

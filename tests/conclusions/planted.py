@@ -18,8 +18,8 @@ import polars as pl
 from run_frames import edit_run, write_run
 
 from pact_eval.importing.writing import import_run
-from pact_eval.runs import SCHEMA
 from pact_eval.runs.provenance import SHUFFLED
+from pact_eval.runs.rows import SCHEMA
 
 Logits = npt.NDArray[np.float64]
 

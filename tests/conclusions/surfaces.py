@@ -14,8 +14,10 @@ from conclusions.planted import TARGET
 
 import pact_eval
 from pact_cli.main import main
-from pact_eval.evaluation import Experiment, Settings
-from pact_reports.page import PageRequest, make_page, write_page
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_reports.page.assembly import make_page, write_page
+from pact_reports.page.request import PageRequest
 
 Statuses = Mapping[str, Any]
 """By question: a status; of "better" a status by number of views."""

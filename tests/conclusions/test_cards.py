@@ -12,16 +12,13 @@ import pytest
 from builders import record, write_jsonl
 from run_frames import rows, write_run
 
-from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import audit_data
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    Conclusions,
-    DataConclusion,
-    DataLeak,
-    Experiment,
-    Settings,
-    conclude,
-)
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, conclude
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 from pact_reports.arm_names import KEYS
 from pact_reports.page.cards import cards_html
 from pact_reports.writers.json import data_audit_json

@@ -20,11 +20,14 @@ import pact_eval
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval_command
 from pact_eval._files import sha256_of_file
-from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
-from pact_eval.data import read_records
-from pact_eval.evaluation import DataConclusion, Experiment, Settings
-from pact_eval.runs import SCHEMA
-from pact_fixtures.generator import generate_dataset, write_dataset
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import audit_data
+from pact_eval.data.records import read_records
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.rows import SCHEMA
+from pact_fixtures.generator.dataset import generate_dataset, write_dataset
 
 LEAKED = 6
 RESAMPLES = ("--resamples", "200")

@@ -11,7 +11,7 @@ from conclusions import surfaces
 from conclusions.planted import CASES, TARGET, Case, documented
 
 from pact_cli.main import main
-from pact_eval.evaluation import Settings
+from pact_eval.evaluation.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,13 @@ import pytest
 from conclusions.planted import Plan
 from run_frames import rows, write_run
 
-from pact_eval.evaluation import Experiment, Settings
 from pact_eval.evaluation.conclusions.better import better_of_runs
 from pact_eval.evaluation.conclusions.order import order_conclusion
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect, OrderFinding
-from pact_eval.stats import ClusterText, Estimate, SlotPreference, SlotPreferences
+from pact_eval.evaluation.settings import Settings
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
 from pact_reports.sentences.conclusions import better_words
 
 FLOOR = NoiseFloor("rounding", 0.00005, precision="float32")

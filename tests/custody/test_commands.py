@@ -18,9 +18,10 @@ import pact_eval
 from pact_cli.main import main
 from pact_eval._json import Json
 from pact_eval.errors import GateError, TamperedError
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.runs import read_provenance
-from pact_eval.verification import family_roles
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.provenance import read_provenance
+from pact_eval.verification.family_roles import family_roles
 
 SCORE = ("--limit", 4, "--k", 1)
 FAMILIES = ("f000", "f001", "f002")

@@ -12,20 +12,18 @@ import pytest
 from builders import record, write_jsonl
 from custody.adapters import FIXTURES, HOLDOUT, adapter_trained_on, documented_function
 
-from pact_eval.custody import (
+from pact_eval.custody.hashed_data import HashedData, UsedData, hash_data
+from pact_eval.custody.overlap import overlap_with
+from pact_eval.custody.training_record import (
     TRAINING_RECORD,
-    HashedData,
     TrainingRecord,
-    UsedData,
     adapter_record,
-    hash_data,
-    overlap_with,
     read_training_record,
     write_training_record,
 )
-from pact_eval.data import read_records
+from pact_eval.data.records import read_records
 from pact_eval.errors import AdapterError, TamperedError
-from pact_eval.models import read_adapter_files
+from pact_eval.models.folders import read_adapter_files
 
 TRAIN = FIXTURES / "data" / "train.jsonl"
 

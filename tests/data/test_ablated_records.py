@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from datasets import healthy
 
-from pact_eval.data import occurrences, read_records, write_ablated_records
+from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data.ablation import occurrences
+from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
 from pact_fixtures.generator.facts import Atom, read_facts
 

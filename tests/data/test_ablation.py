@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pact_eval._json import Json, dumps
-from pact_eval.data import FocusSentence, ablate, find_sentence, parse_certificate, parse_record
+from pact_eval.data.ablation import ablate, find_sentence
+from pact_eval.data.certificates import FocusSentence, parse_certificate
+from pact_eval.data.records import parse_record
 
 BASE = "Field 3 reads open."
 OTHER = "Field 3 reads shut."
@@ -150,7 +152,7 @@ def test_every_focus_sentence_of_the_committed_holdout_can_be_deleted() -> None:
     from pathlib import Path
 
     import pact_fixtures
-    from pact_eval.data import read_records
+    from pact_eval.data.records import read_records
 
     path = Path(pact_fixtures.__file__).parent / "data" / "holdout.jsonl"
     records = read_records(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pact_eval._json import Json
-from pact_eval.data import context_text, leaf_texts
+from pact_eval.data.contexts import context_text, leaf_texts
 
 
 def test_a_text_context_is_its_only_text() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders import question, record, write_jsonl
 
-from pact_eval.data import diff_datasets
+from pact_eval.data.diff import diff_datasets
 from pact_eval.errors import RecordError
 
 

@@ -11,10 +11,10 @@ from builders import record, write_jsonl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pact_eval.data import BadLine, DataFile, Index, Located, Role, build_index
-from pact_eval.data.index import COLUMNS, index_of_records
+from pact_eval.data.files import DataFile, Role
+from pact_eval.data.index import COLUMNS, BadLine, Index, Located, build_index, index_of_records
 from pact_eval.errors import InputError, RecordError
-from pact_fixtures.generator import record_fingerprint
+from pact_fixtures.generator.dataset import record_fingerprint
 
 TRAIN, OTHER = "f1-base", "f1-counterfactual"
 

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 from builders import question, record, write_jsonl
 
-from pact_eval.data import parse_field, parse_record, read_records
-from pact_eval.data.records import AblatedFrom, iter_records
+from pact_eval.data.records import (
+    AblatedFrom,
+    iter_records,
+    parse_field,
+    parse_record,
+    read_records,
+)
 from pact_eval.errors import Problem, RecordError
 
 

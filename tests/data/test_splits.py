@@ -11,8 +11,7 @@ from datasets import audited, counts, healthy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.data import split_training_file
-from pact_eval.data.splits import assign_roles
+from pact_eval.data.splits import assign_roles, split_training_file
 from pact_eval.errors import InputError, RecordError
 
 

@@ -16,11 +16,13 @@ from thresholds.simulated import run as simulated
 
 from pact_cli.main import main
 from pact_eval import measure_drift
-from pact_eval.drift import Drift
 from pact_eval.drift.distances import joint_floor
-from pact_eval.evaluation import Settings
+from pact_eval.drift.drift import Drift
 from pact_eval.evaluation.order_audit import noise_floor
-from pact_eval.runs import SCHEMA, UNANSWERED, Provenance, RunWriter
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.rows import SCHEMA, UNANSWERED
 
 run, refused = runner(main), refuser(main)
 FAST: Any = {"margin": 0.05, "resamples": 200}

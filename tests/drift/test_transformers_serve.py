@@ -17,9 +17,11 @@ from tolerances import NLL, PROBABILITY
 from transformers_server import serving
 
 from pact_cli.main import main
-from pact_eval.evaluation import DifferentViews, Experiment, Settings
 from pact_eval.evaluation import diagnostics as d
-from pact_eval.runs import read_run
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import DifferentViews
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.folder import read_run
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from run_frames import edit_run, rows, write_run
 
-from pact_eval.evaluation import Experiment, ExperimentRun, Settings
+from pact_eval._choices import Decoding
 from pact_eval.evaluation.arms.paired_differences import paired_differences
-from pact_eval.runs import Decoding
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
 from pact_reports.sentences.conclusions import better_words
 
 SETTINGS = Settings(resamples=200)

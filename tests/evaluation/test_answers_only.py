@@ -17,10 +17,12 @@ from builders import write_jsonl
 from commands import refuser, runner
 
 from pact_cli.main import main
-from pact_eval.evaluation import Evaluation, Experiment, registered_metrics
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
+from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.report import Evaluation
 from pact_eval.importing.writing import import_run
-from pact_eval.runs import read_run
+from pact_eval.runs.folder import read_run
 
 run = runner(main)
 refused = refuser(main)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from run_frames import predictions
 
-from pact_eval.evaluation import ScoredItems, metric_spec
 from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
 from pact_eval.evaluation.arms.differences import ArmDifference, standings
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import metric_spec
 
 
 def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, ScoredItems]:

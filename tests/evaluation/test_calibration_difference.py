@@ -9,9 +9,11 @@ import pytest
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray
-from pact_eval.evaluation import DifferencePart, calibration_error
 from pact_eval.evaluation.calibration_difference import ece_difference
-from pact_eval.stats import Estimate, RowSums, TotalsStatistic, resample
+from pact_eval.evaluation.calibration_error import calibration_error
+from pact_eval.evaluation.registry import DifferencePart
+from pact_eval.stats.bootstrap import RowSums, TotalsStatistic, resample
+from pact_eval.stats.estimate import Estimate
 
 Run = tuple[FloatArray, BoolArray]
 

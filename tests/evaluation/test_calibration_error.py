@@ -10,8 +10,12 @@ import pytest
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation import calibration_error
-from pact_eval.stats import calibrated_outcomes, centred_sums, shared_draw_rate
+from pact_eval.evaluation.calibration_error import calibration_error
+from pact_eval.stats.consistency_resampling import (
+    calibrated_outcomes,
+    centred_sums,
+    shared_draw_rate,
+)
 
 FAMILIES = 162
 

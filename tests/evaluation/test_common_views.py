@@ -10,12 +10,13 @@ import pytest
 from run_frames import rows
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import DifferentViews, compare
 from pact_eval.evaluation.alignment import align, mismatch
 from pact_eval.evaluation.common_views import shared_views
+from pact_eval.evaluation.comparison import compare
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.prompts import code_orders
-from pact_eval.runs import Predictions
+from pact_eval.evaluation.notes import DifferentViews
+from pact_eval.prompts.code_orders import code_orders
+from pact_eval.runs.predictions import Predictions
 
 AB, BA = [0, 1], [1, 0]
 

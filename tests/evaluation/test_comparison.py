@@ -13,25 +13,18 @@ from hypothesis import strategies as st
 from run_frames import predictions
 from statsmodels.stats.multitest import multipletests
 
-from pact_eval.calibration import Calibrator, Weights
+from pact_eval._choices import Decoding
+from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    Comparison,
-    DifferentViews,
-    Metric,
-    MetricSpec,
-    ScoredItems,
-    TooFewResamples,
-    align,
-    compare,
-    evaluate,
-    registered_metrics,
-    temporary_metric,
-)
-from pact_eval.evaluation.comparison import adjusted_together
+from pact_eval.evaluation.alignment import align
+from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import MOST_RESAMPLES, evidence, too_few_resamples
-from pact_eval.runs import Decoding
-from pact_eval.stats import ResampledInference, mcnemar, resamples_needed
+from pact_eval.evaluation.notes import DifferentViews, TooFewResamples
+from pact_eval.evaluation.registry import Metric, MetricSpec, registered_metrics, temporary_metric
+from pact_eval.evaluation.report import evaluate
+from pact_eval.stats.bootstrap_p_values import ResampledInference, resamples_needed
+from pact_eval.stats.paired_tests import mcnemar
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.writers.json import to_json
 

@@ -17,19 +17,17 @@ from run_frames import write_run
 from scipy import stats
 
 from pact_eval import metrics
-from pact_eval.evaluation import (
-    BetterConclusion,
-    BetterStatus,
-    CalibrationError,
-    Experiment,
-    Settings,
-    SmallGroups,
-)
 from pact_eval.evaluation import diagnostics as d
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
 from pact_eval.evaluation.conclusions.conclusion import Severity
-from pact_eval.preregistration import Registration, on_registration
-from pact_eval.runs import Provenance
-from pact_eval.stats import Estimate
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import SmallGroups
+from pact_eval.evaluation.settings import Settings
+from pact_eval.preregistration.diagnostics import on_registration
+from pact_eval.preregistration.registration import Registration
+from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.estimate import Estimate
 from pact_reports.page.diagnostics import sentence
 
 NAN = math.nan

@@ -12,21 +12,14 @@ import pytest
 from run_frames import ablated_rows, predictions, rows
 from scipy import optimize, stats
 
-from pact_eval.calibration import Calibrator, Weights
+from pact_eval._choices import Decoding
+from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import RunError
-from pact_eval.evaluation import (
-    Evaluation,
-    ScoredItems,
-    evaluate,
-    evaluate_items,
-    group_statistics,
-    items,
-    point_values,
-    read_items,
-    statistics,
-    streamable_items,
-)
-from pact_eval.runs import Decoding, Predictions
+from pact_eval.evaluation import items, statistics
+from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
+from pact_eval.evaluation.report import Evaluation, evaluate, evaluate_items
+from pact_eval.evaluation.statistics import group_statistics, point_values
+from pact_eval.runs.predictions import Predictions
 
 
 @pytest.fixture

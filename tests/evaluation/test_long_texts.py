@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from run_frames import rows, write_run
 
 from pact_cli.main import main
-from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 
 
 @pytest.mark.slow

@@ -11,23 +11,23 @@ import pytest
 from run_frames import frame_of
 
 from pact_eval import metrics
-from pact_eval.calibration import neutral_calibrator
+from pact_eval.calibration.temperatures import neutral_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import (
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
+from pact_eval.evaluation.arms.published import read_metric_table
+from pact_eval.evaluation.arms.run_metrics import rows_from_evaluation
+from pact_eval.evaluation.decoding import (
     DECODINGS,
     ENSEMBLE,
     ENSEMBLE_CALIBRATED,
     SINGLE,
     MetricDecoding,
-    ScoredItems,
-    evaluate,
-    point_estimates,
-    registered_metrics,
 )
-from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.published import read_metric_table
-from pact_eval.evaluation.arms.run_metrics import rows_from_evaluation
-from pact_eval.runs import Predictions
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.report import evaluate
+from pact_eval.evaluation.statistics import point_estimates
+from pact_eval.runs.predictions import Predictions
 
 HEADER = "run,seed,decoding,group,count,pairs,accuracy,nll,ece,permutation_tv\n"
 

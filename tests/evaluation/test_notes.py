@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from run_frames import predictions
 
-from pact_eval.evaluation import NearTies, ScoredItems, evaluate_items, numeric_noise
-from pact_eval.evaluation.notes import NOISE
-from pact_eval.runs import Predictions, Provenance
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.notes import NOISE, NearTies, numeric_noise
+from pact_eval.evaluation.report import evaluate_items
+from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import Provenance
 
 
 def ties(views: Predictions, noise: float) -> NearTies | None:

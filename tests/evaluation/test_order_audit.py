@@ -13,11 +13,17 @@ from commands import runner
 from run_frames import predictions, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.evaluation import Estimate, Experiment, OrderAudit, ScoredItems, Settings, evaluate
-from pact_eval.evaluation.order_audit import noise_floor, order_audit, order_effect
+from pact_eval._choices import Decoding
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.order_audit import OrderAudit, noise_floor, order_audit, order_effect
+from pact_eval.evaluation.report import evaluate
+from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import nll_nats, predicted
-from pact_eval.runs import Decoding, Predictions, Provenance
-from pact_eval.stats import slot_preferences
+from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.permuted_slots import slot_preferences
 
 DECODINGS: tuple[Decoding, ...] = ("single", "ensemble")
 FLOAT32 = Provenance.of({"settings": {"dtype": "float32"}})

@@ -14,29 +14,29 @@ from preregistration.checks import criteria
 from run_frames import ablated_predictions, ablated_rows, predictions, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.evaluation import (
-    Experiment,
+from pact_eval.evaluation.comparison import compare
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.items import ScoredItems, read_items
+from pact_eval.evaluation.registry import (
     Metric,
     MetricSpec,
-    ScoredItems,
-    Settings,
-    compare,
-    evaluate,
-    evaluate_items,
     find_metric,
-    read_items,
     register_metric,
     registered_metrics,
     temporary_metric,
 )
+from pact_eval.evaluation.report import evaluate, evaluate_items
+from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import ItemBlock
-from pact_eval.preregistration import judge_experiment
-from pact_reports.page import PageRequest, make_page
+from pact_eval.preregistration.run_scorecard import judge_experiment
+from pact_reports.page.assembly import make_page
+from pact_reports.page.request import PageRequest
 from pact_reports.table import Part, Table
-from pact_reports.tables import TableRequest, build_tables
 from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.report import evaluation_parts
+from pact_reports.tables.request import TableRequest
 from pact_reports.tables.sweep import sweep_table
+from pact_reports.writers.files import build_tables
 from pact_reports.writers.json import evaluation_json, to_json
 
 

@@ -11,13 +11,16 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 
-from pact_eval.evaluation import Experiment, Settings, item_outcomes
 from pact_eval.evaluation.diagnostics import ConfidentErrors, diagnose
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_outcomes import item_outcomes
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.registry import REPEATS_NOT_VIEWS, REPEATS_OF_ONE_ORDER
+from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.writing import import_run
-from pact_eval.runs import Predictions, read_run
-from pact_eval.stats import ClusterText
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.estimate import ClusterText
 from pact_reports.tables.order_audit import order_sentence
 
 FAMILIES, REPEATS, ANSWERS = 24, 3, 4

@@ -13,16 +13,12 @@ from sklearn.isotonic import IsotonicRegression
 
 from logs import read_rows
 from pact_eval import metrics
-from pact_eval.evaluation import (
-    Evaluation,
-    GroupBy,
-    InfiniteNll,
-    LowAnswerMass,
-    evaluate,
-    group_rows,
-    registered_metrics,
-)
-from pact_eval.runs import Decoding, Predictions
+from pact_eval._choices import Decoding
+from pact_eval.evaluation.items import group_rows
+from pact_eval.evaluation.notes import InfiniteNll, LowAnswerMass
+from pact_eval.evaluation.registry import GroupBy, registered_metrics
+from pact_eval.evaluation.report import Evaluation, evaluate
+from pact_eval.runs.predictions import Predictions
 from pact_reports.sentences.notes import note_sentence
 
 

@@ -10,17 +10,15 @@ import polars as pl
 import pytest
 from run_frames import predictions, rows
 
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    DifferentViews,
-    ScoredItems,
-    UnmatchedSeeds,
-    evaluate,
-    registered_metrics,
-    sweep,
-)
 from pact_eval.evaluation.arms.comparison import compare_arms, compare_seeds
-from pact_eval.runs import Decoding, Predictions
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.notes import DifferentViews, UnmatchedSeeds
+from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.report import evaluate
+from pact_eval.evaluation.sweep import sweep
+from pact_eval.runs.predictions import Predictions
 from pact_reports.writers.json import to_json
 
 

@@ -11,12 +11,17 @@ import polars as pl
 import pytest
 
 from pact_eval import metrics
-from pact_eval.calibration import RoundedItems, fit_on_run
-from pact_eval.evaluation import Experiment, OneOrder, RoundedProbabilities, Settings, Unanswered
+from pact_eval.calibration.notes import RoundedItems
+from pact_eval.calibration.runs import fit_on_run
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
+from pact_eval.evaluation.notes import OneOrder, RoundedProbabilities, Unanswered
 from pact_eval.evaluation.rounding import rounded_scores
-from pact_eval.runs import SCHEMA, UNANSWERED, Predictions, RunWriter
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.probabilities import with_censored_zeros
+from pact_eval.runs.rows import SCHEMA, UNANSWERED
 
 LOGITS = {  # item: kind, orders and logits of two views, canonical
     "a": ("choice", [(0, 1), (1, 0)], [(2.0, 0.0), (0.0, 1.0)]),  # flips

@@ -10,20 +10,16 @@ import pytest
 from run_frames import predictions, rows, write_run
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    ClusterUnit,
-    Comparison,
-    Evaluation,
-    Experiment,
-    ScoredItems,
-    Settings,
-    SmallGroups,
-    compare,
-    evaluate_items,
-    read_items,
-)
+from pact_eval.evaluation.comparison import Comparison, compare
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.items import ScoredItems, read_items
+from pact_eval.evaluation.notes import SmallGroups
+from pact_eval.evaluation.registry import ClusterUnit
+from pact_eval.evaluation.report import Evaluation, evaluate_items
+from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import pair_correct
-from pact_eval.stats import rate_estimate, sign_flip_test
+from pact_eval.stats.paired_tests import sign_flip_test
+from pact_eval.stats.proportions import rate_estimate
 from pact_reports.sentences.notes import note_sentence
 
 

@@ -39,10 +39,10 @@ from run_frames import edit_run, forge_seal, other_items, rows, write_run
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import fit_on_run
-from pact_eval.data import write_manifest
+from pact_eval.calibration.runs import fit_on_run
+from pact_eval.data.manifest import write_manifest
 from pact_eval.importing.zip_members import ZipMembers
-from pact_eval.preregistration import register
+from pact_eval.preregistration.registration import register
 
 CPU_SECONDS: Final = 20.0
 MORE_BYTES: Final = 1 << 30

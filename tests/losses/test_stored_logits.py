@@ -22,10 +22,13 @@ from transformers import AutoTokenizer
 
 from logs import read_rows
 from pact_cli.main import main
-from pact_eval.data import read_records
-from pact_eval.evaluation import ABLATED_GAP, evaluate
-from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.runs import Predictions, read_run
+from pact_eval.data.records import read_records
+from pact_eval.evaluation.registry import ABLATED_GAP
+from pact_eval.evaluation.report import evaluate
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.predictions import Predictions
 from pact_eval.training import ViewPlan, training_views
 from pact_losses import PactBatch, PactCollator, PactLoss, PactOutput, selection_nll
 

@@ -10,8 +10,9 @@ import torch
 from adapters import MODEL
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pact_eval.data import read_records
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.data.records import read_records
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.training import training_views
 from pact_losses import TrainingView, lora_config
 

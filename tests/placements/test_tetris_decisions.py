@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pact_eval.api import audit_dataset
-from pact_eval.data import read_records
+from pact_eval.data.records import read_records
 from tetris.decisions import candidates, descriptions, record
 from tetris.evaluate import BASELINES, play_games
 from tetris.game import new_game, pieces

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import math
 
-from pact_eval.evaluation import SINGLE, MetricDecoding
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.preregistration import (
-    Check,
-    Hypotheses,
-    Hypothesis,
-    HypothesisResult,
-    Instead,
-    WeightedRow,
-    judge,
-)
-from pact_eval.stats import Estimate
+from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
+from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead
+from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow
+from pact_eval.stats.estimate import Estimate
 
 BASE = Check(
     says="a above b",

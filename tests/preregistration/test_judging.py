@@ -12,20 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from preregistration.checks import BASE, MadeUp, row
 
-from pact_eval.evaluation import ENSEMBLE, SINGLE, MetricDecoding
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.preregistration import (
+from pact_eval.evaluation.decoding import ENSEMBLE, SINGLE, MetricDecoding
+from pact_eval.preregistration.criteria import (
     Check,
     Hypotheses,
     Hypothesis,
     Instead,
-    JudgedCheck,
     Relation,
     describe_check,
-    holds,
-    judge,
 )
+from pact_eval.preregistration.judging import holds, judge
+from pact_eval.preregistration.scorecard import JudgedCheck
 
 POINTS = Margin(2.0, "points")
 OPPOSITE: dict[Relation, Relation] = {

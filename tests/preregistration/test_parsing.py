@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import SINGLE
 from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.preregistration import Check, Instead, judge, parse_hypotheses, read_hypotheses
+from pact_eval.evaluation.decoding import SINGLE
+from pact_eval.preregistration.criteria import Check, Instead
+from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
 from pact_fixtures.paper import HYPOTHESES
 
 GOOD = """\

@@ -8,13 +8,9 @@ import pytest
 
 from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
-from pact_eval.preregistration import (
-    CheckComparison,
-    JudgedCheck,
-    Scorecard,
-    judge,
-    read_hypotheses,
-)
+from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.scorecard import CheckComparison, JudgedCheck, Scorecard
 from pact_fixtures.paper import HYPOTHESES
 
 

@@ -14,7 +14,8 @@ from run_frames import edit_run, rows, write_run
 
 from pact_eval._json import Json, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.preregistration import (
+from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
+from pact_eval.preregistration.registration import (
     DataHash,
     Lock,
     RunFacts,
@@ -22,13 +23,11 @@ from pact_eval.preregistration import (
     check_lock,
     criteria_sha256,
     lock_path,
-    parse_hypotheses,
-    read_hypotheses,
     read_lock,
     register,
     run_facts,
 )
-from pact_eval.runs import RunFolder, open_run
+from pact_eval.runs.folder import RunFolder, open_run
 from pact_fixtures.paper import HYPOTHESES
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, 700_000, tzinfo=dt.UTC)

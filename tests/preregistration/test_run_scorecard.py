@@ -12,20 +12,20 @@ from preregistration.checks import criteria
 from run_frames import predictions, rows, write_run
 
 from pact_eval import metrics
-from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_eval.evaluation import (
-    SINGLE,
-    GroupComparison,
-    ScoredItems,
-    Settings,
-    compare,
-    evaluate,
-    point_estimates,
-)
+from pact_eval.calibration.files import write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
-from pact_eval.preregistration import HypothesisResult, RunDifferences, WeightedRow, judge_sources
-from pact_eval.runs import Predictions
-from pact_eval.stats import distinct_orders
+from pact_eval.evaluation.comparison import GroupComparison, compare
+from pact_eval.evaluation.decoding import SINGLE
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.report import evaluate
+from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.statistics import point_estimates
+from pact_eval.preregistration.differences import RunDifferences
+from pact_eval.preregistration.run_scorecard import judge_sources
+from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.permuted_slots import distinct_orders
 
 HOT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
 

@@ -12,23 +12,14 @@ from preregistration.checks import BASE, MadeUp, row
 from preregistration.checks import judged as judged_checks
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.preregistration import (
-    LEVEL,
-    Check,
-    Hypotheses,
-    Hypothesis,
-    HypothesisResult,
-    Instead,
-    Relation,
-    ShownBy,
-    holds,
-    judge,
-)
-from pact_eval.preregistration.evidence import by_interval
-from pact_eval.stats import ClusterText, Estimate
+from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
+from pact_eval.preregistration.criteria import Check, Hypotheses, Hypothesis, Instead, Relation
+from pact_eval.preregistration.evidence import ShownBy, by_interval
+from pact_eval.preregistration.judging import holds, judge
+from pact_eval.preregistration.scorecard import HypothesisResult
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
 
 NONE, TWO = Margin(0.0, "points"), Margin(2.0, "points")
 

@@ -8,14 +8,15 @@ from itertools import chain, combinations, product
 import pytest
 from preregistration.checks import BASE, judged, row
 
-from pact_eval.preregistration import (
+from pact_eval.preregistration import scorecard
+from pact_eval.preregistration.scorecard import (
     OUTCOMES,
     VERDICTS,
     Outcome,
     Verdict,
-    scorecard,
+    outcomes_of,
+    verdict_on,
 )
-from pact_eval.preregistration.scorecard import outcomes_of, verdict_on
 
 SUBSETS = [
     frozenset(each)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.prompts import to_canonical
-from pact_eval.prompts.code_orders import code_order, code_orders
+from pact_eval.prompts.code_orders import code_order, code_orders, to_canonical
 
 seeds = st.integers(min_value=0, max_value=2**31)
 ids = st.text(min_size=1, max_size=20)

@@ -12,9 +12,12 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from pact_eval._json import Json
-from pact_eval.data import parse_field, parse_record, read_records
+from pact_eval.data.records import parse_field, parse_record, read_records
 from pact_eval.errors import PromptError, RequestError
-from pact_eval.prompts import LETTERS, NIMBLE, ChatPrompts, Encoder, prompt_text
+from pact_eval.prompts.chat_prompts import ChatPrompts, prompt_text
+from pact_eval.prompts.contract import LETTERS
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
 PLAIN_TEMPLATE = (

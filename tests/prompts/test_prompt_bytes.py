@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
-from pact_eval.data import parse_field, parse_record
+from pact_eval.data.records import parse_field, parse_record
 from pact_eval.errors import PromptError
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.prompt_bytes import PromptBytes
 
 TINY = AutoTokenizer.from_pretrained(MODEL)

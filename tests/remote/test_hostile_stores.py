@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pact_eval.errors import InputError
-from pact_eval.runs.remote import copies, log_path, run_folders
+from pact_eval.runs.remote import copies
+from pact_eval.runs.remote.copies import log_path, run_folders
 
 pytest.importorskip("obstore")
 

@@ -20,7 +20,8 @@ from run_frames import edit_run, other_items, rows, write_run
 from pact_cli.main import main
 from pact_eval import Experiment, compare, evaluate, read_run
 from pact_eval.errors import InputError, MissingExtraError, RunError, TamperedError
-from pact_eval.runs import RunWriter, open_run, run_folder, run_folders
+from pact_eval.runs.folder import RunWriter, open_run
+from pact_eval.runs.remote.copies import run_folder, run_folders
 from pact_reports.writers.json import to_json
 
 run, refused = runner(main), refuser(main)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from pact_eval.stats import holm
+from pact_eval.stats.multiplicity import holm
 from pact_reports.writers.json import to_json
 
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from pact_eval.audit import CheckResult, Finding, audit_adapter
-from pact_eval.calibration import CalibrationEffect
+from pact_eval.audit.adapter.audit import audit_adapter
+from pact_eval.audit.findings import CheckResult, Finding
+from pact_eval.calibration.effect import CalibrationEffect
 from pact_eval.errors import Place
 from pact_reports.plain_text import cell, lines, one_line, visible
 from pact_reports.tables.adapter import adapter_parts

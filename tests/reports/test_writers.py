@@ -13,19 +13,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pact_reports.plain_text import one_line
-from pact_reports.tables import (
-    MARKS,
-    Cell,
-    Column,
-    Mark,
-    Row,
-    Table,
-    to_csv,
-    to_latex,
-    to_markdown,
-)
-from pact_reports.writers.csv import csv_text
+from pact_reports.table import MARKS, Cell, Column, Mark, Row, Table
+from pact_reports.writers.csv import csv_text, to_csv
+from pact_reports.writers.latex import to_latex
 from pact_reports.writers.latex_text import latex_text
+from pact_reports.writers.markdown import to_markdown
 
 HOSTILE = (
     "",

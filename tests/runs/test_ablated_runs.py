@@ -12,23 +12,16 @@ import pytest
 from interval_oracles import skewed_interval
 from run_frames import ablated_predictions, ablated_rows, frame_of, rows, write_run
 
-from pact_eval.calibration import Calibrator, Weights, fit_on_run
+from pact_eval.calibration.runs import fit_on_run
+from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import InputError, RunError
-from pact_eval.evaluation import (
-    Experiment,
-    ScoredItems,
-    evaluate,
-    find_metric,
-    metric_names,
-    registered_metrics,
-)
-from pact_eval.runs import (
-    ABLATED_SCHEMA,
-    SCHEMA,
-    Predictions,
-    read_any_run,
-    read_run,
-)
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import find_metric, metric_names, registered_metrics
+from pact_eval.evaluation.report import evaluate
+from pact_eval.runs.folder import read_any_run, read_run
+from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 
 
 @pytest.fixture

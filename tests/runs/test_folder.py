@@ -15,7 +15,7 @@ from run_frames import edit_rows, frame_of, seal_again
 
 from pact_eval._json import Json
 from pact_eval.errors import InputError, RunError, RunSettingsError, TamperedError
-from pact_eval.runs import RunWriter, read_run
+from pact_eval.runs.folder import RunWriter, read_run
 from pact_eval.runs.provenance import FORMAT_VERSION
 
 SETTINGS: dict[str, Json] = {

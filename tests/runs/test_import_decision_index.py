@@ -18,7 +18,7 @@ from logs import read_rows
 from pact_eval.errors import InputError, RecordError
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
-from pact_eval.runs import read_run, unanswered_ids
+from pact_eval.runs.folder import read_run, unanswered_ids
 
 
 def test_results_are_joined_with_their_suite(tmp_path: Path) -> None:

@@ -13,17 +13,14 @@ import pytest
 
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import (
-    Experiment,
-    RepeatedPrompts,
-    RoundedProbabilities,
-    item_outcomes,
-    list_runs,
-)
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_outcomes import item_outcomes
+from pact_eval.evaluation.notes import RepeatedPrompts, RoundedProbabilities
+from pact_eval.evaluation.run_list import list_runs
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
 from pact_eval.importing.zip_members import ZipMembers
-from pact_eval.runs import read_run
+from pact_eval.runs.folder import read_run
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "inspect"
 NAMES = sorted(path.name for path in LOGS.iterdir())

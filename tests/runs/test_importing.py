@@ -17,12 +17,15 @@ from pact_cli.main import main
 from pact_eval import metrics
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.errors import InputError, RecordError, RunSettingsError
-from pact_eval.evaluation import Experiment, RoundedProbabilities, Settings, SeveralRight
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import read_items
+from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight
+from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.row_reader import parse_mapping
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
-from pact_eval.runs import Predictions, read_run, unanswered_ids
+from pact_eval.runs.folder import read_run, unanswered_ids
+from pact_eval.runs.predictions import Predictions
 
 
 def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from run_frames import edit_run, rows, write_run
 
 from pact_eval._json import Json
 from pact_eval.errors import RunError
-from pact_eval.evaluation import Experiment
-from pact_eval.preregistration import run_facts
-from pact_eval.runs import Provenance, open_run
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.preregistration.registration import run_facts
+from pact_eval.runs.folder import open_run
+from pact_eval.runs.provenance import Provenance
 
 
 def test_unknown_keys_are_kept_at_every_level(tmp_path: Path) -> None:

@@ -19,11 +19,14 @@ import pytest
 from run_frames import edit_rows, edit_run, rows, seal_again, without_seal, write_run
 
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import Calibrator, Weights, read_calibrator, write_calibrator
+from pact_eval.calibration.files import read_calibrator, write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import PactError, RunError, TamperedError
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.runs import RunWriter, check_values, open_run, read_run
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.folder import RunWriter, open_run, read_run
 from pact_eval.runs.provenance import Seal, write_provenance
+from pact_eval.runs.rows import check_values
 from pact_eval.runs.seal import references_sha256, seal_digest, sealed
 
 ROWS, CALIBRATION = "predictions.parquet", "calibration.json"
@@ -168,7 +171,7 @@ sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 import polars as pl
 from run_frames import rows
-from pact_eval.runs import RunWriter
+from pact_eval.runs.folder import RunWriter
 with RunWriter(Path(sys.argv[1]), {"k": 2}, {"arm": "a", "seed": 1}) as writer:
     for number in range(8):
         if not writer.has_part(number):

@@ -11,8 +11,8 @@ from reports.figures.figure_runs import name_adapter, rows, write_log
 from run_frames import edit_run, write_run
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.runs import read_run, training_log_of_run
-from pact_eval.runs.training_log import read_training_log
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.training_log import read_training_log, training_log_of_run
 
 
 def written(tmp_path: Path, *lines: str) -> Path:

@@ -12,7 +12,7 @@ import torch
 import transformers
 
 import pact_fixtures
-from pact_eval.prompts import NIMBLE
+from pact_eval.prompts.nimble import NIMBLE
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 MODEL = FIXTURES / "model"

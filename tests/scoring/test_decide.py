@@ -12,8 +12,7 @@ from tolerances import PROBABILITY
 from pact_cli.main import main
 from pact_eval._json import Json
 from pact_eval.errors import RequestError
-from pact_eval.prompts import Decision, read_context, read_schema
-from pact_eval.prompts.requests import parse_schema
+from pact_eval.prompts.requests import Decision, parse_schema, read_context, read_schema
 from pact_eval.scoring.decide import decide
 from pact_eval.scoring.model import LoadedModel, identify
 from pact_eval.scoring.request import ModelRequest

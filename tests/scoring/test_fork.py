@@ -11,9 +11,10 @@ import torch
 import transformers
 from tolerances import LOGIT, NLL
 
-from pact_eval.data import read_records
-from pact_eval.prompts import NIMBLE, EncodedView, Encoder
+from pact_eval.data.records import read_records
 from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.encoding import EncodedView, Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.passes import can_fork, forked, new_cache

@@ -12,7 +12,7 @@ import transformers
 from tolerances import LOGIT
 
 from pact_eval.errors import MemoryExhaustedError
-from pact_eval.prompts import EncodedView
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.passes import Passes
 from pact_eval.scoring.plain_engines import BatchedEngine
 from pact_eval.scoring.prefix_tree import prefix_tree

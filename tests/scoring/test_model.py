@@ -16,7 +16,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
-from pact_eval.models import SAFE_INITIALISATIONS, patterns, sha256_of_weights, unsafe_settings
+from pact_eval.models import patterns
+from pact_eval.models.folders import sha256_of_weights
+from pact_eval.models.lora_safety import SAFE_INITIALISATIONS, unsafe_settings
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from scoring.conftest import FIXTURES, MODEL, Make

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pact_eval.data import read_records
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.data.records import read_records
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.batching import tight_batches
 from pact_eval.scoring.prefix_tree import Branch, Leaf, prefix_tree
 from scoring.conftest import HOLDOUT

@@ -20,7 +20,7 @@ from commands import refuser, runner
 from pact_cli.main import main
 from pact_eval.errors import AdapterError, RunSettingsError
 from pact_eval.export.export import export_adapter
-from pact_eval.runs import read_run
+from pact_eval.runs.folder import read_run
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.quantisation import quantisation_remarks
 from pact_eval.scoring.request import ModelRequest

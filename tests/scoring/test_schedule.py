@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builders import record, write_jsonl
 
-from pact_eval.data import read_records
+from pact_eval.data.records import read_records
 from pact_eval.errors import WorkerError
 from pact_eval.scoring.windows import Window
 from pact_eval.scoring.workers.schedule import MOST_FAILURES, Schedule

@@ -17,11 +17,13 @@ from tolerances import LOGIT
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
-from pact_eval.data import read_records, write_ablated_records
+from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
-from pact_eval.evaluation import registered_metrics
+from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.progress import watched
-from pact_eval.runs import ABLATED_SCHEMA, read_any_run
+from pact_eval.runs.folder import read_any_run
+from pact_eval.runs.rows import ABLATED_SCHEMA
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score

@@ -11,8 +11,8 @@ import pytest
 import torch
 from tolerances import LOGIT, NLL, PROBABILITY
 
-from pact_eval.data import read_records
-from pact_eval.prompts import EncodedView
+from pact_eval.data.records import read_records
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.model import LoadedModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import largest_difference, one_by_one

@@ -25,8 +25,8 @@ from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.statistics import group_statistics, point_values, resampled_group
-from pact_eval.runs import Predictions
-from pact_eval.stats import Estimate
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.estimate import Estimate
 
 ERRORS: Final = (1, 3, 5, 10, 30)
 FAMILIES: Final = (32, 162)

@@ -5,15 +5,15 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from pact_eval.stats import (
-    Estimate,
+from pact_eval.stats import bootstrap
+from pact_eval.stats.bootstrap import (
     Statistic,
-    bootstrap,
     bootstrap_intervals,
     cluster_sums,
     mean_statistic,
     ratio_statistic,
 )
+from pact_eval.stats.estimate import Estimate
 
 
 def interval_of(

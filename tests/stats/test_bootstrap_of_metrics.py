@@ -7,8 +7,10 @@ import pytest
 from run_frames import predictions
 
 from pact_eval import metrics
-from pact_eval.evaluation import ScoredItems, group_statistics, registry
-from pact_eval.stats import TotalsStatistic
+from pact_eval.evaluation import registry
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.statistics import group_statistics
+from pact_eval.stats.bootstrap import TotalsStatistic
 
 
 @pytest.mark.parametrize("name", ["aurc", "ece", "confident_errors", "pair_accuracy", "nll_nats"])

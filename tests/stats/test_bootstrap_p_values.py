@@ -8,13 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pact_eval.stats import (
-    Resampled,
+from pact_eval.stats.bootstrap import Resampled, mean_statistic, resample
+from pact_eval.stats.bootstrap_p_values import (
     ResampledInference,
     inverted_p_value,
     least_p_value,
-    mean_statistic,
-    resample,
     resamples_needed,
 )
 

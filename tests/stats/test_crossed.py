@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pact_eval.stats import Resampled, crossed_difference, mean_statistic, resample
+from pact_eval.stats.bootstrap import Resampled, mean_statistic, resample
+from pact_eval.stats.crossed import crossed_difference
 
 
 def drawn(values: np.ndarray, resamples: int = 2_000) -> list[Resampled]:

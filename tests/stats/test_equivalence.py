@@ -8,13 +8,9 @@ from hypothesis import strategies as st
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats import (
-    ClusterText,
-    EquivalenceVerdict,
-    Estimate,
-    equivalence_verdict,
-    paired_rates,
-)
+from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.rate_differences import paired_rates
 
 
 def judged(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pact_eval.stats import few_clusters, few_outcomes, lowest_share
+from pact_eval.stats.few_errors import few_clusters, few_outcomes, lowest_share
 
 
 def test_the_rule_by_hand() -> None:

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import SquareTable, mcnemar
 
-from pact_eval.stats import SlotHomogeneity, mcnemar_from_counts, slot_homogeneity
-from pact_eval.stats.homogeneity import chi2_tail
+from pact_eval.stats.homogeneity import SlotHomogeneity, chi2_tail, slot_homogeneity
+from pact_eval.stats.paired_tests import mcnemar_from_counts
 
 Slots = npt.NDArray[np.int64]
 

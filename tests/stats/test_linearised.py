@@ -9,15 +9,12 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from pact_eval import metrics
-from pact_eval.stats import (
+from pact_eval.stats.bootstrap import TotalsStatistic, mean_statistic, ratio_statistic, resample
+from pact_eval.stats.linearised import (
     LinearInference,
     Linearisation,
-    TotalsStatistic,
     linear_inference,
     linearised_ratio,
-    mean_statistic,
-    ratio_statistic,
-    resample,
 )
 
 

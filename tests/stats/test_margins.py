@@ -10,8 +10,9 @@ import pytest
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats import ClusterText, Estimate, MarginTest, margin_test, paired_rates
-from pact_eval.stats.margins import clusters_needed
+from pact_eval.stats.estimate import ClusterText, Estimate
+from pact_eval.stats.margins import MarginTest, clusters_needed, margin_test
+from pact_eval.stats.rate_differences import paired_rates
 
 
 def normal(value: float, error: float, clusters: int = 100_000) -> MarginTest:

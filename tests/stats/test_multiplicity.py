@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.stats import Estimate, holm, shown_increases
-from pact_eval.stats.multiplicity import LEAST_CHANGE
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.multiplicity import LEAST_CHANGE, holm, shown_increases
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

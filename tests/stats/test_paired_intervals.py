@@ -9,14 +9,9 @@ from hypothesis import strategies as st
 from paired_runs import PairedRuns, Pairs
 from scipy import stats
 
-from pact_eval.stats import (
-    Estimate,
-    Resampled,
-    bootstrap_intervals,
-    item_accuracy_difference,
-    mean_statistic,
-    resample,
-)
+from pact_eval.stats.bootstrap import Resampled, bootstrap_intervals, mean_statistic, resample
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.paired_tests import item_accuracy_difference
 
 # (b, c, low, high) of the published table: 324 items, ends in points.
 PUBLISHED = [

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from pact_eval.stats import PairedRates, linear_inference, linearised_ratio, paired_rates
+from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.rate_differences import PairedRates, paired_rates
 
 
 def constrained_share(b: float, c: float, difference: float) -> float:

@@ -11,7 +11,7 @@ from paired_runs import Pairs
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
-from pact_eval.stats import SignFlipTest, mcnemar, mcnemar_from_counts, sign_flip_test
+from pact_eval.stats.paired_tests import SignFlipTest, mcnemar, mcnemar_from_counts, sign_flip_test
 
 
 def enumerated_p(lead: npt.NDArray[np.int64]) -> float:

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pact_eval.stats import SlotPreferences, permuted_slots, slot_preferences
+from pact_eval.stats import permuted_slots
+from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 Array = npt.NDArray[np.int64]
 LATIN = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]

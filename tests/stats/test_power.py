@@ -8,14 +8,8 @@ from hypothesis import strategies as st
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats import (
-    design_effect,
-    detectable_difference,
-    items_needed,
-    mcnemar_from_counts,
-    mcnemar_power,
-    sign_flip_test,
-)
+from pact_eval.stats.paired_tests import mcnemar_from_counts, sign_flip_test
+from pact_eval.stats.power import design_effect, detectable_difference, items_needed, mcnemar_power
 
 
 @pytest.mark.parametrize("level", [0.05, 0.1, 0.5])

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from pact_eval.stats import effective_rows, rate_estimate, wilson_interval
 from pact_eval.stats._quantiles import normal_cdf, normal_quantile, t_quantile
-from pact_eval.stats.proportions import rare_limit
+from pact_eval.stats.proportions import effective_rows, rare_limit, rate_estimate, wilson_interval
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 4, 5, 7, 8, 11, 31, 161, 999, 1_000, 1_001, 50_000])

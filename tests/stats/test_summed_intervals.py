@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pact_eval.stats import summed_interval
+from pact_eval.stats.summed_intervals import summed_interval
 
 
 def test_symmetric_parts_against_the_variance_of_a_sum() -> None:

@@ -14,15 +14,18 @@ from builders import question, record
 from decision_models import FORMS_A_MARK, LETTERS, NEUTRAL, TEMPLATES, write_decision_folder
 from transformers import AutoTokenizer
 
-from pact_eval.data import parse_field, parse_record
+from pact_eval.data.records import parse_field, parse_record
 from pact_eval.errors import AdapterError, ContractMismatchError, PromptError
-from pact_eval.models import read_adapter_files
-from pact_eval.prompts import NIMBLE, Encoder, PromptContract, TrainingPrompts
+from pact_eval.models.folders import read_adapter_files
+from pact_eval.prompts.contract import PromptContract
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.training_prompts import TrainingPrompts
 from pact_eval.scoring.contracts import find_contract, named_contract
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.templates import DecisionFiles, read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
+from pact_eval.templates.files import DecisionFiles, read_decision_files
 
 Bind = Callable[..., Encoder]
 

@@ -22,15 +22,17 @@ from transformers_server import serving
 
 from pact_cli.main import main
 from pact_eval._json import Json
-from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
-from pact_eval.data import Record, read_records
+from pact_eval.calibration.files import write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
+from pact_eval.data.records import Record, read_records
 from pact_eval.errors import PromptError
 from pact_eval.export.checks import answered
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.templates import read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
+from pact_eval.templates.files import read_decision_files
 from pact_eval.templates.nimble_template import nimble_template
 
 pytestmark = pytest.mark.slow

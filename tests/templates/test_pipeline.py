@@ -15,7 +15,7 @@ from decision_models import FORMS_A_MARK, HOSTILE, TEMPLATES, requests
 from tolerances import LOGIT, PROBABILITY, tempered
 from transformers.decision import DecisionConfig
 
-from pact_eval.data import Field, parse_field
+from pact_eval.data.records import Field, parse_field
 from pact_eval.scoring.decide import decide
 from pact_eval.scoring.model import LoadedModel, identify
 from pact_eval.scoring.request import ModelRequest

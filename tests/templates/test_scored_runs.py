@@ -16,7 +16,7 @@ from decision_models import TEMPLATES, write_decision_folder
 import pact_eval
 from pact_cli.main import main as pact_eval_program
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Settings
+from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
 
 run = runner(pact_eval_program)

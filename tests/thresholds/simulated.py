@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pact_eval.runs import SCHEMA, UNANSWERED, RunWriter
-from pact_eval.thresholds import GateItems
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.rows import SCHEMA, UNANSWERED
+from pact_eval.thresholds.gate_items import GateItems
 
 
 def items(rng: np.random.Generator, families: int, *, odd: float = 0.0) -> GateItems:

@@ -16,23 +16,19 @@ from scipy.stats import beta, binomtest
 from statsmodels.stats.multitest import multipletests
 from thresholds.simulated import run
 
-import pact_eval.thresholds as thresholds_package
 from pact_cli.main import main
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.thresholds import (
-    GateItems,
-    Target,
-    answer_sureness,
-    choose_answer_sets,
-    choose_level,
-    read_answer_sets,
-    write_answer_sets,
-)
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.thresholds import answer_set as answer_set_module
+from pact_eval.thresholds.answer_sets import choose_answer_sets
 from pact_eval.thresholds.checking import checked_gates
-from pact_eval.thresholds.set_levels import tie_breakers
+from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.set_files import read_answer_sets, write_answer_sets
+from pact_eval.thresholds.set_levels import answer_sureness, choose_level, tie_breakers
+from pact_eval.thresholds.targets import Target
 
-answer_set: Any = thresholds_package.answer_set  # without types: callers copy it
+answer_set: Any = answer_set_module.answer_set  # without types: callers copy it
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "thresholds.md"
 command = runner(main, "sets")
 

@@ -13,17 +13,17 @@ from thresholds.simulated import run
 
 import pact_eval
 from pact_cli.main import main
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.thresholds import (
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.thresholds.choice import choose_thresholds
+from pact_eval.thresholds.conclusion import (
     Acting,
-    Target,
     acting,
     acting_without_probabilities,
-    choose_thresholds,
-    with_acting,
+    least_tested,
 )
-from pact_eval.thresholds.conclusion import least_tested
-from pact_eval.thresholds.report_acting import worst_acting
+from pact_eval.thresholds.report_acting import with_acting, worst_acting
+from pact_eval.thresholds.targets import Target
 from pact_reports.sentences.thresholds import acting_answer
 
 command = runner(main, "thresholds")

@@ -12,16 +12,13 @@ from thresholds.simulated import run
 
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.evaluation.curves import run_risks
-from pact_eval.thresholds import (
-    Decisions,
-    Target,
-    choose_thresholds,
-    cost_curve,
-    gate_marks,
-    write_thresholds,
-)
+from pact_eval.evaluation.curves.distributions import run_risks
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.thresholds.choice import choose_thresholds
+from pact_eval.thresholds.decision_curves import Decisions, cost_curve, gate_marks
+from pact_eval.thresholds.files import write_thresholds
+from pact_eval.thresholds.targets import Target
 
 COSTS = Target.of_costs(wrong=8, review=1)
 

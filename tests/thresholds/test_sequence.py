@@ -9,8 +9,11 @@ import pytest
 from scipy.stats import binom
 from thresholds.simulated import items, resampled, true_error, unequal_items
 
-from pact_eval.stats import trials_needed
-from pact_eval.thresholds import GateItems, Target, choose_gate, families_needed
+from pact_eval.stats.binomial import trials_needed
+from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.plans import families_needed
+from pact_eval.thresholds.sequence import choose_gate
+from pact_eval.thresholds.targets import Target
 
 
 def made(rng: np.random.Generator, families: int, sizes: tuple[int, ...]) -> GateItems:

@@ -15,20 +15,18 @@ from commands import runner
 from scipy.stats import binomtest
 from thresholds.simulated import run
 
-import pact_eval.thresholds as thresholds_package
 from pact_cli.main import main
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.thresholds import (
-    SIGNALS,
-    Target,
-    check_thresholds,
-    choose_thresholds,
-    read_thresholds,
-    write_thresholds,
-)
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.thresholds import accept as accept_module
+from pact_eval.thresholds.checking import check_thresholds
+from pact_eval.thresholds.choice import choose_thresholds
+from pact_eval.thresholds.files import read_thresholds, write_thresholds
+from pact_eval.thresholds.signals import SIGNALS
+from pact_eval.thresholds.targets import Target
 
-accept: Any = thresholds_package.accept  # without types: callers copy it
+accept: Any = accept_module.accept  # without types: callers copy it
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "thresholds.md"
 command = runner(main, "thresholds")
 

@@ -12,10 +12,12 @@ from safetensors.torch import load_file
 from tolerances import LOGIT
 
 import pact_fixtures
-from pact_eval.data import read_records
+from pact_eval.data.records import read_records
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.models import sha256_of_weights
-from pact_eval.prompts import NIMBLE, STATED_PROMPTS, Encoder, TrainingPrompts
+from pact_eval.models.folders import sha256_of_weights
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import Scorer

@@ -17,7 +17,7 @@ from adapters import MODEL
 from losses.tiny import DATA
 
 from pact_cli.main import main
-from pact_eval.prompts import NIMBLE
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.training import DEFAULT_PLAN

@@ -9,10 +9,12 @@ import pytest
 from datasets import healthy
 
 import pact_fixtures
-from pact_eval.data import Record, parse_record, read_records, write_ablated_records
+from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data.records import Record, parse_record, read_records
 from pact_eval.errors import PromptError, RecordError
-from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.tokenizer import load_tokenizer
 from pact_eval.training import ViewPlan, cache_key, cached_training_views, training_views
 from pact_losses import TrainingView

@@ -17,14 +17,19 @@ from run_frames import edit_rows, edit_run, rows, without_seal, write_run
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_eval.evaluation import Experiment, Settings, report_digest
-from pact_eval.models import sha256_of_weights
-from pact_eval.preregistration import register
-from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.runs import open_run, seal_digest
+from pact_eval.calibration.files import write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.evaluation.digest import report_digest
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.models.folders import sha256_of_weights
+from pact_eval.preregistration.registration import register
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.folder import open_run
+from pact_eval.runs.seal import seal_digest
 from pact_eval.scoring.tokenizer import load_tokenizer
-from pact_eval.verification import Places, verify_run
+from pact_eval.verification.run_checks import Places, verify_run
 from pact_fixtures.paper import HYPOTHESES
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"

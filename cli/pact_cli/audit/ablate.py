@@ -17,7 +17,7 @@ from pact_eval.errors import RecordError
 __all__ = ["ablate"]
 
 
-@command(loads=("pact_eval.data",))
+@command(loads=("pact_eval.data.ablated_records",))
 @path_argument("source", "FILE.jsonl")
 @option("--out", required=True, type=PATH, help="File to write.")
 @option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")
@@ -29,7 +29,7 @@ def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     the context no longer decides. Use the file to train with the necessity term, or to score how
     confident a model is without evidence.
     """
-    from pact_eval.data import write_ablated_records
+    from pact_eval.data.ablated_records import write_ablated_records
     from pact_reports.plain_text import cell
     from pact_reports.writers.json import to_json
 

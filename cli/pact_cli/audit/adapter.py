@@ -20,12 +20,12 @@ from pact_cli.parameters import option
 from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
-    from pact_eval.audit import Severity
+    from pact_eval._choices import Severity
 
 __all__ = ["adapter"]
 
 
-@command(loads=("pact_eval.audit",))
+@command(loads=("pact_eval.audit.adapter.audit",))
 @path_argument("folder", "DIR")
 @click.argument("other", type=PATH, metavar="[OTHER]", required=False)
 @option(
@@ -60,7 +60,8 @@ def adapter(
 
     With OTHER, audit both and show the differences between them.
     """
-    from pact_eval.audit import audit_adapter, compare_adapters
+    from pact_eval.audit.adapter.audit import audit_adapter
+    from pact_eval.audit.adapter.compare import compare_adapters
     from pact_reports.tables.adapter import adapter_parts, adapter_tampered
     from pact_reports.writers.json import adapters_json
     from pact_reports.writers.terminal import show

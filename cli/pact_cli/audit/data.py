@@ -21,7 +21,7 @@ from pact_cli.parameters import option
 from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, Severity
 
 if TYPE_CHECKING:
-    from pact_eval.audit import DatasetSource, NamedTokenizer
+    from pact_eval.audit.context import DatasetSource, NamedTokenizer
 
 __all__ = ["data"]
 
@@ -40,7 +40,7 @@ class CheckName(click.Choice[str]):
         return super().convert(_OLD_NAMES.get(value, value), param, ctx)
 
 
-@command(loads=("pact_eval.audit", "pact_reports.tables.audit"))
+@command(loads=("pact_eval.audit.dataset", "pact_reports.tables.audit"))
 @click.argument("folder", type=PATH, metavar="[DIR]", required=False)
 @option("--train", group="Data", type=PATH, multiple=True, help="Training file, JSON lines.")
 @option(
@@ -115,7 +115,8 @@ def data(
         folder = _HERE
         announce([f"Using DIR {_HERE} (the folder here)"])
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
-    from pact_eval.audit import DataAuditSettings, audit_data
+    from pact_eval.audit.context import DataAuditSettings
+    from pact_eval.audit.dataset import audit_data
 
     settings = DataAuditSettings(
         only=only or None,
@@ -157,7 +158,7 @@ def _source(
     evaluation: tuple[Path, ...],
     manifest: Path | None,
 ) -> DatasetSource:
-    from pact_eval.audit import DatasetSource
+    from pact_eval.audit.context import DatasetSource
 
     if folder is None:
         return DatasetSource.of_files(train, evaluation, manifest)
@@ -167,6 +168,6 @@ def _source(
 def _tokenizer(folder: Path) -> NamedTokenizer:
     with needs_model_extra():
         from pact_eval.scoring.tokenizer import load_tokenizer
-    from pact_eval.audit import NamedTokenizer
+    from pact_eval.audit.context import NamedTokenizer
 
     return NamedTokenizer(str(folder), load_tokenizer(folder))

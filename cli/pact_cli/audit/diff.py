@@ -14,7 +14,7 @@ from pact_cli.parameters import option
 __all__ = ["diff"]
 
 
-@command(loads=("pact_eval.data",))
+@command(loads=("pact_eval.data.diff",))
 @path_argument("old", "OLD.jsonl")
 @path_argument("new", "NEW.jsonl")
 @option(
@@ -30,7 +30,7 @@ def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
 
     Records are joined on their ids. Differences in JSON white space and escapes are ignored.
     """
-    from pact_eval.data import diff_datasets
+    from pact_eval.data.diff import diff_datasets
     from pact_reports.tables.dataset import diff_parts
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show

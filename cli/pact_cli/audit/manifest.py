@@ -16,7 +16,7 @@ __all__ = ["manifest"]
 _FAIL_ON: Final = "warning"
 
 
-@command(loads=("pact_eval.data",))
+@command(loads=("pact_eval.data.manifest",))
 @path_argument("folder", "DIR")
 @option(
     "--check",
@@ -33,7 +33,7 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
     """
     if check:
         _check(folder, as_json=as_json)
-    from pact_eval.data import write_manifest
+    from pact_eval.data.manifest import write_manifest
     from pact_reports.tables.dataset import manifest_parts
     from pact_reports.writers.json import manifest_json
     from pact_reports.writers.terminal import show
@@ -46,7 +46,8 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
 
 
 def _check(folder: Path, *, as_json: bool) -> NoReturn:
-    from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+    from pact_eval.audit.context import DataAuditSettings, DatasetSource
+    from pact_eval.audit.dataset import audit_data
 
     settings = DataAuditSettings(only=["hashes"])
     source = DatasetSource.of_folder(folder)

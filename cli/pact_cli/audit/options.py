@@ -16,7 +16,9 @@ from pact_eval._json import Json
 from pact_eval.errors import GateError, InputError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.audit import CheckResult, DataAudit, DataAuditSettings, DatasetSource
+    from pact_eval.audit.context import DataAuditSettings, DatasetSource
+    from pact_eval.audit.dataset import DataAudit
+    from pact_eval.audit.findings import CheckResult
 
 __all__ = [
     "exit_with",
@@ -71,7 +73,7 @@ def exit_with(
     Raises:
         InputError: a requested check was skipped, and nothing else fails.
     """
-    from pact_eval.audit import failed
+    from pact_eval.audit.findings import failed
 
     if tampered:
         code = TamperedError.exit_code

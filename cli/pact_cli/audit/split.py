@@ -14,7 +14,7 @@ from pact_cli.parameters import option
 __all__ = ["split"]
 
 
-@command(loads=("pact_eval.data",))
+@command(loads=("pact_eval.data.splits",))
 @path_argument("source", "TRAIN.jsonl")
 @option("--out", required=True, type=PATH, help="Folder to write.")
 @option(
@@ -50,7 +50,7 @@ def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_js
     Lines are copied byte for byte. A manifest next to the files states the role of each. A source
     family is never divided.
     """
-    from pact_eval.data import split_training_file
+    from pact_eval.data.splits import split_training_file
     from pact_reports.tables.dataset import split_table
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show

@@ -27,9 +27,9 @@ from pact_eval.audit.adapter.training import TRAINING
 from pact_eval.audit.findings import CheckResult, Leak
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
-from pact_eval.models import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
+from pact_eval.models.folders import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
 from pact_eval.results import Result
-from pact_eval.templates import TEMPLATE_TASK
+from pact_eval.templates.files import TEMPLATE_TASK
 
 ADAPTER_CHECKS: Final = Registry[AdapterContext](
     FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE, TRAINING, OVERLAP

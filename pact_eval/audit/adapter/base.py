@@ -31,11 +31,10 @@ from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import AdapterError, Place
-from pact_eval.models import (
+from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
-    PatternError,
     TensorInfo,
     named_base_model,
     named_base_revision,
@@ -44,6 +43,7 @@ from pact_eval.models import (
     sha256_of_weights,
     weight_files,
 )
+from pact_eval.models.patterns import PatternError
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

@@ -16,7 +16,9 @@ from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
-from pact_eval.models import ADAPTER_CONFIG, is_regex, unsafe_settings
+from pact_eval.models.folders import ADAPTER_CONFIG
+from pact_eval.models.lora_safety import unsafe_settings
+from pact_eval.models.patterns import is_regex
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

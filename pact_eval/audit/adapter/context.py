@@ -14,9 +14,9 @@ from pact_eval.audit.adapter.config import LoraSettings, read_settings
 from pact_eval.audit.adapter.files import FileRecord, list_files, shown
 from pact_eval.audit.adapter.tensors import LoraTensors, group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.custody import TRAINING_RECORD, TrainingRecord, read_training_record
+from pact_eval.custody.training_record import TRAINING_RECORD, TrainingRecord, read_training_record
 from pact_eval.errors import AdapterError, Place
-from pact_eval.models import (
+from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
@@ -24,7 +24,7 @@ from pact_eval.models import (
     read_json_object,
     safetensors_header,
 )
-from pact_eval.templates import (
+from pact_eval.templates.files import (
     DECISION_CONFIG,
     DecisionFiles,
     has_decision_files,

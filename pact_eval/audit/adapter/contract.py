@@ -13,16 +13,15 @@ from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import ContractMismatchError, Place
-from pact_eval.models import SCHEMA_CONFIG
-from pact_eval.prompts import NIMBLE
-from pact_eval.templates import (
+from pact_eval.models.folders import SCHEMA_CONFIG
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.templates.files import (
     DECISION_CONFIG,
     DECISION_TEMPLATE,
     TEMPLATE_TASK,
     DecisionFiles,
-    first_rendering,
-    trial_fault,
 )
+from pact_eval.templates.trial import first_rendering, trial_fault
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

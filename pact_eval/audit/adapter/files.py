@@ -23,7 +23,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
-from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES
+from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

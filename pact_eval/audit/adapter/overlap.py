@@ -23,20 +23,18 @@ from pact_eval.audit.cosine_search import Groups, Pairs, near_pairs
 from pact_eval.audit.findings import CheckResult, Collector, Leak
 from pact_eval.audit.near_duplicates import add_pairs
 from pact_eval.audit.registry import Check
-from pact_eval.custody import LEARNT, TRAINING_RECORD, TrainingRecord, hashed_text, hashes_of
-from pact_eval.custody.hashed_data import HashedData, Hashes
-from pact_eval.data import (
+from pact_eval.custody.hashed_data import HashedData, Hashes, hashed_text, hashes_of
+from pact_eval.custody.overlap import LEARNT
+from pact_eval.custody.training_record import TRAINING_RECORD, TrainingRecord
+from pact_eval.data.files import (
     MANIFEST_NAME,
-    BadLine,
     DataFile,
-    Index,
-    Located,
     Role,
-    build_index,
     dataset_files,
     read_manifest,
     role_of_name,
 )
+from pact_eval.data.index import BadLine, Index, Located, build_index
 from pact_eval.errors import Place
 
 if TYPE_CHECKING:

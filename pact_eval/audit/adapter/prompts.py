@@ -10,8 +10,8 @@ from pact_eval._json import Json, describe
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import InputError, Place
-from pact_eval.models import SCHEMA_CONFIG
-from pact_eval.prompts import STATED_PROMPTS, TrainingPrompts
+from pact_eval.models.folders import SCHEMA_CONFIG
+from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from pact_eval.audit.adapter.config import ALL_LINEAR, LoraSettings
-from pact_eval.models import ending, full_matches
+from pact_eval.models.patterns import ending, full_matches
 
 Value = TypeVar("Value")
 

@@ -29,7 +29,8 @@ from pact_eval.audit.adapter.values import TensorValues, is_readable, read_value
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
-from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PatternError, TensorInfo
+from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
+from pact_eval.models.patterns import PatternError
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

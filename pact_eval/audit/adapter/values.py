@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.models import TensorInfo
+from pact_eval.models.folders import TensorInfo
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 

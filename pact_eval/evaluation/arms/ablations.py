@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from pact_eval._choices import Decoding
 from pact_eval._files import read_toml
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
@@ -16,7 +17,6 @@ from pact_eval.evaluation.arms.matching import against
 from pact_eval.evaluation.arms.source import ArmMetrics, MetricQuestion
 from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_names, metric_spec, registered_metrics
-from pact_eval.runs import Decoding
 
 Change = Literal["clearly better", "better", "worse", "clearly worse"]
 """What a change of a metric means for the reader."""

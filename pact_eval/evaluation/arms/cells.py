@@ -10,7 +10,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.decoding import DECODINGS, MetricDecoding
 from pact_eval.evaluation.registry import metric_names
-from pact_eval.stats import Estimate
+from pact_eval.stats.estimate import Estimate
 
 _PROBLEMS_SHOWN = 20
 
@@ -103,7 +103,7 @@ class MetricTable:
         InputError: two different numbers for one place, or an unknown metric.
 
     Examples:
-        >>> from pact_eval.evaluation import SINGLE
+        >>> from pact_eval.evaluation.decoding import SINGLE
         >>> cell = MetricCell("ece", "pact", SINGLE, "all")
         >>> table = MetricTable([MetricRow(cell, 17, 0.126), MetricRow(cell, 18, 0.092)])
         >>> table.row(cell, 18).value

@@ -49,7 +49,7 @@ from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.stats import Estimate
+from pact_eval.stats.estimate import Estimate
 
 SeedRuns = Mapping[int | None, ScoredItems]
 """The runs of one arm by seed, all on the same items in the same order. The key is None for a run

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricRow
 from pact_eval.evaluation.arms.source import ArmMetrics
@@ -20,7 +21,6 @@ from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.evaluation.sweep import swept_group
-from pact_eval.runs import Decoding
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
 

@@ -15,12 +15,12 @@ from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
-from pact_eval.stats import Estimate
+from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:
+    from pact_eval._choices import Decoding
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.experiment_run import ExperimentRun
-    from pact_eval.runs import Decoding
 
 _METRICS: Final = ("accuracy", "pair_accuracy")
 

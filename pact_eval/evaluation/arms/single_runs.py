@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from pact_eval.calibration import TemperatureSummary
+from pact_eval._choices import Decoding
+from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
 from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import made_worse
 from pact_eval.evaluation.registry import GroupBy
-from pact_eval.runs import Decoding
 
 CALIBRATED_METRICS: Final = ("nll_nats", "ece", "aurc")
 """Metrics that are shown before and after calibration."""

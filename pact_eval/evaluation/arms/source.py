@@ -17,7 +17,7 @@ from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
 from pact_eval.evaluation.registry import GroupBy, find_metric, metric_spec
-from pact_eval.stats import Estimate
+from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.experiment import Experiment

@@ -10,7 +10,8 @@ import numpy as np
 
 from pact_eval.evaluation.arms.differences import Standing
 from pact_eval.evaluation.chance_miscalibration import ChanceError
-from pact_eval.stats import Estimate, seed_summary
+from pact_eval.stats.arms import seed_summary
+from pact_eval.stats.estimate import Estimate
 
 
 @dataclass(frozen=True)

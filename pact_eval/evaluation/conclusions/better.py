@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from pact_eval._choices import Decoding
 from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
 from pact_eval.evaluation.arms.comparison import ArmPair
 from pact_eval.evaluation.arms.differences import ArmDifference
@@ -14,14 +15,9 @@ from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.marks import Evidence, sign_of
-from pact_eval.runs import Decoding
-from pact_eval.stats import (
-    LEVEL,
-    DetectableDifference,
-    EquivalenceVerdict,
-    Estimate,
-    equivalence_verdict,
-)
+from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
+from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.power import DetectableDifference
 
 BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
 """Of the first run or arm. equivalent: only with a margin."""

@@ -21,12 +21,13 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Tone,
     Unchecked,
 )
-from pact_eval.runs import Custody, TrainedOn
-from pact_eval.stats import Estimate
+from pact_eval.runs.custody import Custody, TrainedOn
+from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:  # a page without data does not wait for the checks
-    from pact_eval.audit import CheckResult, DataAudit, Leak
-    from pact_eval.audit import Severity as AuditSeverity
+    from pact_eval._choices import Severity as AuditSeverity
+    from pact_eval.audit.dataset import DataAudit
+    from pact_eval.audit.findings import CheckResult, Leak
 
 Sound = Literal["leak", "problems", "doubts", "sound as far as checked", "not checked"]
 
@@ -357,7 +358,7 @@ def _joined(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _audited(result: CheckResult) -> AuditedCheck:
-    from pact_eval.audit import CODES
+    from pact_eval.audit.registry import CODES
 
     codes = {code: (CODES[code].severity, count) for code, count in result.counts.items()}
     places = [(finding.code, finding.place) for finding in result.findings]
@@ -390,7 +391,7 @@ def _read_check(value: Json) -> AuditedCheck:
 
 def _read_leak(value: Json) -> Leak:
     """Read one leak; raises KeyError if it is not one."""
-    from pact_eval.audit import Leak
+    from pact_eval.audit.findings import Leak
 
     lists = [_texts(value, key) for key in ("sources", "items", "families")]
     return Leak(_text(value, "file"), _text(value, "sha256"), *lists)

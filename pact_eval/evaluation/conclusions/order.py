@@ -10,7 +10,8 @@ from typing import ClassVar, Final, Literal
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
-from pact_eval.stats import Estimate, SlotPreference, SlotPreferences
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
 
 OrderStatus = Literal["follows a letter", "follows a position", "unstable", "stable", "cannot tell"]
 """follows a letter, follows a position: some letter, or the last position, is chosen for its own

@@ -13,7 +13,7 @@ from pact_eval._typing import FloatArray
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
-from pact_eval.stats import expanded_tail
+from pact_eval.stats.bootstrap import expanded_tail
 
 _MOST_RESAMPLES: Final = 1_000
 
@@ -30,7 +30,7 @@ def band_resamples(settings: Settings, items: int) -> int:
     """Return the number of resamples of a band: at most 1,000, since each computes a full curve.
 
     Examples:
-        >>> from pact_eval.evaluation import Settings
+        >>> from pact_eval.evaluation.settings import Settings
         >>> band_resamples(Settings(), 324), band_resamples(Settings(resamples=200), 324)
         (1000, 200)
     """

@@ -19,7 +19,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
-from pact_eval.stats import Estimate, Method
+from pact_eval.stats.estimate import Estimate, Method
 
 _Curve: TypeAlias = Callable[[FloatArray], FloatArray]
 """Maps (n,) weights of the items to the (points,) values of a curve."""

@@ -23,7 +23,9 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import step
-from pact_eval.stats import Estimate, cluster_sums, rate_estimate
+from pact_eval.stats.bootstrap import cluster_sums
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.proportions import rate_estimate
 
 _POINTS: Final = 101
 _TAIL: Final = 0.025

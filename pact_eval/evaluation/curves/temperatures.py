@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
-from pact_eval.calibration import Calibrator
+from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun

@@ -13,8 +13,8 @@ from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.runs import SELECTION_NLL, TrainingLog, training_log_of_run
-from pact_eval.stats import Estimate
+from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log_of_run
+from pact_eval.stats.estimate import Estimate
 
 TERMS: Final = ("ce", "cf", "pc", "nr", "emd")
 """Loss terms of a training log, without weight or ramp."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from pact_eval._json import Json
-from pact_eval.data import Field
+from pact_eval.data.records import Field
 from pact_eval.errors import InputError, ServerError
-from pact_eval.prompts import code_orders
+from pact_eval.prompts.code_orders import code_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.replies import (
     NoUsableReplyError,

@@ -13,12 +13,12 @@ from itertools import combinations
 import numpy as np
 
 from pact_eval._json import Json
-from pact_eval.data import Field
+from pact_eval.data.records import Field
 from pact_eval.errors import ServerError
 from pact_eval.metrics import decode_ensemble
 from pact_eval.progress import step
-from pact_eval.prompts import Decision
-from pact_eval.runs import with_censored_zeros
+from pact_eval.prompts.requests import Decision
+from pact_eval.runs.probabilities import with_censored_zeros
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, Order, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.detect import find_wire

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from pact_eval.errors import ServerError
-from pact_eval.prompts import EncodedView
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.model import ScoringModel, identify, resolve_dtype, stored_dtype
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import TOLERANCE

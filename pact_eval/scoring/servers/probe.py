@@ -21,7 +21,7 @@ import numpy as np
 
 from pact_eval._json import Json
 from pact_eval.errors import ServerError
-from pact_eval.runs import decimals
+from pact_eval.runs.probabilities import decimals
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.probe_items import PROBE_RECORDS, PROBE_SHA256

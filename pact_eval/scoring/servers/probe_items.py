@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from pact_eval._json import Json, sha256_of_json
-from pact_eval.data import Record, parse_record
+from pact_eval.data.records import Record, parse_record
 
 _LOST_PARCEL = (
     "Customer: The parcel came a day late and one corner was torn. Nothing seems to be missing, "

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import AdapterError, PromptError, missing_extra
-from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.servers.request import ServerRequest, is_loopback
 from pact_eval.scoring.servers.served import ServedModels
 

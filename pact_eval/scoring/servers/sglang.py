@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pact_eval._json import Json, describe
-from pact_eval.prompts import Encoder
+from pact_eval.prompts.encoding import Encoder
 from pact_eval.scoring.servers.token_ids import (
     TokenIdWire,
     TokenReply,

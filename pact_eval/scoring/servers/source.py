@@ -20,10 +20,12 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.data import Record
+from pact_eval.data.records import Record
 from pact_eval.errors import ServerError
 from pact_eval.progress import step
-from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, UNANSWERED, RunWriter, with_rounding
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.probabilities import with_rounding
+from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
 from pact_eval.scoring.servers.asking import (
     AskedItem,
     Asker,

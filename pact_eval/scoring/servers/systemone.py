@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval._json import Json, describe, dumps
-from pact_eval.data import Field
+from pact_eval.data.records import Field
 from pact_eval.scoring.servers.answers import (
     check_choice,
     check_score,
@@ -80,7 +80,7 @@ def question(field: Field, order: Sequence[int]) -> dict[str, Json]:
         order: the canonical index at each position.
 
     Examples:
-        >>> from pact_eval.data import parse_field
+        >>> from pact_eval.data.records import parse_field
         >>> field = parse_field("team", {"type": "choice", "instructions": "Who?",
         ...                              "criteria": {"sales": "Prices", "support": None}})
         >>> question(field, (1, 0))["criteria"]

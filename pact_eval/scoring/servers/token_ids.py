@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pact_eval._json import Json
-from pact_eval.data import Field
-from pact_eval.prompts import Encoder
+from pact_eval.data.records import Field
+from pact_eval.prompts.encoding import Encoder
 from pact_eval.scoring.servers.answers import in_canonical_order, number
 from pact_eval.scoring.servers.wire import (
     AskedView,

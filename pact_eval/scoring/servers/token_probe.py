@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pact_eval._json import Json
-from pact_eval.prompts import canonical_code_order
+from pact_eval.prompts.contract import canonical_code_order
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.token_ids import TokenIdWire

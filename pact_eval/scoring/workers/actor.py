@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pact_eval.data import Record
+from pact_eval.data.records import Record
 from pact_eval.errors import MemoryExhaustedError, PactError
-from pact_eval.runs import library_versions
+from pact_eval.runs.folder import library_versions
 from pact_eval.scoring.workers.messages import (
     WindowRows,
     WorkerDescription,

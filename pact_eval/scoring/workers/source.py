@@ -17,8 +17,8 @@ import polars as pl
 import torch
 
 from pact_eval._json import Json
-from pact_eval.models import AdapterFiles
-from pact_eval.runs import RunWriter, library_versions
+from pact_eval.models.folders import AdapterFiles
+from pact_eval.runs.folder import RunWriter, library_versions
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import PROOF_RECORDS, LocalSource

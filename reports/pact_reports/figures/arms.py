@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
 from pact_eval.evaluation.arms.group_differences import (
     ArmDifferences,
     GroupDifference,
@@ -26,7 +26,7 @@ from pact_eval.evaluation.arms.means import (
 )
 from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.arms.summary import ArmSummary
-from pact_eval.runs import Decoding
+from pact_eval.evaluation.experiment import Experiment
 from pact_reports.figures.axes import (
     SEED_AREA,
     SIDES_POINTS,

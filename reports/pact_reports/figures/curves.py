@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pact_eval.evaluation import Experiment
-from pact_eval.evaluation.curves import (
+from pact_eval.evaluation.curves.distributions import (
     ArmCurve,
     ArmCurves,
     RiskCoverageCurves,
     risk_coverage,
     view_tv_distribution,
 )
+from pact_eval.evaluation.experiment import Experiment
 from pact_reports.figures.axes import (
     counts_text,
     headed,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from pact_eval.thresholds import Decisions, GateMark
+    from pact_eval.thresholds.decision_curves import Decisions, GateMark
 
 _SHOWN_FROM = 0.05
 _DASHED = (0, (4, 2))
@@ -187,7 +187,7 @@ def build_risk_coverage(experiment: Experiment, looks: Looks) -> Built:
 
 def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
     """Build the file of risk against coverage with the chosen gates."""
-    from pact_eval.thresholds import gate_marks
+    from pact_eval.thresholds.decision_curves import gate_marks
     from pact_reports.sentences.thresholds import gate_notes
 
     found = gate_marks(experiment, decisions.files)

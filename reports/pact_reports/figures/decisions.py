@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from pact_eval.evaluation.curves import Band
-    from pact_eval.thresholds import CostCurve, Decisions, GateMark
+    from pact_eval.evaluation.curves.bands import Band
+    from pact_eval.thresholds.decision_curves import CostCurve, Decisions, GateMark
 
 _TICKS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 _DASHED = (0, (4, 2))
@@ -136,7 +137,7 @@ def build_costs(experiment: Experiment, looks: Looks) -> Built:
 
 def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
     """Build one file per run: the costs of gates, and their value."""
-    from pact_eval.thresholds import cost_curve
+    from pact_eval.thresholds.decision_curves import cost_curve
 
     if decisions.costs is None:
         return build_costs(experiment, looks)

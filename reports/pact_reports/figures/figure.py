@@ -7,17 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, ExperimentRun
 from pact_eval.evaluation.arms.source import ArmMetrics
-from pact_eval.runs import Decoding
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_reports.figures.style import Looks
 from pact_reports.sentences.notes import NEEDS_RUNS, ViewsUse, views_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pact_eval.thresholds import Decisions
+    from pact_eval.thresholds.decision_curves import Decisions
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_STEM: Final = 80

@@ -16,8 +16,8 @@ import matplotlib.style
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
 from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.progress import tracked
 from pact_reports.figures.canvas import STYLES, Canvas, PageStyle
 from pact_reports.figures.figure import FigureFile, reason
@@ -29,7 +29,7 @@ from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import published_sentence
 
 if TYPE_CHECKING:
-    from pact_eval.thresholds import Decisions
+    from pact_eval.thresholds.decision_curves import Decisions
 
 FORMATS: Final = ("svg", "pdf", "png")
 """Formats that figures are written in."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CONFIDENT, Experiment, ExperimentRun
-from pact_eval.evaluation.curves import (
+from pact_eval.evaluation.curves.probabilities import (
     AnswerConfidence,
     ReliabilityCurve,
     RunConfidence,
@@ -19,6 +18,9 @@ from pact_eval.evaluation.curves import (
     answer_confidence,
     reliability,
 )
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.registry import CONFIDENT
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.figures.axes import (
     counts_text,
@@ -46,7 +48,7 @@ from pact_reports.sentences.calibration import CALIBRATION_ERROR
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pact_eval.evaluation import Estimate
+    from pact_eval.stats.estimate import Estimate
 
 CONSISTENCY: Final = (
     "Lines need no bins: isotonic regression pools items until accuracy rises with confidence "

@@ -6,13 +6,14 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pact_eval.evaluation import Experiment, ExperimentRun
-from pact_eval.evaluation.curves import (
+from pact_eval.evaluation.curves.temperatures import (
     TemperatureByChoices,
     TemperatureByLength,
     temperature_by_choices,
     temperature_by_length,
 )
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.figures.axes import arms_and_seeds, headed, inert, legend_below
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem

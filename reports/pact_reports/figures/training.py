@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, ExperimentRun
-from pact_eval.evaluation.curves import (
+from pact_eval.evaluation.curves.training import (
     DECAY,
     TERMS,
     Smoothed,
@@ -19,6 +18,8 @@ from pact_eval.evaluation.curves import (
     selection_trajectory,
     training_curves,
 )
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_reports.figures.axes import (
     arms_and_seeds,
     counts_text,

@@ -10,9 +10,10 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, MetricDecoding
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.progress import step, tracked
-from pact_reports.figures import Looks
+from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
 from pact_reports.page.colours import stylesheet
 from pact_reports.page.item_blocks import pack_experiment
@@ -29,8 +30,8 @@ from pact_reports.page.sections import (
     tables_html,
 )
 from pact_reports.page.summary import headline_html, summary_html
-from pact_reports.tables import BuiltTables, build_tables
 from pact_reports.tables.cells import decoding_words
+from pact_reports.writers.files import BuiltTables, build_tables
 
 _MOST_ARMS: Final = 4
 _MOST_SEEDS: Final = 6

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pact_eval.evaluation import BetterConclusion, Conclusions, DataConclusion, OrderConclusion
+from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Tone
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions
+from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import at_views, interval_text, views_words
@@ -21,7 +24,7 @@ from pact_reports.sentences.conclusions import (
 from pact_reports.sentences.data import data_parts
 
 if TYPE_CHECKING:  # a page without the question does not wait for what chooses gates
-    from pact_eval.thresholds import Acting
+    from pact_eval.thresholds.conclusion import Acting
 
 _MOST_LEADS: Final = 3
 _BETTER: Final = {

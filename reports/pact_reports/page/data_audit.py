@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pact_eval.evaluation import AuditedCheck, AuditedCode, DataConclusion
+from pact_eval.evaluation.conclusions.data import AuditedCheck, AuditedCode, DataConclusion
 from pact_reports.markup import Html, data_text, element, joined
 
 ANCHOR: Final = "data-audit"

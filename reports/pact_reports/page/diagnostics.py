@@ -7,16 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pact_eval.evaluation import (
-    CONFIDENT,
-    LOW_ANSWER_MASS,
-    VERY_LOW_ANSWER_MASS,
-    Unit,
-    metric_spec,
-)
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.evaluation.conclusions.conclusion import SEVERITIES, Severity
-from pact_eval.preregistration import RegistrationProblem, WeakVerdict
+from pact_eval.evaluation.notes import LOW_ANSWER_MASS, VERY_LOW_ANSWER_MASS
+from pact_eval.evaluation.registry import CONFIDENT, Unit, metric_spec
+from pact_eval.preregistration.diagnostics import RegistrationProblem, WeakVerdict
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import has_width, interval_text, value_text
@@ -33,7 +28,7 @@ from pact_reports.sentences.notes import (
 from pact_reports.tables.scorecard import difference_text
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import Estimate
+    from pact_eval.stats.estimate import Estimate
 
 _OPEN_RUNS: Final = 4
 _SHOWN: Final = 4

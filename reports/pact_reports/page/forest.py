@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from pact_eval.evaluation import Estimate
 from pact_eval.evaluation.arms.paired_differences import PairedDifference
+from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import estimate_parts, value_text, views_words

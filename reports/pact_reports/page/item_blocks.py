@@ -12,19 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._json import Json
-from pact_eval.data import Record
-from pact_eval.evaluation import (
-    RELIABILITY_BINS,
-    Experiment,
-    ExperimentRun,
-    ItemRecords,
-    item_distributions,
-    item_outcomes,
-    pair_partners,
-)
+from pact_eval.data.records import Record
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.item_outcomes import item_distributions, item_outcomes
+from pact_eval.evaluation.item_records import ItemRecords
+from pact_eval.evaluation.items import RELIABILITY_BINS, pair_partners
 from pact_eval.progress import tracked
-from pact_eval.prompts import ChatContract, canonical_code_order
-from pact_eval.runs import Predictions
+from pact_eval.prompts.contract import ChatContract, canonical_code_order
+from pact_eval.runs.predictions import Predictions
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.page.item_columns import (
     FLAGS,

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import IntArray
-from pact_eval.evaluation import ItemOutcomes, pair_partners
-from pact_eval.runs import Predictions
+from pact_eval.evaluation.item_outcomes import ItemOutcomes
+from pact_eval.evaluation.items import pair_partners
+from pact_eval.runs.predictions import Predictions
 from pact_reports.page.packing import NOT_KNOWN, to_steps
 
 KINDS: Final = ("choice", "boolean", "score")

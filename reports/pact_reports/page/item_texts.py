@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pact_eval._json import Json, dumps
-from pact_eval.data import Record, common_prefix
-from pact_eval.evaluation import ExperimentRun
-from pact_eval.prompts import NIMBLE, ChatContract, canonical_code_order
+from pact_eval.data.records import Record
+from pact_eval.data.word_diff import common_prefix
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.prompts.contract import ChatContract, canonical_code_order
+from pact_eval.prompts.nimble import NIMBLE
 
 Part: TypeAlias = str | tuple[str, str]
 """Text that both members share, or the text of this member and that of the other in its place."""

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pact_eval.evaluation import ItemMismatch, OrderConclusion, metric_spec
 from pact_eval.evaluation import diagnostics as d
+from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.conclusions.conclusion import Severity
-from pact_eval.preregistration import RegistrationProblem, WeakVerdict
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.preregistration.diagnostics import RegistrationProblem, WeakVerdict
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import value_text

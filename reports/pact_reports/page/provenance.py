@@ -12,9 +12,9 @@ from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.evaluation import ExperimentRun
-from pact_eval.runs import Provenance
-from pact_eval.verification import PAGE_ELEMENT
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.runs.provenance import Provenance
+from pact_eval.verification.report_file import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
 from pact_reports.sentences.custody import training_text

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import RELIABILITY_BINS, Experiment, ExperimentRun
-from pact_eval.evaluation.curves import BinnedCurve, binned_reliability
-from pact_reports.figures import Looks, reason
+from pact_eval.evaluation.curves.probabilities import BinnedCurve, binned_reliability
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import RELIABILITY_BINS
+from pact_reports.figures.figure import reason
+from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, data_text, element
 from pact_reports.page.colours import variable
 from pact_reports.page.item_links import items_href

@@ -6,17 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pact_eval.evaluation import (
-    Evaluation,
-    Experiment,
-    ExperimentRun,
-    MetricDecoding,
-    MetricSpec,
-    find_metric,
-    metric_spec,
-    registered_metrics,
-)
+from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import calibrated_items
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
+from pact_eval.evaluation.report import Evaluation
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import methods_text
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
@@ -34,7 +29,7 @@ from pact_reports.tables.cells import (
 )
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import Estimate
+    from pact_eval.stats.estimate import Estimate
 
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 _ANSWER_MASS: Final = metric_spec("answer_mass")

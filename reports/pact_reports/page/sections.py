@@ -9,12 +9,14 @@ from typing import Final
 
 from pact_eval.errors import InputError
 from pact_eval.progress import tracked
-from pact_reports.figures import FIGURES, FigureFile, Looks, reason
+from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.files import inline_svg
+from pact_reports.figures.registry import FIGURES
+from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.page.colours import themed
 from pact_reports.page.request import PageRequest
-from pact_reports.tables import BuiltTables
+from pact_reports.writers.files import BuiltTables
 from pact_reports.writers.html import table_html
 
 _TAG: Final = re.compile(r"<[A-Za-z][^>]*>")

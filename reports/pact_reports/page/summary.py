@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import DataConclusion, Experiment, MetricDecoding, conclude
 from pact_eval.evaluation.arms.paired_differences import paired_differences
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.experiment_conclusions import conclude
+from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import (
     Diagnostic,
     MatchedRuns,
@@ -16,9 +18,11 @@ from pact_eval.evaluation.diagnostics import (
     matched_runs,
     on_data,
 )
-from pact_eval.preregistration import JudgedHypotheses, on_registration, on_verdicts
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.preregistration.diagnostics import on_registration, on_verdicts
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_reports.arm_names import ArmNames
-from pact_reports.figures import reason
+from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text
 from pact_reports.page.cards import cards_html
@@ -36,8 +40,8 @@ from pact_reports.sentences.conclusions import (
     better_words,
 )
 from pact_reports.sentences.data import leak_lines
-from pact_reports.tables import BuiltTables
 from pact_reports.tables.cells import decoding_words
+from pact_reports.writers.files import BuiltTables
 from pact_reports.writers.html import table_html
 
 _OPEN_ANSWERS: Final = 2

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.preregistration import (
+from pact_eval.preregistration.registration import Registration
+from pact_eval.preregistration.scorecard import (
     CheckComparison,
     HypothesisResult,
     JudgedCheck,
-    Registration,
     Scorecard,
 )
 from pact_reports.arm_names import ArmNames

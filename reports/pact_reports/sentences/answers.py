@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pact_eval.evaluation import (
-    DecodedRates,
-    Evaluation,
-    RunReport,
-    SweepPoint,
-)
+from pact_eval.evaluation.answers import DecodedRates
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.sweep import SweepPoint
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     CLUSTERS,
@@ -25,8 +23,8 @@ from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 
 if TYPE_CHECKING:  # a report waits neither for what fits calibrators nor for what judges
-    from pact_eval.calibration import CalibrationEffect
-    from pact_eval.preregistration import JudgedHypotheses
+    from pact_eval.calibration.effect import CalibrationEffect
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
 _MOST_NOTES: Final = 3
 

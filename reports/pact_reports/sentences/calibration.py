@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pact_eval.calibration import (
+from pact_eval.calibration.notes import (
     CalibrationNote,
     DifferentDecoding,
     FittedOnTraining,
     NeutralTemperatures,
     OtherRun,
     OutsideFit,
-    PortableCalibration,
     RoundedItems,
     ScoreName,
     SharedSourceFamilies,
@@ -23,6 +22,7 @@ from pact_eval.calibration import (
     UseNote,
     WorseScore,
 )
+from pact_eval.calibration.portable import PortableCalibration
 
 CALIBRATION_ERROR: Final = (
     "For ECE, brackets hold the true calibration error. The ECE of a sample is biased upwards and "

@@ -10,21 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pact_eval.evaluation import (
-    PLANNED_DIFFERENCE,
-    BetterConclusion,
-    BetterStatus,
-    CalibrationError,
-    Claim,
-    Conclusion,
-    DataConclusion,
-    DataLeak,
-    OrderConclusion,
-    ProbabilitiesConclusion,
-    SlotPreference,
-    Unchecked,
-)
-from pact_eval.prompts import position_name
+from pact_eval.evaluation.answers import PLANNED_DIFFERENCE
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Unchecked
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.prompts.contract import position_name
+from pact_eval.stats.permuted_slots import SlotPreference
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     at_views,
@@ -325,7 +319,7 @@ def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
 
 def _acting_words(conclusion: Conclusion) -> Said:
     """Say whether a run may act alone; what chooses gates is imported only if that was asked."""
-    from pact_eval.thresholds import Acting
+    from pact_eval.thresholds.conclusion import Acting
     from pact_reports.sentences.thresholds import acting_words
 
     if not isinstance(conclusion, Acting):

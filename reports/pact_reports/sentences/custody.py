@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pact_eval.runs import Custody, TrainedOn
+from pact_eval.runs.custody import Custody, TrainedOn
 from pact_reports.plain_text import one_line
 
 NOT_STATED = "training data not stated"

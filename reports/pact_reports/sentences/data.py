@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pact_eval.evaluation import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_reports.numbers import value_text
 from pact_reports.plain_text import one_line
 from pact_reports.table import Line

@@ -6,38 +6,39 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from pact_eval.evaluation import (
+from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
+from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.joins import (
+    Notice,
+    OtherTraining,
+    SameWeights,
+    SkippedRun,
+    UnlikeRuns,
+    UnsealedFiles,
+)
+from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     LOW_ANSWER_MASS,
     VERY_LOW_ANSWER_MASS,
     AnswersOnly,
     ChangedModel,
-    DataLeak,
     DifferentViews,
-    Experiment,
     IncompletePairs,
     InfiniteNll,
-    ItemMismatch,
-    LeftOutItems,
     LowAnswerMass,
     NearTies,
     Note,
-    Notice,
     OneOrder,
-    OtherTraining,
     RepeatedPrompts,
     RoundedProbabilities,
-    SameWeights,
     SeveralRight,
-    SkippedRun,
     SmallGroups,
     TooFewResamples,
     Unanswered,
-    UnlikeRuns,
     UnmatchedSeeds,
-    UnsealedFiles,
 )
-from pact_eval.runs import TrainedOnRun
+from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, value_text
 from pact_reports.sentences.custody import trained_on_text
@@ -47,7 +48,7 @@ from pact_reports.sentences.data import leak_sentence
 _MOST_NAMED: Final = 8
 
 if TYPE_CHECKING:
-    from pact_eval.calibration import CalibrationWarning
+    from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.arms.source import ArmMetrics
 
 ViewsUse = Literal["always", "ensembles", "never"]
@@ -167,7 +168,7 @@ def unlike_sentence(unlike: UnlikeRuns) -> str:
     """Say in what two runs differ that are compared all the same.
 
     Example:
-        >>> from pact_eval.runs import Difference
+        >>> from pact_eval.runs.identity import Difference
         >>> unlike_sentence(UnlikeRuns("a", "b", (Difference("data", "4def", "77aa"),)))
         'a and b differ in their dataset (4def and 77aa), as allowed'
     """
@@ -179,7 +180,7 @@ def other_training_sentence(other: OtherTraining) -> str:
     """Say that two adapters were trained on different data, and on which.
 
     Examples:
-        >>> from pact_eval.runs import TrainedRole
+        >>> from pact_eval.runs.custody import TrainedRole
         >>> roles = TrainedRole(("a.jsonl",), 20, 10, "1f"), None
         >>> other_training_sentence(OtherTraining("runs/a", "runs/b", ("train",), roles))
         'runs/a and runs/b were trained on different data: a.jsonl (10 families) and no file'

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pact_eval.evaluation import ClusterUnit, ExperimentRun
-from pact_eval.runs import Difference, trained_on_runs
-from pact_eval.thresholds import (
-    Acting,
-    ActingGate,
-    AnswerSets,
-    AnswerSetsCheck,
-    CheckedGate,
-    CheckedSets,
-    GateMarks,
-    KindSets,
-    Rule,
-    Thresholds,
-    ThresholdsCheck,
-    ThresholdsFile,
-    acting,
-)
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.registry import ClusterUnit
+from pact_eval.runs.custody import trained_on_runs
+from pact_eval.runs.identity import Difference
+from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
+from pact_eval.thresholds.checking import CheckedGate, ThresholdsCheck
+from pact_eval.thresholds.choice import Rule, Thresholds
+from pact_eval.thresholds.conclusion import Acting, ActingGate, acting
+from pact_eval.thresholds.decision_curves import GateMarks
+from pact_eval.thresholds.files import ThresholdsFile
+from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
 from pact_reports.sentences.conclusions import Said

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pact_eval.evaluation import ChanceError, find_metric, metric_spec
 from pact_eval.evaluation.arms.ablations import Ablation, Ablations, ablations
 from pact_eval.evaluation.arms.source import MetricQuestion
+from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table

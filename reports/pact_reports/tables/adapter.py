@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pact_eval.audit import (
-    AdapterAudit,
-    AdapterComparison,
-    AdapterFacts,
-    Severity,
-    WeightsComparison,
-)
-from pact_eval.evaluation import DataLeak
+from pact_eval._choices import Severity
+from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
+from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
+from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.data import leak_lines
 from pact_reports.table import Cell, Column, Line, Part, Row, Table

@@ -8,17 +8,12 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    SINGLE,
-    AnswerScores,
-    Calibration,
-    ChanceMiscalibration,
-    Group,
-    MetricDecoding,
-    MetricSpec,
-    ScoreDecomposition,
-)
 from pact_eval.evaluation.answer_scores import RunAnswerScores, run_answer_scores
+from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
+from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
+from pact_eval.evaluation.registry import MetricSpec
+from pact_eval.evaluation.report import Calibration, Group
+from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
 from pact_reports.arm_names import ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (

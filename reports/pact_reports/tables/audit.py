@@ -7,27 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, Final
 
-from pact_eval.audit import (
-    CODES,
-    SEVERITIES,
-    Balance,
-    CheckResult,
-    Coverage,
-    DataAudit,
-    Finding,
-    Lengths,
-    MeasuredOverlap,
-    NearDuplicates,
-    Severity,
-    Shortcuts,
-    count,
-    failed,
-    failed_checks,
-)
-from pact_eval.data import WordDiff
-from pact_eval.evaluation import DataConclusion
+from pact_eval._choices import Severity
+from pact_eval.audit.adapter.overlap import MeasuredOverlap
+from pact_eval.audit.balance import Balance
+from pact_eval.audit.certificates import Coverage
+from pact_eval.audit.dataset import DataAudit
+from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed, failed_checks
+from pact_eval.audit.lengths import Lengths
+from pact_eval.audit.near_duplicates import NearDuplicates
+from pact_eval.audit.registry import CODES
+from pact_eval.audit.shortcuts import Shortcuts
+from pact_eval.data.word_diff import WordDiff
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
-from pact_eval.prompts import LETTERS
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.prompts.contract import LETTERS
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.data import leak_lines, unchecked_list

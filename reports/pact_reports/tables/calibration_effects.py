@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.calibration import TemperatureSummary
-from pact_eval.evaluation import Calibration, ChanceError, MetricDecoding, find_metric, metric_spec
+from pact_eval._choices import Decoding
+from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.evaluation.arms.single_runs import (
     CALIBRATED_METRICS,
     CalibratedRun,
     calibrated_runs,
 )
-from pact_eval.runs import Decoding
+from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.registry import find_metric, metric_spec
+from pact_eval.evaluation.report import Calibration
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table

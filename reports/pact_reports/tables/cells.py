@@ -7,17 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pact_eval.evaluation import (
-    LEVEL,
-    ChanceError,
-    Estimate,
-    MetricDecoding,
-    MetricSpec,
-    Unit,
-    find_metric,
-)
 from pact_eval.evaluation.arms.differences import Standing
 from pact_eval.evaluation.arms.summary import ArmSummary
+from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.registry import MetricSpec, Unit, find_metric
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import UNDEFINED, ends_text, estimate_parts, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
@@ -74,7 +69,7 @@ def shown(value: float, spec: MetricSpec) -> str:
     """Write a number as papers print it: AURC in percent with two decimals, a true minus.
 
     Example:
-        >>> from pact_eval.evaluation import metric_spec
+        >>> from pact_eval.evaluation.registry import metric_spec
         >>> shown(0.0341, metric_spec("aurc")), shown(-0.007, metric_spec("ensemble_gain"))
         ('3.41', '−0.7')
     """
@@ -127,7 +122,7 @@ def metric_column(spec: MetricSpec, decoding: MetricDecoding, title: str | None 
     """Return a column of one metric of one run.
 
     Example:
-        >>> from pact_eval.evaluation import metric_spec
+        >>> from pact_eval.evaluation.registry import metric_spec
         >>> metric_column(metric_spec("ece"), MetricDecoding("single")).numbers
         ('ECE (fraction, single)',)
     """
@@ -169,7 +164,7 @@ def mean_cell(summary: ArmSummary, spec: MetricSpec) -> Cell:
     """Return mean ± sample deviation over seeds; one run has no deviation.
 
     Example:
-        >>> from pact_eval.evaluation import metric_spec
+        >>> from pact_eval.evaluation.registry import metric_spec
         >>> runs = {seed: Estimate(value, math.nan, math.nan, 324, 162)
         ...         for seed, value in {17: 0.840, 18: 0.821, 19: 0.877}.items()}
         >>> mean_cell(ArmSummary.of("pact", runs), metric_spec("accuracy")).text
@@ -297,7 +292,7 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
     """Return the interval of a difference, both ends signed.
 
     Example:
-        >>> from pact_eval.evaluation import metric_spec
+        >>> from pact_eval.evaluation.registry import metric_spec
         >>> estimate = Estimate(0.065, 0.019, 0.111, 324, 162)
         >>> interval_cell(estimate, metric_spec("ensemble_gain")).text
         '[+1.9, +11.1]'
@@ -322,7 +317,7 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
         The cell; a zero-width interval is left out, since it does not mean certainty.
 
     Example:
-        >>> from pact_eval.evaluation import metric_spec
+        >>> from pact_eval.evaluation.registry import metric_spec
         >>> accuracy = metric_spec("accuracy")
         >>> estimate = Estimate(0.821, 0.778, 0.861, 324, 162)
         >>> with_interval(Cell("82.1"), estimate, accuracy).interval

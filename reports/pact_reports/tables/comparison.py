@@ -7,18 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.evaluation import (
-    Comparison,
-    Estimate,
-    GroupComparison,
-    McNemarTest,
-    MetricComparison,
-    MetricSpec,
-    metric_spec,
-    sign_of,
-)
 from pact_eval.evaluation.arms.comparison import Arm, ArmPair, ArmsComparison
 from pact_eval.evaluation.arms.differences import ArmDifference
+from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
+from pact_eval.evaluation.marks import sign_of
+from pact_eval.evaluation.registry import MetricSpec, metric_spec
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     CLUSTER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Split, data_splits
+from pact_eval.evaluation.data_splits import Split, data_splits
 from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pact_eval.data import (
-    DataFile,
-    DatasetDiff,
-    FieldKind,
-    FileFacts,
-    Role,
-    SplitPart,
-    WrittenManifest,
-)
+from pact_eval.data.diff import DatasetDiff
+from pact_eval.data.files import DataFile, FileFacts, Role
+from pact_eval.data.manifest import WrittenManifest
+from pact_eval.data.records import FieldKind
+from pact_eval.data.splits import SplitPart
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
-from pact_eval.prompts import Decision
+from pact_eval.prompts.requests import Decision
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.writers.json import decisions_json, to_json

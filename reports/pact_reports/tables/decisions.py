@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, MetricDecoding
-from pact_eval.evaluation.curves import run_risks
+from pact_eval.evaluation.curves.distributions import run_risks
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.stats.estimate import Estimate
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import arm_cell, decoding_words, interval_column, text_cell
@@ -16,8 +17,8 @@ from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:
     from pact_eval._typing import FloatArray
-    from pact_eval.evaluation.curves import Band
-    from pact_eval.thresholds import CostCurve, GateMark
+    from pact_eval.evaluation.curves.bands import Band
+    from pact_eval.thresholds.decision_curves import CostCurve, GateMark
 
 _COVERAGES: Final = (0.25, 0.5, 0.75, 0.9, 1.0)
 _SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -65,7 +66,7 @@ def build_gates(request: TableRequest) -> Table:
     Raises:
         InputError: there are no thresholds, or none is of the model of a run.
     """
-    from pact_eval.thresholds import gate_marks
+    from pact_eval.thresholds.decision_curves import gate_marks
     from pact_reports.sentences.thresholds import gate_notes
 
     files = () if request.decisions is None else request.decisions.files
@@ -101,7 +102,7 @@ def build_costs(request: TableRequest) -> Table:
     Raises:
         InputError: there are no costs, or no run has probabilities.
     """
-    from pact_eval.thresholds import cost_curve
+    from pact_eval.thresholds.decision_curves import cost_curve
 
     decisions = request.decisions
     if decisions is None or decisions.costs is None:

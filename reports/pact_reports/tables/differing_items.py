@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.data import Record
-from pact_eval.evaluation import Comparison, DifferingItem
+from pact_eval.data.records import Record
+from pact_eval.evaluation.comparison import Comparison, DifferingItem
 from pact_reports.numbers import p_value_text
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table

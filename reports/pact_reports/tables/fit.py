@@ -7,16 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from pact_eval.calibration import (
-    CONDITION_LIMIT,
-    CalibrationEffect,
-    CalibratorFit,
-    FittedRun,
-    ModeChoice,
-    Parameter,
-    Scores,
-)
-from pact_eval.evaluation import Estimate
+from pact_eval.calibration.effect import CalibrationEffect, Scores
+from pact_eval.calibration.fitting import CalibratorFit
+from pact_eval.calibration.runs import FittedRun
+from pact_eval.calibration.selection import ModeChoice
+from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter
+from pact_eval.stats.estimate import Estimate
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.sentences.calibration import calibration_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table

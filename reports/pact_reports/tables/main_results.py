@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pact_eval.evaluation import MetricDecoding, find_metric, metric_spec
 from pact_eval.evaluation.arms.source import MetricQuestion
 from pact_eval.evaluation.arms.summaries import ArmSummaries, main_results
 from pact_eval.evaluation.arms.summary import ArmSummary
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table

@@ -6,19 +6,11 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.evaluation import (
-    ClusterUnit,
-    Estimate,
-    MetricSpec,
-    NoiseFloor,
-    OrderAudit,
-    OrderEffect,
-    OrderGain,
-    SlotPreference,
-    SlotPreferences,
-    metric_spec,
-)
-from pact_eval.prompts import position_name
+from pact_eval.evaluation.order_audit import NoiseFloor, OrderAudit, OrderEffect, OrderGain
+from pact_eval.evaluation.registry import ClusterUnit, MetricSpec, metric_spec
+from pact_eval.prompts.contract import position_name
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
 from pact_reports.numbers import CLUSTERS, interval_text, small_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, p_value_cell

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.evaluation import MetricDecoding, metric_spec
+from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
+from pact_eval.evaluation.registry import metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (

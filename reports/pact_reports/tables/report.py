@@ -7,22 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
-from pact_eval.evaluation import (
-    CONFIDENT,
-    LEVEL,
-    CalibrationError,
-    ClusterUnit,
-    Estimate,
-    Evaluation,
-    Group,
-    MetricSpec,
-    OrderAudit,
-    PairOutcomes,
-    RunReport,
-    SlotHomogeneity,
-)
-from pact_eval.prompts import LETTERS, position_name
-from pact_eval.runs import Provenance
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.order_audit import OrderAudit
+from pact_eval.evaluation.registry import CONFIDENT, ClusterUnit, MetricSpec
+from pact_eval.evaluation.report import Evaluation, Group
+from pact_eval.metrics.pairs import PairOutcomes
+from pact_eval.prompts.contract import LETTERS, position_name
+from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     CLUSTER,

@@ -8,18 +8,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, ExperimentRun, Settings, files_of
 from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.evaluation.arms.source import ArmMetrics
-from pact_eval.preregistration import JudgedHypotheses, judge_experiment, read_hypotheses
-from pact_eval.runs import Decoding
+from pact_eval.evaluation.data_splits import files_of
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
+from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_experiment
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.notes import ViewsUse
 from pact_reports.table import Table
 
 if TYPE_CHECKING:
-    from pact_eval.thresholds import Decisions
+    from pact_eval.thresholds.decision_curves import Decisions
 
 # The default of `pact-eval scorecard`.
 _SCORECARD_RESAMPLES: Final = 2_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import TRAINING_NAME, RunCost, run_costs
+from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import arm_cell, count_cell, count_column, text_cell

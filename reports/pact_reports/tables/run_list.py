@@ -6,7 +6,8 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.evaluation import ListedRun, RunState, metric_spec
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import value_text
 from pact_reports.plain_text import one_line

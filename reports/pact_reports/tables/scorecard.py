@@ -7,19 +7,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.evaluation import ChanceError, Estimate, metric_spec
 from pact_eval.evaluation.arms.margins import margin_unit
-from pact_eval.preregistration import (
-    LEVEL,
+from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.preregistration.registration import Registration
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+from pact_eval.preregistration.scorecard import (
     CheckComparison,
     HypothesisResult,
     JudgedCheck,
-    JudgedHypotheses,
     Reading,
-    Registration,
     Scorecard,
     Verdict,
 )
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     UNDEFINED,

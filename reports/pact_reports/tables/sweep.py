@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pact_eval.evaluation import Calibration, SweepPoint, registered_metrics
+from pact_eval.evaluation.registry import registered_metrics
+from pact_eval.evaluation.report import Calibration
+from pact_eval.evaluation.sweep import SweepPoint
 from pact_reports.numbers import methods_text
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table

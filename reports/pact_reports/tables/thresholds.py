@@ -7,19 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.evaluation import Estimate
-from pact_eval.thresholds import (
-    EVERY_ANSWER,
-    LOW_IS_SURE,
-    Alternative,
-    CheckedGate,
-    Gate,
-    Rule,
-    Signal,
-    Target,
-    Thresholds,
-    ThresholdsCheck,
-)
+from pact_eval._choices import Signal
+from pact_eval.stats.estimate import Estimate
+from pact_eval.thresholds.checking import CheckedGate, ThresholdsCheck
+from pact_eval.thresholds.choice import Alternative, Gate, Rule, Thresholds
+from pact_eval.thresholds.files import EVERY_ANSWER
+from pact_eval.thresholds.signals import LOW_IS_SURE
+from pact_eval.thresholds.targets import Target
 from pact_reports.numbers import CLUSTER, CLUSTERS, UNDEFINED, methods_text, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table

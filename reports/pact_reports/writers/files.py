@@ -9,8 +9,8 @@ from typing import Final
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment
 from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.progress import tracked
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.data import leak_lines

@@ -11,29 +11,23 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from pact_eval._json import Json
-from pact_eval.evaluation import (
-    BetterConclusion,
-    CalibrationError,
-    ClusterUnit,
-    Conclusion,
-    DataConclusion,
-    Evaluation,
-    Group,
-    ItemMismatch,
-    ListedRun,
-    Method,
-    MetricDecoding,
-    MetricSpec,
-    Note,
-    Notice,
-    OrderAudit,
-    OrderEffect,
-    RunReport,
-    find_metric,
-)
+from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
-from pact_eval.prompts import position_name
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.joins import Notice
+from pact_eval.evaluation.notes import Note
+from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
+from pact_eval.evaluation.registry import ClusterUnit, MetricSpec, find_metric
+from pact_eval.evaluation.report import Evaluation, Group
+from pact_eval.evaluation.run_list import ListedRun
+from pact_eval.prompts.contract import position_name
 from pact_eval.runs.remote.urls import shown
+from pact_eval.stats.estimate import Method
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, GENERALISATION, reason_text
 from pact_reports.sentences.notes import note_sentence, warning_sentence
@@ -41,22 +35,24 @@ from pact_reports.sentences.notes import note_sentence, warning_sentence
 _MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
-    from pact_eval.audit import (
-        AdapterAudit,
-        AdapterComparison,
-        CheckResult,
-        DataAudit,
-        DataAuditSettings,
-        Finding,
-        Severity,
-    )
-    from pact_eval.calibration import CalibrationNote, CalibrationWarning, FittedRun
-    from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
-    from pact_eval.drift import Drift
-    from pact_eval.evaluation import Estimate, SlotHomogeneity
-    from pact_eval.preregistration import JudgedCheck, JudgedHypotheses
-    from pact_eval.prompts import Decision
-    from pact_eval.thresholds import AnswerSetsCheck, ThresholdsCheck
+    from pact_eval._choices import Severity
+    from pact_eval.audit.adapter.audit import AdapterAudit
+    from pact_eval.audit.adapter.compare import AdapterComparison
+    from pact_eval.audit.context import DataAuditSettings
+    from pact_eval.audit.dataset import DataAudit
+    from pact_eval.audit.findings import CheckResult, Finding
+    from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
+    from pact_eval.calibration.runs import FittedRun
+    from pact_eval.data.files import DataFile, FileFacts, Manifest
+    from pact_eval.data.manifest import WrittenManifest
+    from pact_eval.drift.drift import Drift
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+    from pact_eval.preregistration.scorecard import JudgedCheck
+    from pact_eval.prompts.requests import Decision
+    from pact_eval.stats.estimate import Estimate
+    from pact_eval.stats.homogeneity import SlotHomogeneity
+    from pact_eval.thresholds.checking import ThresholdsCheck
+    from pact_eval.thresholds.set_checking import AnswerSetsCheck
 
 
 _COUNTS: Final[dict[ClusterUnit, str]] = {
@@ -219,7 +215,7 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
     """Turn an estimate into JSON values: rates as fractions, null if there is no finite number.
 
     Example:
-        >>> from pact_eval.evaluation import Estimate
+        >>> from pact_eval.stats.estimate import Estimate
         >>> value = estimate_json(Estimate(0.5, 0.25, float("nan"), 2, 1))
         >>> value["value"], value["high"], value["families"]
         (0.5, None, 1)
@@ -408,7 +404,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
     """Turn warnings into JSON values: the kind of each, its values, and its sentence (`text`).
 
     Example:
-        >>> from pact_eval.evaluation import SkippedRun
+        >>> from pact_eval.evaluation.joins import SkippedRun
         >>> warnings_json([SkippedRun("runs/cal", "calibration", "evaluation")])[0]["role"]
         'calibration'
     """
@@ -532,7 +528,7 @@ def scorecard_json(judged: JudgedHypotheses) -> dict[str, Json]:
 
 
 def _judged_check(result: JudgedCheck) -> Json:
-    from pact_eval.preregistration import describe_check
+    from pact_eval.preregistration.criteria import describe_check
 
     return {
         "says": result.check.says,
@@ -635,7 +631,7 @@ def _file(file: DataFile, facts: FileFacts) -> dict[str, Json]:
 
 def _checks(checks: Sequence[CheckResult], fail_on: Severity) -> dict[str, Json]:
     """Turn checks into JSON values, with counts by severity and whether all passed."""
-    from pact_eval.audit import SEVERITIES, count, failed
+    from pact_eval.audit.findings import SEVERITIES, count, failed
 
     return {
         "checks": [_check(check) for check in checks],
@@ -646,7 +642,7 @@ def _checks(checks: Sequence[CheckResult], fail_on: Severity) -> dict[str, Json]
 
 def _check(check: CheckResult) -> Json:
     """Turn one check into JSON values: its scope, counts by code, findings and numbers."""
-    from pact_eval.audit import CODES
+    from pact_eval.audit.registry import CODES
 
     return {
         "check": check.check,

@@ -33,9 +33,11 @@ from adapters import (
 from safetensors.torch import load_file, save_file
 
 from pact_eval._files import sha256_of_file
-from pact_eval.audit import ADAPTER_CHECKS, CODES, audit_adapter, compare_adapters
+from pact_eval.audit.adapter.audit import ADAPTER_CHECKS, audit_adapter
+from pact_eval.audit.adapter.compare import compare_adapters
+from pact_eval.audit.registry import CODES
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.prompts import STATED_PROMPTS
+from pact_eval.prompts.training_prompts import STATED_PROMPTS
 
 
 @pytest.fixture

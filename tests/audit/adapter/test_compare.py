@@ -9,8 +9,8 @@ import torch
 from adapters import SHIPPED, config, copied, file, key, tensors
 from safetensors.torch import load_file
 
-from pact_eval.audit import audit_adapter, compare_adapters
-from pact_eval.audit.adapter.compare import AdapterDifference
+from pact_eval.audit.adapter.audit import audit_adapter
+from pact_eval.audit.adapter.compare import AdapterDifference, compare_adapters
 
 
 def test_two_shipped_adapters_side_by_side() -> None:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from pact_eval._json import Json
-from pact_eval.audit import audit_adapter, compare_adapters
+from pact_eval.audit.adapter.audit import audit_adapter
+from pact_eval.audit.adapter.compare import compare_adapters
 from pact_eval.models import patterns
 
 pytestmark = pytest.mark.slow

@@ -24,10 +24,12 @@ from peft.tuners.tuners_utils import _ExcludedModule, check_target_module_exists
 from peft.utils.other import get_pattern_key
 from safetensors.torch import load_file, save_file
 
-from pact_eval.audit import Collector, audit_adapter
+from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.config import lora_scale, read_settings
 from pact_eval.audit.adapter.targets import by_pattern, targeted
-from pact_eval.prompts import NIMBLE, TrainingPrompts
+from pact_eval.audit.findings import Collector
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts.training_prompts import TrainingPrompts
 
 pytestmark = pytest.mark.slow
 

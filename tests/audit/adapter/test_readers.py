@@ -18,7 +18,7 @@ from safetensors.torch import load, save, save_file
 
 from pact_eval.audit.adapter.values import read_values, relative_difference
 from pact_eval.errors import AdapterError
-from pact_eval.models import safetensors_header
+from pact_eval.models.folders import safetensors_header
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from reports.figures.figure_runs import simulated
 
-from pact_eval.evaluation import Experiment
-from pact_reports.figures import Looks
+from pact_eval.evaluation.experiment import Experiment
+from pact_reports.figures.style import Looks
 
 
 @pytest.fixture(scope="package")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from pact_reports.figures import Panel
+from pact_reports.figures.figure import Panel
 
 
 def drawn(panel: Panel) -> Axes:

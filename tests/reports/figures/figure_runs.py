@@ -9,9 +9,12 @@ import numpy as np
 import polars as pl
 from run_frames import edit_run, write_run
 
-from pact_eval.calibration import Calibrator, Mode, Weights, files
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.runs import SCHEMA
+from pact_eval._choices import Mode
+from pact_eval.calibration import files
+from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.rows import SCHEMA
 
 KINDS = ("choice", "boolean", "score")
 DOMAINS = ("commerce", "housing", "public services", "travel")

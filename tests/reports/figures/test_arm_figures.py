@@ -21,13 +21,13 @@ from scipy.stats import t
 
 from pact_cli.main import main
 from pact_eval import metrics
-from pact_eval.evaluation import Experiment, Settings
 from pact_eval.evaluation.arms.group_differences import arm_differences
 from pact_eval.evaluation.arms.means import ece_by_kind, main_comparison, views_sweep
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.report import evaluate_items
-from pact_eval.runs import Predictions
-from pact_eval.stats import rate_estimate
-from pact_reports.figures import FIGURES, Looks
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.proportions import rate_estimate
 from pact_reports.figures.arms import (
     draw_differences,
     draw_ece_by_kind,
@@ -35,6 +35,8 @@ from pact_reports.figures.arms import (
     draw_sweep,
 )
 from pact_reports.figures.files import draw_figures
+from pact_reports.figures.registry import FIGURES
+from pact_reports.figures.style import Looks
 
 
 def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> None:

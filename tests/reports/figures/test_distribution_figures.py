@@ -17,27 +17,32 @@ from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
 
 from pact_eval import metrics
-from pact_eval.evaluation import Experiment, ScoredItems, Settings
-from pact_eval.evaluation.curves import (
-    answer_confidence,
-    curve_band,
-    recalibrated_curve,
-    reliability,
+from pact_eval.evaluation.curves.bands import curve_band
+from pact_eval.evaluation.curves.distributions import (
+    error_rate_curve,
     risk_coverage,
     view_tv_distribution,
 )
-from pact_eval.evaluation.curves.distributions import error_rate_curve
-from pact_eval.evaluation.curves.probabilities import weighted_median
+from pact_eval.evaluation.curves.probabilities import (
+    answer_confidence,
+    recalibrated_curve,
+    reliability,
+    weighted_median,
+)
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
+from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.writing import import_run
-from pact_eval.runs import Predictions
-from pact_reports.figures import FIGURES, Looks
+from pact_eval.runs.predictions import Predictions
 from pact_reports.figures.curves import (
     draw_risk_coverage,
     draw_risk_difference,
     draw_view_tv,
 )
 from pact_reports.figures.probabilities import compared_runs, draw_confidence, draw_reliability
+from pact_reports.figures.registry import FIGURES
+from pact_reports.figures.style import Looks
 
 
 def test_reliability_against_numpy(experiment: Experiment, looks: Looks) -> None:

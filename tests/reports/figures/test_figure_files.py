@@ -20,10 +20,11 @@ from run_frames import write_run
 from pact_cli.main import main
 from pact_eval._choices import FigureStyle
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
-from pact_eval.thresholds import Decisions, Target
-from pact_reports.figures import FIGURES, STYLES, Canvas, FigureFile, Looks, Width
-from pact_reports.figures.figure import stem
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.thresholds.decision_curves import Decisions
+from pact_eval.thresholds.targets import Target
+from pact_reports.figures.canvas import STYLES, Canvas, Width
+from pact_reports.figures.figure import FigureFile, stem
 from pact_reports.figures.files import (
     draw_figures,
     figure_bytes,
@@ -31,6 +32,8 @@ from pact_reports.figures.files import (
     inline_svg,
 )
 from pact_reports.figures.layout import figure_of
+from pact_reports.figures.registry import FIGURES
+from pact_reports.figures.style import Looks
 
 pytestmark = pytest.mark.slow
 

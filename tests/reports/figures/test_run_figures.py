@@ -22,20 +22,17 @@ from reports.figures.figure_runs import (
 from run_frames import write_run
 
 from pact_eval._json import Json
-from pact_eval.calibration import Calibrator, Weights
-from pact_eval.calibration import write_calibrator as write_calibrator_file
-from pact_eval.evaluation import Experiment, ExperimentRun
-from pact_eval.evaluation.curves import (
-    selection_trajectory,
-    temperature_by_choices,
-    temperature_by_length,
-    training_curves,
-)
-from pact_eval.evaluation.curves.training import smoothed
+from pact_eval.calibration.files import write_calibrator as write_calibrator_file
+from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.evaluation.curves.temperatures import temperature_by_choices, temperature_by_length
+from pact_eval.evaluation.curves.training import selection_trajectory, smoothed, training_curves
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.training_log import read_training_log
-from pact_reports.figures import FIGURES, Built, Looks
+from pact_reports.figures.figure import Built
 from pact_reports.figures.pairs import draw_pairs
-from pact_reports.figures.style import PAPER
+from pact_reports.figures.registry import FIGURES
+from pact_reports.figures.style import PAPER, Looks
 from pact_reports.figures.temperatures import draw_choices, draw_length
 from pact_reports.figures.training import (
     draw_distances,

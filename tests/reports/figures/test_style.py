@@ -13,15 +13,18 @@ from reports.figures.figure_runs import experiment_of, rows
 from run_frames import write_run
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
+from pact_eval.evaluation.experiment import Experiment
 from pact_fixtures.paper import PALETTE
-from pact_reports.figures import NEUTRAL, Looks, Palette, read_palette
 from pact_reports.figures.style import (
     INK,
     MUTED,
+    NEUTRAL,
     OUTCOME_COLOURS,
     RIGHT,
     WRONG,
+    Looks,
+    Palette,
+    read_palette,
     shown,
 )
 

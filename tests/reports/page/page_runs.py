@@ -12,10 +12,13 @@ from builders import question, record, write_jsonl
 from reports.figures.figure_runs import rows, write_calibrator
 from run_frames import write_run
 
-from pact_eval.data import Record, parse_record
-from pact_eval.evaluation import Experiment, ItemRecords, Settings
-from pact_eval.runs import SCHEMA
-from pact_reports.page import PageRequest, make_page, write_page
+from pact_eval.data.records import Record, parse_record
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import ItemRecords
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs.rows import SCHEMA
+from pact_reports.page.assembly import make_page, write_page
+from pact_reports.page.request import PageRequest
 
 __all__ = ["Row", "experiment_of", "frame_of", "page_of", "record_of", "records_of", "two_runs"]
 

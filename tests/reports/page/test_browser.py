@@ -14,10 +14,12 @@ from reports.page.page_runs import experiment_of, two_runs
 from selenium.webdriver import ActionChains, Keys
 
 from pact_eval import metrics
-from pact_eval.evaluation import Experiment, read_item_records
-from pact_reports.page import PageRequest, make_page, write_page
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import read_item_records
+from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_links import items_href
 from pact_reports.page.packing import to_steps
+from pact_reports.page.request import PageRequest
 
 
 @dataclass(frozen=True)

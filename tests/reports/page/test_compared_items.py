@@ -17,12 +17,14 @@ from selenium.webdriver import ActionChains, Keys
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray
-from pact_eval.data import Record
-from pact_eval.evaluation import Experiment, read_item_records
-from pact_eval.prompts import NIMBLE
-from pact_reports.page import PageRequest, make_page, write_page
+from pact_eval.data.records import Record
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import read_item_records
+from pact_eval.prompts.nimble import NIMBLE
+from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_links import item_href, items_href
 from pact_reports.page.packing import to_steps
+from pact_reports.page.request import PageRequest
 
 CONTRACT = {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint}
 

@@ -10,8 +10,9 @@ from reports.page.page_runs import experiment_of
 from run_frames import rows, write_run
 
 from pact_eval.errors import Place
-from pact_eval.evaluation import AuditedCheck, AuditedCode, DataConclusion
-from pact_reports.page import PageRequest, make_page, write_page
+from pact_eval.evaluation.conclusions.data import AuditedCheck, AuditedCode, DataConclusion
+from pact_reports.page.assembly import make_page, write_page
+from pact_reports.page.request import PageRequest
 
 AUDIT = DataConclusion(
     status="problems",

@@ -13,13 +13,15 @@ from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of
 from run_frames import edit_run, write_run
 
-from pact_eval.data import Answer, Field, Record
-from pact_eval.evaluation import ItemRecords, Settings
-from pact_eval.prompts import NIMBLE
-from pact_eval.runs import SCHEMA
-from pact_reports.page import PageRequest, make_page, write_page
+from pact_eval.data.records import Answer, Field, Record
+from pact_eval.evaluation.item_records import ItemRecords
+from pact_eval.evaluation.settings import Settings
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.rows import SCHEMA
+from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_links import item_href
 from pact_reports.page.packing import to_steps
+from pact_reports.page.request import PageRequest
 
 ITEMS = 100_000
 VIEWS = 4

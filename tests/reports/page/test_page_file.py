@@ -19,14 +19,16 @@ from reports.figures.figure_runs import rows
 from reports.page.page_runs import experiment_of, page_of, record_of, records_of, two_runs
 from run_frames import ablated_rows, edit_run, write_run
 
-from pact_eval.data import parse_record
+from pact_eval.data.records import parse_record
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, read_item_records
-from pact_eval.prompts import NIMBLE
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import read_item_records
+from pact_eval.prompts.nimble import NIMBLE
 from pact_reports.markup import csp_hash
-from pact_reports.page import PageRequest, make_page
+from pact_reports.page.assembly import make_page
 from pact_reports.page.item_texts import marked, user_message, view_changes
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille, to_steps
+from pact_reports.page.request import PageRequest
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,17 @@ from reports.tables.table_runs import run_of, share
 from run_frames import ablated_rows, write_run
 
 from pact_cli.main import main
-from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 from pact_reports.numbers import estimate_text
-from pact_reports.page import PageRequest, make_page
+from pact_reports.page.assembly import make_page
 from pact_reports.page.diagnostics import EXPLANATIONS
 from pact_reports.page.matrix import NUMBERS
-from pact_reports.tables import TableRequest, build_tables, to_latex, to_markdown
+from pact_reports.page.request import PageRequest
+from pact_reports.tables.request import TableRequest
+from pact_reports.writers.files import build_tables
+from pact_reports.writers.latex import to_latex
+from pact_reports.writers.markdown import to_markdown
 
 CRITERIA = """
 format = "pact-hypotheses-1"

@@ -12,9 +12,10 @@ from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, frame_of
 from run_frames import write_run
 
-from pact_eval.evaluation import Experiment
-from pact_reports.page import PageRequest, make_page, write_page
+from pact_eval.evaluation.experiment import Experiment
+from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_links import items_href
+from pact_reports.page.request import PageRequest
 
 
 @dataclass(frozen=True)

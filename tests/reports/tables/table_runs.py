@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 from run_frames import write_run
 
-from pact_eval.runs import SCHEMA
-from pact_reports.tables import Cell, Table
+from pact_eval.runs.rows import SCHEMA
+from pact_reports.table import Cell, Table
 
 KINDS = ("choice", "boolean", "score")
 DOMAINS = ("commerce", "housing")

@@ -11,24 +11,28 @@ import pytest
 from published import printed, printed_cells
 from reports.tables.table_runs import cells, marked, run_of, texts
 
-from pact_eval.evaluation import SINGLE, Experiment
 from pact_eval.evaluation.arms.ablations import ablations, read_clear_changes
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.single_runs import calibrated_runs, group_accuracy
 from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.arms.summaries import k_views, main_results
+from pact_eval.evaluation.decoding import SINGLE
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.importing.writing import import_run
-from pact_eval.preregistration import judge, read_hypotheses
+from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.parsing import read_hypotheses
 from pact_fixtures.paper import CLEAR_CHANGES, HYPOTHESES
-from pact_reports.tables import TableRequest, build_tables, to_csv
 from pact_reports.tables.ablations import ablations_table
 from pact_reports.tables.calibration_effects import calibration_table
 from pact_reports.tables.cells import items_and_pairs
 from pact_reports.tables.group_accuracy import group_table
 from pact_reports.tables.k_views import k_views_table
 from pact_reports.tables.main_results import means_table
+from pact_reports.tables.request import TableRequest
 from pact_reports.tables.scorecard import scorecard_table
+from pact_reports.writers.csv import to_csv
+from pact_reports.writers.files import build_tables
 
 PAPER = read_clear_changes(CLEAR_CHANGES)
 SIGNS = {

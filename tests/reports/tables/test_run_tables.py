@@ -14,33 +14,25 @@ import pytest
 from reports.tables.table_runs import cells, marked, run_of, share, texts
 from run_frames import ablated_rows, edit_run, rows, write_run
 
-from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
+from pact_eval.calibration.files import write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import (
-    Experiment,
-    Settings,
-    metric_spec,
-    registered_metrics,
-    splits_of_folder,
-)
 from pact_eval.evaluation.arms.ablations import read_clear_changes
 from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.evaluation.arms.summary import ArmSummary
-from pact_eval.stats import Estimate
-from pact_reports.tables import (
-    BuiltTables,
-    Cell,
-    Table,
-    TableRequest,
-    build_tables,
-    markdown_report,
-    to_csv,
-    to_latex,
-    to_markdown,
-    write_tables,
-)
+from pact_eval.evaluation.data_splits import splits_of_folder
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.registry import metric_spec, registered_metrics
+from pact_eval.evaluation.settings import Settings
+from pact_eval.stats.estimate import Estimate
+from pact_reports.table import Cell, Table
 from pact_reports.tables.cells import chance_text, marked_best, mean_cell
+from pact_reports.tables.request import TableRequest
+from pact_reports.writers.csv import to_csv
+from pact_reports.writers.files import BuiltTables, build_tables, markdown_report, write_tables
 from pact_reports.writers.html import table_html
+from pact_reports.writers.latex import to_latex
+from pact_reports.writers.markdown import to_markdown
 from pact_reports.writers.terminal import to_text
 
 HOSTILE = "=x|<b>_%\n\\end{table}\u202e"

@@ -16,7 +16,7 @@ from reports.tables.table_runs import run_of, share
 from run_frames import edit_run
 
 from pact_cli.main import main
-from pact_reports.tables import TABLES
+from pact_reports.tables.registry import TABLES
 
 pytestmark = pytest.mark.slow
 

@@ -16,10 +16,12 @@ from builders import question, record, write_jsonl
 from commands import runner
 
 from pact_cli.main import main
-from pact_eval.data import parse_field, parse_record
+from pact_eval.data.records import parse_field, parse_record
 from pact_eval.errors import PromptError, RequestError, RunError
-from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.runs import check_values, read_run
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.rows import check_values
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.tokenizer import load_tokenizer

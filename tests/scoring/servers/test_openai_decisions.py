@@ -12,8 +12,8 @@ from builders import record, write_jsonl
 from commands import runner
 
 from pact_cli.main import main
-from pact_eval.data import Field, parse_field
-from pact_eval.runs import read_run
+from pact_eval.data.records import Field, parse_field
+from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.openai_decisions import OpenAIDecisions
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source

@@ -12,7 +12,9 @@ from builders import question, record, write_jsonl
 from commands import runner
 
 from pact_cli.main import main
-from pact_eval.evaluation import Experiment, OrderAudit, Settings
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.order_audit import OrderAudit
+from pact_eval.evaluation.settings import Settings
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.windows import read_dataset, score_windows

@@ -15,9 +15,9 @@ from commands import runner
 from tolerances import LOGIT
 
 from pact_cli.main import main
-from pact_eval.data import parse_record
+from pact_eval.data.records import parse_record
 from pact_eval.errors import ServerError
-from pact_eval.runs import read_run
+from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.probe import ServerProbe
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import probe, server_source

@@ -17,7 +17,7 @@ from jevcompat.mock import FAULTS, MockConfig, Running
 
 from pact_cli.main import main
 from pact_eval.errors import RunSettingsError, ServerError
-from pact_eval.runs import read_run
+from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers import client as client_module
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source

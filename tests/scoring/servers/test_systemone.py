@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import question as question_json
 
-from pact_eval.data import Field, parse_field
+from pact_eval.data.records import Field, parse_field
 from pact_eval.scoring.servers.systemone import SystemOne
 from pact_eval.scoring.servers.wire import AskedView, NoAnswer, UnusableReplyError, ViewAnswer
 

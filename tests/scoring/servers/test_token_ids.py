@@ -15,10 +15,12 @@ from builders import question, record, write_jsonl
 from commands import runner
 
 from pact_cli.main import main
-from pact_eval.data import parse_field
+from pact_eval.data.records import parse_field
 from pact_eval.errors import PromptError, ServerError
-from pact_eval.prompts import NIMBLE, Encoder, code_orders
-from pact_eval.runs import read_run
+from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.asking import AskedItem, count_requests
 from pact_eval.scoring.servers.request import ServerRequest, WireName
 from pact_eval.scoring.servers.sglang import SGLang

@@ -19,8 +19,8 @@ from tolerances import LOGIT
 from transformers_server import wait_for
 
 from pact_eval.errors import ServerError
-from pact_eval.prompts import EncodedView
-from pact_eval.runs import Run, read_run
+from pact_eval.prompts.encoding import EncodedView
+from pact_eval.runs.folder import Run, read_run
 from pact_eval.scoring.model import LoadedModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score

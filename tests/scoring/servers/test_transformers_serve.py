@@ -13,7 +13,7 @@ from builders import question, record, write_jsonl
 from tolerances import PROBABILITY
 from transformers_server import serving
 
-from pact_eval.runs import read_run
+from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import probe, server_source
 from pact_eval.scoring.servers.systemone import question as asked_question
