@@ -174,7 +174,7 @@ class Collector:
             scope: what the check looked at, in words with counts.
             measured: the check's own numbers, if it has any.
         """
-        order = {code: rank for rank, code in enumerate(CODES)}
+        order = {code: rank for rank, code in enumerate(CODES if self._kept else ())}
         kept = sorted(
             self._kept, key=lambda each: (SEVERITIES.index(each.severity), order[each.code])
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from pact_eval._choices import Severity
@@ -84,7 +85,35 @@ class Check(Generic[C]):
         return next((reason for reason in reasons if reason is not None), None)
 
 
-CODES: Final[dict[str, Code]] = {}
+_REGISTERED: Final[dict[str, Code]] = {}
+_REGISTRIES: Final = ("pact_eval.audit.dataset", "pact_eval.audit.adapter.audit")
+
+
+class _Codes(Mapping[str, Code]):
+    """The codes of both registries, which are loaded when they are first needed.
+
+    A process that looks at a part of a dataset has loaded one check and no registry.
+    """
+
+    def __getitem__(self, code: str) -> Code:
+        if code not in _REGISTERED:
+            self._load()
+        return _REGISTERED[code]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(_REGISTERED)
+
+    def __len__(self) -> int:
+        self._load()
+        return len(_REGISTERED)
+
+    def _load(self) -> None:
+        for registry in _REGISTRIES:
+            import_module(registry)
+
+
+CODES: Final[Mapping[str, Code]] = _Codes()
 """Every code of every registered check. A code keeps its name once it is released."""
 
 
@@ -106,13 +135,13 @@ class Registry(Mapping[str, Check[C]]):
         Raises:
             ValueError: there is a check of this name, or one of its codes is taken.
         """
-        taken = [code for code in check.codes if code in CODES]
+        taken = [code for code in check.codes if code in _REGISTERED]
         if check.name in self._checks or taken:
             message = f"check {check.name}: name or codes are taken {', '.join(taken)}".rstrip()
             raise ValueError(message)
         self._checks[check.name] = check
         for code, (severity, meaning) in check.codes.items():
-            CODES[code] = Code(check.name, severity, meaning)
+            _REGISTERED[code] = Code(check.name, severity, meaning)
 
     def unregister(self, name: str) -> None:
         """Remove a check and its codes.
@@ -121,7 +150,7 @@ class Registry(Mapping[str, Check[C]]):
             KeyError: there is no check of this name.
         """
         for code in self._checks.pop(name).codes:
-            del CODES[code]
+            del _REGISTERED[code]
 
     def __getitem__(self, name: str) -> Check[C]:
         return self._checks[name]
