@@ -17,7 +17,11 @@ from pact_eval._json import Json
 from pact_reports.plain_text import one_line, visible
 
 if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
+    from pathlib import Path
+
     from rich.console import Console
+
+    from pact_reports.presenters.presenter import Presenter
 
 JSON_PRINTED = "pact.json_printed"
 """Key in the context of a command: whether its JSON object is already on stdout."""
@@ -80,6 +84,31 @@ def warn(warnings: Iterable[str]) -> None:
     """Print warnings to stderr."""
     for warning in warnings:
         click.echo(f"Warning: {visible(warning)}", err=True)
+
+
+def emit(
+    presenter: Presenter, *, out: Path | None = None, brief: bool = False, as_json: bool
+) -> None:
+    """Print a result: its warnings to stderr, and then its JSON, its answer, or everything.
+
+    Args:
+        presenter: the result.
+        out: the file that was written, if any; JSON does not name it.
+        brief: print the answer alone, in one line.
+        as_json: print one JSON object.
+    """
+    from pact_reports.writers.terminal import show
+
+    warn(presenter.warnings)
+    if as_json:
+        print_json(presenter.to_json())
+        return
+    if brief:
+        click.echo(one_line(presenter.answer))
+    else:
+        show(output(), [*presenter.tables(), presenter.answer_line])
+    if out is not None:
+        click.echo(f"wrote {one_line(str(out))}")
 
 
 def _json_escape(match: re.Match[str]) -> str:

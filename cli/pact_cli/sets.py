@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import print_json, warn
+from pact_cli.console import emit
 from pact_cli.options import PATH, RUN, json_option, number, path_argument, settings_options
 from pact_cli.parameters import option
 from pact_cli.thresholds import (
@@ -16,13 +16,11 @@ from pact_cli.thresholds import (
     counting_option,
     exit_code,
     refuse_options_of_choice,
-    show_answer,
 )
 from pact_eval._choices import COVERAGE, Counting
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
-    from pact_eval.thresholds.answer_sets import AnswerSets
 
 _OF_CHOICE: Final = (
     *("coverage", "confidence", "counting", "ties_seed", "out", "decoding", "unit"),
@@ -97,8 +95,9 @@ def sets(
         return
     from pact_eval.thresholds.answer_sets import choose_answer_sets
     from pact_eval.thresholds.set_files import write_answer_sets
+    from pact_reports.presenters.decisions import present_answer_sets
 
-    found = choose_answer_sets(
+    chosen = choose_answer_sets(
         run,
         coverage,
         confidence=confidence,
@@ -107,46 +106,14 @@ def sets(
         settings=settings,
     )
     if out is not None:
-        write_answer_sets(out, found)
-    _show_chosen(found, out, brief=brief, as_json=as_json)
-
-
-def _show_chosen(found: AnswerSets, out: Path | None, *, brief: bool, as_json: bool) -> None:
-    from pact_eval.thresholds.set_files import answer_sets_json
-    from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.sentences.thresholds import sets_answer
-    from pact_reports.tables.answer_sets import sets_parts
-    from pact_reports.writers.json import to_json, warnings_json
-
-    answer, warnings = sets_answer(found), found.warnings
-    warn(map(warning_sentence, warnings))
-    if as_json:
-        print_json(
-            {
-                "answer": answer,
-                "sets": answer_sets_json(found),
-                "kinds": to_json(found.kinds),
-                "groups": to_json(found.groups),
-                "alternatives": to_json(found.alternatives),
-                "warnings": warnings_json(warnings),
-            }
-        )
-        return
-    show_answer(sets_parts(found), answer, out, brief=brief)
+        write_answer_sets(out, chosen)
+    emit(present_answer_sets(chosen), out=out, brief=brief, as_json=as_json)
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds.set_checking import check_answer_sets
-    from pact_reports.sentences.thresholds import sets_check_answer, sets_check_warnings
-    from pact_reports.tables.answer_sets import sets_check_parts
-    from pact_reports.writers.json import answer_sets_check_json
+    from pact_reports.presenters.decisions import present_answer_sets_check
 
-    found = check_answer_sets(file, run, settings=settings)
-    warnings = list(sets_check_warnings(found))
-    warn(warnings)
-    answer = sets_check_answer(found)
-    if as_json:
-        print_json(answer_sets_check_json(found) | {"answer": answer, "warnings": [*warnings]})
-    else:
-        show_answer(sets_check_parts(found), answer, brief=brief)
-    click.get_current_context().exit(exit_code(found.verdict))
+    check = check_answer_sets(file, run, settings=settings)
+    emit(present_answer_sets_check(check), brief=brief, as_json=as_json)
+    click.get_current_context().exit(exit_code(check.verdict))

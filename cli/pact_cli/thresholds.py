@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json, warn
+from pact_cli.console import emit
 from pact_cli.options import (
     PATH,
     RUN,
@@ -27,10 +27,7 @@ from pact_eval.errors import GateError, InconclusiveError
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
     from pact_eval.thresholds.checking import GateVerdict
-    from pact_eval.thresholds.choice import Thresholds
-    from pact_eval.thresholds.conclusion import Acting
     from pact_eval.thresholds.targets import Target
-    from pact_reports.table import Part
 
 RATE: Final = click.FloatRange(min=0, max=1, min_open=True, max_open=True)
 """A share above 0 and below 1."""
@@ -220,13 +217,14 @@ def thresholds(
     from pact_eval.thresholds.choice import choose_thresholds
     from pact_eval.thresholds.conclusion import acting_without_probabilities
     from pact_eval.thresholds.files import write_thresholds
+    from pact_reports.presenters.decisions import present_acting, present_thresholds
 
     target = wanted.target()
     untestable = None if out else acting_without_probabilities(run, target, confidence)
     if untestable is not None:
-        _show_conclusion(untestable, as_json=as_json)
+        emit(present_acting(untestable), brief=True, as_json=as_json)
         return
-    found = choose_thresholds(
+    chosen = choose_thresholds(
         run,
         target,
         signal=signal,
@@ -237,75 +235,17 @@ def thresholds(
         settings=settings,
     )
     if out is not None:
-        write_thresholds(out, found)
-    _show_chosen(found, out, brief=brief, as_json=as_json)
-
-
-def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: bool) -> None:
-    from pact_eval.thresholds.conclusion import acting
-    from pact_eval.thresholds.files import thresholds_json
-    from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.sentences.thresholds import thresholds_answer
-    from pact_reports.tables.thresholds import thresholds_parts
-    from pact_reports.writers.json import conclusion_json, to_json, warnings_json
-
-    warnings = found.warnings
-    warn(map(warning_sentence, warnings))
-    if as_json:
-        print_json(
-            {
-                "answer": conclusion_json(acting(found)),
-                "thresholds": thresholds_json(found),
-                "gates": to_json(found.gates),
-                "alternatives": to_json(found.alternatives),
-                "warnings": warnings_json(warnings),
-            }
-        )
-        return
-    show_answer(thresholds_parts(found), thresholds_answer(found), out, brief=brief)
-
-
-def _show_conclusion(conclusion: Acting, *, as_json: bool) -> None:
-    from pact_reports.sentences.thresholds import acting_answer
-    from pact_reports.writers.json import conclusion_json
-
-    if as_json:
-        print_json({"answer": conclusion_json(conclusion)})
-    else:
-        show_answer((), acting_answer(conclusion), brief=True)
+        write_thresholds(out, chosen)
+    emit(present_thresholds(chosen), out=out, brief=brief, as_json=as_json)
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds.checking import check_thresholds
-    from pact_reports.sentences.thresholds import check_answer, check_warnings
-    from pact_reports.tables.thresholds import check_parts
-    from pact_reports.writers.json import threshold_check_json
+    from pact_reports.presenters.decisions import present_thresholds_check
 
-    found = check_thresholds(file, run, settings=settings)
-    warnings = list(check_warnings(found))
-    warn(warnings)
-    answer = check_answer(found)
-    if as_json:
-        print_json(threshold_check_json(found) | {"answer": answer, "warnings": [*warnings]})
-    else:
-        show_answer(check_parts(found), answer, brief=brief)
-    click.get_current_context().exit(exit_code(found.verdict))
-
-
-def show_answer(
-    parts: Iterable[Part], answer: str, out: Path | None = None, *, brief: bool
-) -> None:
-    """Print the parts of a report and its answer, or the answer alone, and the file written."""
-    from pact_reports.plain_text import one_line
-    from pact_reports.table import Line
-    from pact_reports.writers.terminal import show
-
-    if brief:
-        click.echo(one_line(answer))
-    else:
-        show(output(), [*parts, Line(answer, "strong")])
-    if out is not None:
-        click.echo(f"wrote {one_line(str(out))}")
+    check = check_thresholds(file, run, settings=settings)
+    emit(present_thresholds_check(check), brief=brief, as_json=as_json)
+    click.get_current_context().exit(exit_code(check.verdict))
 
 
 def exit_code(verdict: GateVerdict) -> int:

@@ -21,44 +21,31 @@ from pact_eval.thresholds.checking import ThresholdsCheck
 from pact_eval.thresholds.choice import Thresholds
 from pact_eval.thresholds.set_checking import AnswerSetsCheck
 from pact_reports.markup import Html, data_text, element, joined
+from pact_reports.presenters.decisions import (
+    present_answer_sets,
+    present_answer_sets_check,
+    present_thresholds,
+    present_thresholds_check,
+)
 from pact_reports.sentences.answers import scorecard_answer
 from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import drift_answer
 from pact_reports.sentences.notes import warning_sentence
-from pact_reports.sentences.thresholds import (
-    check_answer,
-    check_warnings,
-    sets_answer,
-    sets_check_answer,
-    sets_check_warnings,
-    thresholds_answer,
-)
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
-from pact_reports.tables.answer_sets import sets_check_parts, sets_parts
 from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.drift import drift_parts
 from pact_reports.tables.fit import fitted_parts
 from pact_reports.tables.report import evaluation_parts, run_parts
 from pact_reports.tables.scorecard import scorecard_parts
-from pact_reports.tables.thresholds import check_parts, thresholds_parts
 from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
 
 _COLUMNS: Final = 92
 
-_Warned: TypeAlias = (
-    RunReport
-    | Evaluation
-    | Comparison
-    | FittedRun
-    | Drift
-    | JudgedHypotheses
-    | Thresholds
-    | AnswerSets
-)
+_Warned: TypeAlias = RunReport | Evaluation | Comparison | FittedRun | Drift | JudgedHypotheses
 
 
 def to_html(result: Result) -> str:
@@ -117,19 +104,13 @@ def parts_of(result: Result) -> Iterable[Part]:
 def _of_decisions(result: Result) -> Iterable[Part]:
     match result:
         case Thresholds():
-            return (
-                *_warnings(result),
-                *thresholds_parts(result),
-                _answer(thresholds_answer(result)),
-            )
+            return present_thresholds(result).parts()
         case ThresholdsCheck():
-            said = map(_warning, check_warnings(result))
-            return (*said, *check_parts(result), _answer(check_answer(result)))
+            return present_thresholds_check(result).parts()
         case AnswerSets():
-            return (*_warnings(result), *sets_parts(result), _answer(sets_answer(result)))
+            return present_answer_sets(result).parts()
         case AnswerSetsCheck():
-            said = map(_warning, sets_check_warnings(result))
-            return (*said, *sets_check_parts(result), _answer(sets_check_answer(result)))
+            return present_answer_sets_check(result).parts()
     message = f"no tables for a result of type {type(result).__name__}"
     raise TypeError(message)
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.prompts.requests import Decision
     from pact_eval.stats.estimate import Estimate
     from pact_eval.stats.homogeneity import SlotHomogeneity
-    from pact_eval.thresholds.checking import ThresholdsCheck
-    from pact_eval.thresholds.set_checking import AnswerSetsCheck
 
 
 _COUNTS: Final[dict[ClusterUnit, str]] = {
@@ -89,42 +87,6 @@ def to_json(value: Any) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return shown(value) if isinstance(value, Path) else str(value)
-
-
-def threshold_check_json(check: ThresholdsCheck) -> dict[str, Json]:
-    """Turn a check of thresholds into JSON values.
-
-    Args:
-        check: the check; its gates become one object each.
-    """
-    return {
-        "thresholds": str(check.file.path),
-        "run": check.run.place,
-        "verdict": check.verdict,
-        "gates": to_json(check.gates),
-        "differences": to_json(check.differences),
-        "model_known": check.model_known,
-        "items_without_gate": check.without_gate,
-    }
-
-
-def answer_sets_check_json(check: AnswerSetsCheck) -> dict[str, Json]:
-    """Turn a check of answer sets into JSON values.
-
-    Args:
-        check: the check; its kinds become one object each.
-    """
-    return {
-        "sets": str(check.file.path),
-        "run": check.run.place,
-        "verdict": check.verdict,
-        "kinds": to_json(check.kinds),
-        "groups": to_json(check.groups),
-        "differences": to_json(check.differences),
-        "model_known": check.model_known,
-        "items_without_sets": check.without_sets,
-        "unanswered": check.unanswered,
-    }
 
 
 def drift_json(drift: Drift) -> dict[str, Json]:

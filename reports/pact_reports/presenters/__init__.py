@@ -1,0 +1,1 @@
+"""Presenters: one object per result, which every surface lays out."""
