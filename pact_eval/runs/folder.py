@@ -347,18 +347,21 @@ class RunWriter:
         _make_folder(folder)
         self._lock = _locked(folder)
         try:
-            self._provenance = _provenance_of(folder, settings, labels)
-            self._done = {_part_number(part) for part in _checked_parts(folder)}
-        except (RunError, TamperedError):
+            self._open(settings, labels)
+        except BaseException:  # without an object, nobody could release the lock
             self.close()
             raise
-        for stale in (each for each in folder.iterdir() if _PARTIAL.fullmatch(each.name)):
+
+    def _open(self, settings: Mapping[str, Json], labels: Mapping[str, Json]) -> None:
+        self._provenance = _provenance_of(self.folder, settings, labels)
+        self._done = {_part_number(part) for part in _checked_parts(self.folder)}
+        for stale in (each for each in self.folder.iterdir() if _PARTIAL.fullmatch(each.name)):
             stale.unlink()  # left by a process that was killed while writing
         if self.complete:
             self._close_run()
         else:
-            (folder / _PARTS).mkdir(exist_ok=True)
-            write_provenance(folder, self._provenance)
+            (self.folder / _PARTS).mkdir(exist_ok=True)
+            write_provenance(self.folder, self._provenance)
 
     @property
     def complete(self) -> bool:

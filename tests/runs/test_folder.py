@@ -274,6 +274,15 @@ def _hold(folder: str, ready: str) -> None:
             pass
 
 
+@pytest.mark.posix
+def test_a_run_that_does_not_fit_releases_its_lock(tmp_path: Path) -> None:
+    # The error kept the writer, and its lock, until it was collected.
+    with pytest.raises(InputError) as kept, files_of_at_most(10):
+        RunWriter(tmp_path / "run", {"k": 2}, {})
+    RunWriter(tmp_path / "run", {"k": 2}, {}).close()
+    assert kept.traceback
+
+
 @pytest.mark.slow
 def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
