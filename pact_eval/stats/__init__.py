@@ -1,1 +1,168 @@
 """Statistics: intervals and tests that respect the family as the unit of sampling."""
+
+from pact_eval.stats._quantiles import t_quantile
+from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
+from pact_eval.stats.binomial import (
+    critical_count,
+    p_value_above,
+    p_value_below,
+    rate_limit,
+    trials_needed,
+)
+from pact_eval.stats.bootstrap import (
+    LazyRowSums,
+    Resampled,
+    RowSums,
+    Statistic,
+    TotalsStatistic,
+    bootstrap_intervals,
+    cluster_sums,
+    expanded_tail,
+    mean_statistic,
+    percentile_estimate,
+    ratio_statistic,
+    resample,
+)
+from pact_eval.stats.bootstrap_p_values import (
+    ResampledInference,
+    inverted_p_value,
+    least_p_value,
+    resamples_needed,
+)
+from pact_eval.stats.consistency_resampling import (
+    calibrated_gaps,
+    calibrated_outcomes,
+    centred_sums,
+    shared_draw_rate,
+)
+from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
+from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.few_errors import (
+    few_clusters,
+    few_outcomes,
+    lowest_share,
+    without_interval,
+)
+from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
+from pact_eval.stats.linearised import (
+    LinearInference,
+    Linearisation,
+    linear_inference,
+    linearised_ratio,
+)
+from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
+from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
+from pact_eval.stats.one_thread import one_blas_thread
+from pact_eval.stats.paired_tests import (
+    McNemarTest,
+    SignFlipTest,
+    item_accuracy_difference,
+    mcnemar,
+    mcnemar_from_counts,
+    sign_flip_test,
+)
+from pact_eval.stats.permuted_slots import (
+    SlotPreference,
+    SlotPreferences,
+    distinct_orders,
+    slot_preferences,
+)
+from pact_eval.stats.power import (
+    DesignEffect,
+    DetectableDifference,
+    design_effect,
+    detectable_difference,
+    items_needed,
+    mcnemar_power,
+)
+from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
+from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
+from pact_eval.stats.rate_differences import PairedRates, paired_rates
+from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
+
+__all__ = [
+    "FEWEST_SEEDS",
+    "LEVEL",
+    "ClusterText",
+    "CrossedDifference",
+    "DesignEffect",
+    "DetectableDifference",
+    "EquivalenceVerdict",
+    "Estimate",
+    "GroupShift",
+    "GroupedOutcomes",
+    "HolmAdjustment",
+    "LazyRowSums",
+    "LinearInference",
+    "Linearisation",
+    "MarginFinding",
+    "MarginTest",
+    "McNemarTest",
+    "Method",
+    "MixShift",
+    "PairedRates",
+    "Resampled",
+    "ResampledInference",
+    "RowSums",
+    "SeedSummary",
+    "SignAgreement",
+    "SignFlipTest",
+    "SlotHomogeneity",
+    "SlotPreference",
+    "SlotPreferences",
+    "Statistic",
+    "SummedInterval",
+    "TotalsStatistic",
+    "bootstrap_intervals",
+    "calibrated_gaps",
+    "calibrated_outcomes",
+    "centred_sums",
+    "cluster_sums",
+    "critical_count",
+    "crossed_difference",
+    "design_effect",
+    "detectable_difference",
+    "distinct_orders",
+    "effective_rows",
+    "equivalence_verdict",
+    "expanded_tail",
+    "few_clusters",
+    "few_outcomes",
+    "holm",
+    "inverted_p_value",
+    "item_accuracy_difference",
+    "items_needed",
+    "least_p_value",
+    "linear_inference",
+    "linearised_ratio",
+    "lowest_share",
+    "margin_test",
+    "mcnemar",
+    "mcnemar_from_counts",
+    "mcnemar_power",
+    "mean_statistic",
+    "mix_shift",
+    "one_blas_thread",
+    "p_value_above",
+    "p_value_below",
+    "paired_rates",
+    "percentile_estimate",
+    "rate_estimate",
+    "rate_limit",
+    "ratio_statistic",
+    "resample",
+    "resamples_needed",
+    "same_sign",
+    "seed_summary",
+    "shared_draw_rate",
+    "shown_increases",
+    "sign_flip_test",
+    "slot_homogeneity",
+    "slot_preferences",
+    "summed_interval",
+    "t_quantile",
+    "trials_needed",
+    "wilson_interval",
+    "without_interval",
+]
