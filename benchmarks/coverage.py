@@ -27,6 +27,7 @@ SECTIONS: Final[dict[str, tuple[str, int]]] = {
     "temperatures": ("benchmarks/coverage_calibration.py --part temperatures", 400),
     "marks": ("benchmarks/coverage_arms.py --only compare --resamples 1000", 400),
     "crossed": ("benchmarks/coverage_arms.py --only crossed", 400),
+    "means": ("benchmarks/coverage_arms.py --only means", 400),
     "arms": ("benchmarks/coverage_arms.py --only arms --resamples 1000", 60),
     "shortcuts": ("benchmarks/coverage_shortcuts.py", 100),
     "verdicts": ("benchmarks/coverage_verdicts.py --resamples 1000", 300),

@@ -263,6 +263,14 @@ def largest_difference(
     return float(max(differences))
 
 
+def against_harness(contest: Contest, floor: float) -> tuple[str, str, str]:
+    """Return HFLM / fork, its share of the token floor, and HFLM with one view / fork."""
+    if not installed("lm-eval"):
+        return NOT_MEASURED, NOT_MEASURED, NOT_MEASURED
+    ratio = contest.ratio("HFLM", "fork")
+    return f"{ratio:.2f}", f"{ratio / floor:.2f}", f"{contest.ratio('HFLM K = 1', 'fork'):.2f}"
+
+
 def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
     """Time the contestants on one shape, and return its row."""
     encoder = Encoder(tokenizer, NIMBLE, max_prompt_tokens=4500)
@@ -293,11 +301,7 @@ def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
         contest.run(chosen.blocks, warm_up=False)
     prompts = sorted({view.token_ids for view in views})
     floor = token_floor(prompts)
-    ratio, share_of_floor, ratio_of_one = [NOT_MEASURED] * 3
-    if "HFLM" in contestants:
-        ratio = f"{contest.ratio('HFLM', 'fork'):.2f}"
-        share_of_floor = f"{contest.ratio('HFLM', 'fork') / floor:.2f}"
-        ratio_of_one = f"{contest.ratio('HFLM K = 1', 'fork'):.2f}"
+    ratio, share_of_floor, ratio_of_one = against_harness(contest, floor)
     flop_floor = share = ""
     if shape.kind == "Qwen3":  # what linear attention computes is not counted
         config = model.config.get_text_config()
