@@ -56,6 +56,46 @@ def test_a_package_exports_what_it_says(name: str) -> None:
     assert all(hasattr(package, each) for each in exported)
 
 
+WITH_NAMES = {
+    *("pact_eval", "pact_losses"),
+    *("pact_eval.metrics", "pact_eval.stats", "pact_eval.training"),
+}
+
+
+def test_only_packages_for_users_export_names() -> None:
+    """An `__init__` that imports makes every command load what it does not use."""
+    inits = [path for path in SOURCES if path.name == "__init__.py"]
+    lean = [path for path in inits if _module(path) not in WITH_NAMES]
+    assert len(lean) > 20
+    importing = [
+        _module(path)
+        for path in lean
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+    ]
+    assert not importing
+
+
+def test_code_imports_from_modules_or_from_packages_with_names() -> None:
+    packages = {_module(path): path.parent for path in SOURCES if path.name == "__init__.py"}
+    through_a_door = [
+        f"{path.relative_to(ROOT)}:{node.lineno} from {node.module} import {name.name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module in packages.keys() - WITH_NAMES
+        for name in node.names
+        if not (packages[node.module] / name.name).with_suffix(".py").exists()
+        and f"{node.module}.{name.name}" not in packages
+    ]
+    assert not through_a_door
+
+
+def _module(path: Path) -> str:
+    """The name of a package: its path, below the folder of its distribution."""
+    parts = path.parent.relative_to(ROOT).parts
+    return ".".join(parts if parts[0].startswith("pact_") else parts[1:])
+
+
 @pytest.mark.slow
 def test_the_pages_show_the_real_tree_and_layers() -> None:
     hint = "run: python tests/architecture_tree.py"
