@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from pact_eval._choices import GroupBy
 from pact_eval._typing import BoolArray
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.drift.distances import Distance, distance, joint_floor
@@ -28,7 +29,7 @@ from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import GroupBy, MetricSpec, find_metric, metric_spec
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group

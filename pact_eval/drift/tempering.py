@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from pact_eval._choices import ClusterUnit
 from pact_eval._typing import BoolArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.ratios import ALL_KINDS, temperature_ratio
@@ -23,7 +24,6 @@ from pact_eval.drift.distances import item_tv
 from pact_eval.drift.pairing import PairedRuns
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import log_softmax
 from pact_eval.stats.estimate import Estimate

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import ScoredItems
@@ -37,9 +38,7 @@ from pact_eval.evaluation.notes import (
     small_groups,
 )
 from pact_eval.evaluation.registry import (
-    ClusterUnit,
     DifferencePart,
-    GroupBy,
     MetricSpec,
     find_metric,
     registered_metrics,

@@ -21,10 +21,11 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import NO_PROBABILITIES
-from pact_eval.runs.folder import CALIBRATION_NAME, Run, RunFolder, read_any_run
+from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.remote.urls import naming_urls
+from pact_eval.runs.seal import CALIBRATION_NAME
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration.notes import CalibrationWarning, FitNote, UseNote

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
-from pact_eval._choices import Decoding
+from pact_eval._choices import ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.labels import (
@@ -32,14 +32,7 @@ from pact_eval.evaluation.labels import (
     joined_families,
     joined_labels,
 )
-from pact_eval.evaluation.registry import (
-    CONFIDENT,
-    ClusterUnit,
-    Contexts,
-    GroupBy,
-    find_metric,
-    metrics_for,
-)
+from pact_eval.evaluation.registry import CONFIDENT, Contexts, find_metric, metrics_for
 from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.rows import check_columns, check_values, collected

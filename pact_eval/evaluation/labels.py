@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from pact_eval._choices import GroupBy
 from pact_eval._typing import BoolArray, IntArray, TextArray
-from pact_eval.evaluation.registry import GroupBy
 
 _KIND_ORDER = ("choice", "boolean", "score")
 # Rows are few if there are this many times as many texts.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.evaluation.registry import ClusterUnit
+from pact_eval._choices import ClusterUnit
 from pact_eval.runs.provenance import Provenance
 
 if TYPE_CHECKING:

@@ -18,8 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._choices import ClusterUnit as ClusterUnit
-from pact_eval._choices import GroupBy as GroupBy
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval

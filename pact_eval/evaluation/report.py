@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from pact_eval import metrics
-from pact_eval._choices import Decoding
+from pact_eval._choices import ClusterUnit, Decoding, GroupBy
 from pact_eval.evaluation.chance_miscalibration import (
     ChanceMiscalibration,
     chance_miscalibration,
@@ -29,13 +29,7 @@ from pact_eval.evaluation.notes import (
     run_notes,
     small_groups,
 )
-from pact_eval.evaluation.registry import (
-    ClusterUnit,
-    Contexts,
-    GroupBy,
-    MetricSpec,
-    registered_metrics,
-)
+from pact_eval.evaluation.registry import Contexts, MetricSpec, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result

@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from pact_eval._choices import Allowance, Decoding
-from pact_eval.evaluation.registry import ClusterUnit, GroupBy
+from pact_eval._choices import Allowance, ClusterUnit, Decoding, GroupBy
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._choices import GroupBy
 from pact_eval._typing import TextArray
 from pact_eval.evaluation.few_units import reaching_to_fewer_errors, too_few
 from pact_eval.evaluation.items import ScoredItems
@@ -19,7 +20,6 @@ from pact_eval.evaluation.registry import (
     NO_PROBABILITIES,
     Basis,
     DifferencePart,
-    GroupBy,
     Metric,
     Reduced,
     find_metric,

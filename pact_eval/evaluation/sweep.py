@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import ClusterUnit, find_metric
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Group, default_resamples, group_numbers
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked

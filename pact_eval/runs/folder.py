@@ -48,7 +48,6 @@ from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.runs.remote.copies import run_folder, run_folders
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
-from pact_eval.runs.seal import CALIBRATION_NAME as CALIBRATION_NAME
 from pact_eval.runs.seal import PARTS as _PARTS
 from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS
 from pact_eval.runs.seal import UNANSWERED as _UNANSWERED

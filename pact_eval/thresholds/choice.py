@@ -13,14 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval._choices import CONFIDENCE, Counting, Decoding, GateGroups, Signal
+from pact_eval._choices import CONFIDENCE, ClusterUnit, Counting, Decoding, GateGroups, Signal
 from pact_eval._typing import BoolArray, TextArray
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.labels import ordered_groups
-from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.settings import Settings
 from pact_eval.results import Result

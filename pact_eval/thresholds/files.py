@@ -26,13 +26,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
-from pact_eval._choices import Counting, Decoding, GateGroups, Signal
+from pact_eval._choices import ClusterUnit, Counting, Decoding, GateGroups, Signal
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, sha256_of_json
 from pact_eval.calibration.files import calibrator_sha256
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.evaluation.report import Calibration
 from pact_eval.runs.custody import trained_on_json
 from pact_eval.runs.identity import RunIdentity

@@ -19,7 +19,8 @@ from pact_eval.calibration.runs import Members
 from pact_eval.custody.hashed_data import Hashes, hashes_of
 from pact_eval.custody.training_record import read_training_record
 from pact_eval.errors import InputError
-from pact_eval.runs.folder import CALIBRATION_NAME, RunFolder, read_any_run
+from pact_eval.runs.folder import RunFolder, read_any_run
+from pact_eval.runs.seal import CALIBRATION_NAME
 
 FamilyRole = Literal["train", "selection", "calibration", "thresholds", "evaluation"]
 """What families are used for."""

@@ -29,13 +29,14 @@ from pact_eval.preregistration.registration import check_lock, lock_path, read_l
 from pact_eval.progress import tracked
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.runs.folder import CALIBRATION_NAME, RunFolder
+from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance, read_provenance
 from pact_eval.runs.remote.copies import run_folder
 from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.runs.rows import check_columns, collected
 from pact_eval.runs.seal import (
+    CALIBRATION_NAME,
     check_seal,
     references_sha256,
     rows_changed,

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from pact_eval.evaluation.registry import ClusterUnit, Unit
+from pact_eval._choices import ClusterUnit
+from pact_eval.evaluation.registry import Unit
 from pact_eval.stats.estimate import ClusterText, Estimate
 
 __all__ = [

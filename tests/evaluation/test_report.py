@@ -13,10 +13,10 @@ from sklearn.isotonic import IsotonicRegression
 
 from logs import read_rows
 from pact_eval import metrics
-from pact_eval._choices import Decoding
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval.evaluation.items import group_rows
 from pact_eval.evaluation.notes import InfiniteNll, LowAnswerMass
-from pact_eval.evaluation.registry import GroupBy, registered_metrics
+from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import Evaluation, evaluate
 from pact_eval.runs.predictions import Predictions
 from pact_reports.sentences.notes import note_sentence

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from run_frames import predictions, rows, write_run
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.notes import SmallGroups
-from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.evaluation.report import Evaluation, evaluate_items
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import pair_correct

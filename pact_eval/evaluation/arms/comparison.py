@@ -15,6 +15,7 @@ from itertools import combinations, starmap
 
 import numpy as np
 
+from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.differences import (
     ArmDifference,
@@ -38,13 +39,7 @@ from pact_eval.evaluation.notes import (
     UnmatchedSeeds,
     small_groups,
 )
-from pact_eval.evaluation.registry import (
-    ClusterUnit,
-    GroupBy,
-    MetricSpec,
-    find_metric,
-    registered_metrics,
-)
+from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.progress import tracked

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pact_eval._choices import Decoding
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import GroupBy, find_metric
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.statistics import point_estimates
 from pact_eval.stats.estimate import Estimate

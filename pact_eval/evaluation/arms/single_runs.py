@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from pact_eval._choices import Decoding
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
 from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import made_worse
-from pact_eval.evaluation.registry import GroupBy
 
 CALIBRATED_METRICS: Final = ("nll_nats", "ece", "aurc")
 """Metrics that are shown before and after calibration."""

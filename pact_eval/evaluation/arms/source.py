@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pact_eval._choices import GroupBy
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.differences import arm_difference, best_mean, standings
@@ -16,7 +17,7 @@ from pact_eval.evaluation.arms.run_metrics import collection_metrics
 from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
-from pact_eval.evaluation.registry import GroupBy, find_metric, metric_spec
+from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.drift.distances import Distance, JointFloor
 from pact_eval.drift.drift import Drift
 from pact_eval.drift.quantising import QuantisingCost
 from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.evaluation.order_audit import NoiseFloor
-from pact_eval.evaluation.registry import ClusterUnit
 from pact_reports.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
 from pact_reports.sentences.data import leak_prefix
 

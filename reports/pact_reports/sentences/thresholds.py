@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.runs.custody import trained_on_runs
 from pact_eval.runs.identity import Difference
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets

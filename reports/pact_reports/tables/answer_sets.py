@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pact_eval.evaluation.registry import ClusterUnit
+from pact_eval._choices import ClusterUnit
 from pact_eval.thresholds.answer_sets import AnswerSets, GroupSets, KindSets
 from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets
 from pact_eval.thresholds.set_files import AnswerSetsFile

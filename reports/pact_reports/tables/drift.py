@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.drift.drift import AccuracyChange, AnswerChanges, Drift, GateChange
 from pact_eval.drift.mix import Mix
 from pact_eval.drift.tempering import Tempering
-from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.stats.estimate import Estimate
 from pact_reports.numbers import CLUSTERS, UNDEFINED, methods_text, value_text
 from pact_reports.plain_text import one_line

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
@@ -22,7 +23,7 @@ from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
-from pact_eval.evaluation.registry import ClusterUnit, MetricSpec, find_metric
+from pact_eval.evaluation.registry import MetricSpec, find_metric
 from pact_eval.evaluation.report import Evaluation, Group
 from pact_eval.evaluation.run_list import ListedRun
 from pact_eval.prompts.contract import position_name
