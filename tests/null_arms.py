@@ -1,8 +1,8 @@
 """Arms that do not differ: runs of one model, judged by the criteria of the paper.
 
-Data sets have 162 families of two, kinds 73:57:32, 2 to 6 answers and 4 views. Runs share the
-difficulty of families and items. They differ by noise alone, so whatever a scorecard shows of them
-is wrong.
+Data sets have 162 families of two, kinds 73:57:32, 2 to 6 answers and 4 views in the letter orders
+of scoring. Runs share the difficulty of families and items. They differ by noise alone, so whatever
+a scorecard shows of them is wrong. A view that repeats an order repeats its logits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pact_eval.preregistration.differences import RunDifferences, with_calibrate
 from pact_eval.preregistration.judging import judge
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.preregistration.scorecard import Scorecard
+from pact_eval.prompts.code_orders import code_orders
 from pact_eval.runs.predictions import Predictions
 from pact_fixtures.paper import HYPOTHESES
 
@@ -41,8 +42,8 @@ _METRICS: Final = {
 
 def null_hypotheses(*ids: str) -> Hypotheses:
     """Returns hypotheses of the paper, without the rows that decide nothing."""
-    found = read_hypotheses(HYPOTHESES).hypotheses
-    return Hypotheses(tuple(replace(each, beside=()) for each in found if each.id in ids))
+    hypotheses = read_hypotheses(HYPOTHESES).hypotheses
+    return Hypotheses(tuple(replace(row, beside=()) for row in hypotheses if row.id in ids))
 
 
 def null_runs(rng: np.random.Generator, runs: int) -> list[Predictions]:
@@ -56,8 +57,10 @@ def null_runs(rng: np.random.Generator, runs: int) -> list[Predictions]:
     weights = np.where(used, np.exp(shared), 0.0)
     drawn = rng.random(n)[:, None] * weights.sum(axis=1, keepdims=True)
     family = np.arange(n) // 2
+    ids = np.char.add("i", np.arange(n).astype(str))
+    orders, source_view = _letter_orders(ids, n_choices)
     first = Predictions(
-        ids=np.char.add("i", np.arange(n).astype(str)),
+        ids=ids,
         family=np.char.add("f", family.astype(str)),
         source_family=np.char.add("s", (family % 18).astype(str)),
         domain=np.char.add("d", (family % 6).astype(str)),
@@ -65,7 +68,7 @@ def null_runs(rng: np.random.Generator, runs: int) -> list[Predictions]:
         variant=np.tile(["base", "counterfactual"], n // 2),
         n_choices=n_choices,
         logits=np.zeros((n, _VIEWS, _WIDTH)),
-        code_order=np.repeat(np.where(used, np.arange(_WIDTH), -1)[:, None], _VIEWS, axis=1),
+        code_order=orders,
         prompt_tokens=np.full(n, 300.0),
         answer_mass=np.ones((n, _VIEWS)),
         references=(np.cumsum(weights, axis=1) < drawn).sum(axis=1),
@@ -74,9 +77,21 @@ def null_runs(rng: np.random.Generator, runs: int) -> list[Predictions]:
     def logits() -> np.ndarray:
         of_run = rng.normal(0, _RUN_NOISE, shared.shape)[:, None]
         views = rng.normal(0, _VIEW_NOISE, (n, _VIEWS, _WIDTH))
-        return np.where(used[:, None], shared[:, None] + of_run + views, -np.inf)
+        of_orders = np.take_along_axis(views, source_view[:, :, None], axis=1)
+        return np.where(used[:, None], shared[:, None] + of_run + of_orders, -np.inf)
 
     return [replace(first, logits=logits()) for _ in range(runs)]
+
+
+def _letter_orders(ids: np.ndarray, n_choices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (n, K, C) letter orders, padded with -1, and the (n, K) first view of each order."""
+    padded = np.full((len(ids), _VIEWS, _WIDTH), -1)
+    first_view = np.zeros((len(ids), _VIEWS), dtype=np.int64)
+    for row, (name, answers) in enumerate(zip(ids, n_choices, strict=True)):
+        orders = code_orders(0, str(name), int(answers), _VIEWS)
+        padded[row, :, :answers] = orders
+        first_view[row] = [orders.index(order) for order in orders]
+    return padded, first_view
 
 
 def null_scorecard(seed: int, hypotheses: Hypotheses, resamples: int) -> Scorecard:
