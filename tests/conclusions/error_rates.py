@@ -1,24 +1,31 @@
 """How often each loud word is false on runs without the effect, and true on runs with it.
 
-python tests/conclusions/error_rates.py [DRAWS]     400 draws take about 25 minutes on one core
+python tests/conclusions/error_rates.py [DRAWS]     400 draws take about 30 minutes on one core
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import numpy as np
 from conclusions.planted import TARGET, Plan, drawn_to, right_by_chance, scaled
 from run_frames import write_run
 
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import audit_data
+from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.thresholds.report_acting import acting_of_run
+from pact_fixtures.generator.dataset import Dataset, generate_dataset, write_dataset
 
 DRAWS = 400
 """Of 400 draws at 5%, up to 28 are sampling error (97.5% of samples)."""
@@ -126,14 +133,62 @@ def _experiments(word: Word, plan: Plan, seeds: range) -> Iterator[Experiment]:
             yield Experiment.read(folders, settings)
 
 
+def leak_rate(seeds: range, *, plants: bool) -> float:
+    """Returns the share of generated datasets in which the audit finds a leak.
+
+    Args:
+        seeds: seeds of the datasets, whose files share no source family.
+        plants: whether the training file gets one pair of the holdout, under other names and
+            with one of twenty words left out.
+    """
+    leaks = 0
+    for seed in seeds:
+        dataset = generate_dataset("full", seed)
+        if plants:
+            _plant_pair(dataset, np.random.default_rng(seed))
+        with tempfile.TemporaryDirectory() as home:
+            write_dataset(dataset, Path(home))
+            source = DatasetSource.of_folder(Path(home))
+            audit = audit_data(source, DataAuditSettings(only=["separation"]))
+        leaks += DataConclusion.of_audit(audit).status == "leak"
+    return leaks / len(seeds)
+
+
+def _plant_pair(dataset: Dataset, rng: np.random.Generator) -> None:
+    """Adds a pair of the holdout to the training records, as a careless copy would."""
+    at = 2 * int(rng.integers(len(dataset.holdout) // 2))
+    for row in json.loads(json.dumps(dataset.holdout[at : at + 2])):
+        for key in ("id", "family", "source_family"):
+            row[key] = f"copy-{row[key]}"
+        row["provenance"]["source_id"] = row["family"]
+        row["input"]["state"] = _without_words(row["input"]["state"], rng)
+        dataset.train.append(row)
+
+
+def _without_words(state: Any, rng: np.random.Generator) -> Any:
+    """Leaves one of twenty words out of every text of a context."""
+    if isinstance(state, Mapping):
+        return {key: _without_words(value, rng) for key, value in state.items()}
+    if isinstance(state, list):
+        return [_without_words(value, rng) for value in state]
+    if isinstance(state, str):
+        return " ".join(word for word in state.split(" ") if rng.random() >= 1 / 20)
+    return state
+
+
 def main(draws: int) -> None:
     """Prints a table: the rate of each word without its effect, and with it."""
     sys.stdout.write("| word | without the effect | with the planted effect |\n|---|---|---|\n")
     for word in WORDS:
         null = rate(word, word.null, range(draws))
-        power = rate(word, word.planted, range(draws // 4))
-        sys.stdout.write(f"| {word.name} | {100 * null:.1f}% of {draws} | {100 * power:.0f}% |\n")
-        sys.stdout.flush()
+        _print_row(word.name, null, rate(word, word.planted, range(draws // 4)), draws)
+    null = leak_rate(range(draws), plants=False)
+    _print_row("leak", null, leak_rate(range(draws // 4), plants=True), draws)
+
+
+def _print_row(name: str, null: float, power: float, draws: int) -> None:
+    sys.stdout.write(f"| {name} | {100 * null:.1f}% of {draws} | {100 * power:.0f}% |\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
