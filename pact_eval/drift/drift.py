@@ -293,19 +293,21 @@ def measure_drift(
         temperings=temperings(pair, settings.unit) if probabilities and not pair.ablated else (),
         gates=gate_changes(thresholds, first, second, settings) if thresholds else (),
         mix=None if paired or pair.ablated else mix_of(pair.a, pair.b),
-        data=_with_accuracies(data, pair.b),
+        data=_with_accuracies(data, pair),
     )
 
 
-def _with_accuracies(data: DataConclusion, items: ScoredItems) -> DataConclusion:
+def _with_accuracies(data: DataConclusion, pair: PairedRuns) -> DataConclusion:
     """Return the conclusion on the data; of a leak, with the accuracy of the second run."""
-    leak = data.leak
+    leak, items = data.leak, pair.b
     if leak is None or leak.left_out:
         return data
     leaked = np.isin(items.families, leak.families)[items.family]
     everything = np.ones(len(items), dtype=np.bool_)
     accuracy, without = (_accuracy_of(items, rows) for rows in (everything, ~leaked))
-    return replace(data, leak=replace(leak, accuracy=accuracy, accuracy_without=without))
+    judged = pair.runs[1].name
+    leak = replace(leak, accuracy=accuracy, accuracy_without=without, judged=judged)
+    return replace(data, leak=leak)
 
 
 def _accuracy_of(items: ScoredItems, rows: BoolArray) -> Estimate:

@@ -312,7 +312,12 @@ class Experiment:
         except InputError:
             nothing = ClusterText("every item leaks")
             without = Estimate(math.nan, math.nan, math.nan, 0, 0, None, nothing)
-        leak = replace(conclusion.leak, accuracy=accuracy, accuracy_without=without)
+        leak = replace(
+            conclusion.leak,
+            accuracy=accuracy,
+            accuracy_without=without,
+            judged=self.runs[row].name if len(self.runs) > 1 else None,
+        )
         return replace(conclusion, leak=leak)
 
     def _accuracy(self, row: int) -> Estimate:

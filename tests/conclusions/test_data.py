@@ -253,7 +253,9 @@ def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
     result = command(*pair)
     assert result.exit_code == 3
     assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
-    headline = " ".join(result.stdout.split()).rpartition("Leak of 12 items; ")[2]
+    words = " ".join(result.stdout.split())
+    assert f"; accuracy of a: {100 * share_right(leak / 'a', range(80)):.1f}%, without" in words
+    headline = words.rpartition("Leak of 12 items; ")[2]
     assert headline.startswith(("a is ", "No accuracy difference shown"))
     answer = json.loads(command(*pair, "--json").stdout)["answer"]
     assert answer["data"]["status"] == "leak"

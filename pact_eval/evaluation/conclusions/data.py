@@ -91,6 +91,7 @@ class DataLeak:
         files: names of the other files: to train on, to select checkpoints, to calibrate.
         accuracy: of the judged run, as a fraction; None without a run.
         accuracy_without: the same without these families; None without a run.
+        judged: name of the judged run; None without a run, or with one run only.
         left_out: whether the families are left out of all numbers.
     """
 
@@ -99,6 +100,7 @@ class DataLeak:
     files: tuple[str, ...]
     accuracy: Estimate | None = None
     accuracy_without: Estimate | None = None
+    judged: str | None = None
     left_out: bool = False
 
     @classmethod

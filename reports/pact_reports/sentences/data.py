@@ -28,13 +28,14 @@ def leak_sentence(leak: DataLeak) -> str:
     text = f"{items} ({families}) {also}"
     if leak.accuracy is None or leak.accuracy_without is None:
         return text
+    judged = "" if leak.judged is None else f" of {one_line(leak.judged)}:"
     if math.isnan(leak.accuracy_without.value):
         accuracy = value_text(leak.accuracy.value, "percent")
-        return f"{text}; accuracy {accuracy}%, all of it on items of these families"
+        return f"{text}; accuracy{judged} {accuracy}%, all of it on items of these families"
     accuracy, without = (
         value_text(estimate.value, "percent") for estimate in (leak.accuracy, leak.accuracy_without)
     )
-    return f"{text}; accuracy {accuracy}%, without these families {without}%"
+    return f"{text}; accuracy{judged} {accuracy}%, without these families {without}%"
 
 
 def unchecked_list(unchecked: Sequence[Unchecked]) -> str:

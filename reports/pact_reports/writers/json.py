@@ -310,6 +310,7 @@ def data_json(conclusion: DataConclusion) -> dict[str, Json]:
             "left_out": leak.left_out,
             "accuracy": to_json(leak.accuracy),
             "accuracy_without": to_json(leak.accuracy_without),
+            "judged": leak.judged,
         },
         "changed": [*conclusion.changed],
         "unchecked": [to_json(each) for each in conclusion.unchecked],
