@@ -101,21 +101,21 @@ def _cells(result: Ablations, ablation: Ablation, *, is_method: bool) -> list[Ce
 def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
     """Name the decoding of every column; flips rest on the argmax, which no temperature changes."""
     single = {decoding for metric, decoding in questions if not find_metric(metric).of_views}
-    said = [f"Decoding: {', '.join(decoding_words(name) for name in sorted(single))}"]
-    said += [f"TV: {decoding_words(name)}" for metric, name in questions if metric == "view_tv"]
-    said += ["flips: K views" for metric, _ in questions if metric == "flip_rate"]
-    return f"{'; '.join(said)}."
+    parts = [f"Decoding: {', '.join(decoding_words(name) for name in sorted(single))}"]
+    parts += [f"TV: {decoding_words(name)}" for metric, name in questions if metric == "view_tv"]
+    parts += ["flips: K views" for metric, _ in questions if metric == "flip_rate"]
+    return f"{'; '.join(parts)}."
 
 
 def _marks(result: Ablations) -> str:
-    """Say what the marks mean; empty without thresholds."""
+    """Explain the marks; empty without thresholds."""
     if not result.clear:
         return ""
-    said: dict[str, list[str]] = {}
+    titles_by_margin: dict[str, list[str]] = {}
     for metric, margin in result.clear.items():
         title = _TITLES.get(metric, metric_spec(metric).title)
-        said.setdefault(str(margin), []).append(title)
-    clear = "; ".join(f"{', '.join(titles)} {words}" for words, titles in said.items())
+        titles_by_margin.setdefault(str(margin), []).append(title)
+    clear = "; ".join(f"{', '.join(titles)} {words}" for words, titles in titles_by_margin.items())
     return (
         f" Clear changes: {clear}; nothing is marked below a quarter of that. Marks are directions "
         "and do not show significance."

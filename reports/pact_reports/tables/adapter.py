@@ -1,4 +1,4 @@
-"""The audit of one adapter, or of two and their differences."""
+"""Audit of one adapter, or of two and their differences."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def adapter_tampered(audit: AdapterAudit) -> bool:
 
 
 def _tampering(audit: AdapterAudit) -> Iterator[str]:
-    """Say what each hash that does not match shows."""
+    """Explain each hash that does not match."""
     codes = {code for check in audit.checks for code in check.counts}
     return (text for code, text in _TAMPERED.items() if code in codes)
 
@@ -106,7 +106,7 @@ def _differences(comparison: AdapterComparison, audits: Sequence[AdapterAudit]) 
     for row in comparison.differences:
         name = row.name if row.topic == "fact" else f"{row.topic}: {row.name}"
         limit = _HASH_WIDTH if row.topic == "file" else _VALUE_WIDTH
-        values = (Cell(_short(each, limit)) for each in (row.left, row.right))
+        values = (Cell(_short(value, limit)) for value in (row.left, row.right))
         rows.append(Row((Cell(name), *values)))
     folders = (Column(str(audit.folder), "left", width=0.4) for audit in audits)
     return Table("differences", "", "", (Column("differs", "left"), *folders), tuple(rows))

@@ -1,4 +1,4 @@
-"""Brier and log score of "the answer is right": miscalibration, discrimination and uncertainty."""
+"""Miscalibration, discrimination and uncertainty of the Brier and log score of correctness."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def build_answer_scores(request: TableRequest) -> Table:
         message = "no run has probabilities"
         raise InputError(message)
     decoding = MetricDecoding(request.decoding)
-    sizes = [each.scores.items for each in scores]
+    sizes = [run.scores.items for run in scores]
     scope = items_and_pairs({"accuracy": (min(sizes), max(sizes))})
     rows, before = [], None
-    for each in scores:
-        rows.append(Row(tuple(_run_cells(each, request.names)), rule=each.arm != before))
-        before = each.arm
+    for run in scores:
+        rows.append(Row(tuple(_run_cells(run, request.names)), rule=run.arm != before))
+        before = run.arm
     return Table(
         name="answer-scores",
         title="Miscalibration, discrimination and uncertainty",
@@ -90,7 +90,7 @@ def build_answer_scores(request: TableRequest) -> Table:
 
 def groups_table(groups: Sequence[Group]) -> Table:
     """Lay out the scores of groups in parts: one row per group."""
-    known = [(group, group.answer_scores, group.chance) for group in groups]
+    group_scores = [(group, group.answer_scores, group.chance) for group in groups]
     return Table(
         name="answer-scores",
         title="Right answers as events: miscalibration, discrimination and uncertainty",
@@ -98,7 +98,7 @@ def groups_table(groups: Sequence[Group]) -> Table:
         columns=(Column("", "left"), *_columns()),
         rows=tuple(
             Row((text_cell(group.name), *_cells(scores, chance)))
-            for group, scores, chance in known
+            for group, scores, chance in group_scores
             if scores is not None and chance is not None
         ),
         notes=(_MEANING,),
@@ -111,7 +111,7 @@ def _columns(decoding: MetricDecoding = SINGLE) -> list[Column]:
     return [
         Column(
             head or spec.title,
-            numbers=tuple(f"{spec.title} {each} ({unit_of(spec, decoding)})" for each in parts),
+            numbers=tuple(f"{spec.title} {part} ({unit_of(spec, decoding)})" for part in parts),
             better=better,
         )
         for spec in _SCORES
@@ -138,7 +138,7 @@ def _cells(scores: AnswerScores, chance: ChanceMiscalibration) -> list[Cell]:
 def _miscalibration_cell(
     parts: ScoreDecomposition, spec: MetricSpec, by_chance: tuple[float, float]
 ) -> Cell:
-    """Write miscalibration, and what chance alone gives a calibrated model."""
+    """Write miscalibration, next to that of a calibrated model by chance."""
     cell = value_cell(parts.miscalibration, spec, parts.reason)
     below = "" if math.isnan(by_chance[0]) else f"noise {shown(by_chance[0], spec)}"
     return replace(cell, numbers=(*cell.numbers, *by_chance), below=below)

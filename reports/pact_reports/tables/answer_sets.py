@@ -1,4 +1,4 @@
-"""Answer sets: what the sets of a run are like, under other decodings too, and checks of them."""
+"""Answer sets of a run under each decoding, and checks of them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _DIGITS = 4
 _ONLY_TOP = 1 - 1e-6
 
 
-def promise_text(found: AnswerSets | AnswerSetsFile) -> str:
-    """Say what the sets promise."""
-    share = f"{100 * found.coverage:g}%"
-    if found.confidence is None:
+def promise_text(sets: AnswerSets | AnswerSetsFile) -> str:
+    """Write the coverage guarantee of the sets."""
+    share = f"{100 * sets.coverage:g}%"
+    if sets.confidence is None:
         return f"the right answer is in the set for {share} of the items of new families"
     return (
         f"the right answer is in the set for at least {share} of the items of new families, with "
-        f"{100 * found.confidence:g}% confidence"
+        f"{100 * sets.confidence:g}% confidence"
     )
 
 
 def level_text(threshold: float | None) -> str:
-    """Say which answers are in a set.
+    """Describe the answers in a set.
 
     Example:
         >>> level_text(0.12345), level_text(1 - 1e-9), level_text(None)
@@ -40,24 +40,24 @@ def level_text(threshold: float | None) -> str:
     return "most probable" if threshold > _ONLY_TOP else f">= {threshold:.{_DIGITS}g}"
 
 
-def sets_parts(found: AnswerSets) -> list[Part]:
+def sets_parts(sets: AnswerSets) -> list[Part]:
     """Lay out the sets of a run, by kind, by domain, and under other decodings."""
-    items = sum(each.sets.items for each in found.kinds)
+    items = sum(kind.sets.items for kind in sets.kinds)
     head = (
-        f"{one_line(found.run.title)}: {items:,} items, {len(found.families):,} families; "
-        f"{rule_text(found.rule)}"
+        f"{one_line(sets.run.title)}: {items:,} items, {len(sets.families):,} families; "
+        f"{rule_text(sets.rule)}"
     )
-    lines = [Line(head, "strong"), Line(f"Guarantee, by kind: {promise_text(found)}.")]
-    if found.unanswered:
-        lines.append(Line(f"{found.unanswered:,} items have no answer, and no set."))
-    unit = found.rule.unit
+    lines = [Line(head, "strong"), Line(f"Guarantee, by kind: {promise_text(sets)}.")]
+    if sets.unanswered:
+        lines.append(Line(f"{sets.unanswered:,} items have no answer, and no set."))
+    unit = sets.rule.unit
     return [
         *lines,
-        _kinds_table(found),
+        _kinds_table(sets),
         *_groups(
-            found.groups, len(found.kinds), unit, "Coverage of source families that were left out."
+            sets.groups, len(sets.kinds), unit, "Coverage of source families that were left out."
         ),
-        *_other_decodings(found),
+        *_other_decodings(sets),
     ]
 
 
@@ -79,7 +79,9 @@ def _groups(
     """Yield the sets of all items and of every domain, unless there is one kind and one domain."""
     if len(groups) == 1 and kinds == 1:
         return
-    method = methods_text([each for group in groups for each in (group.coverage, group.size)], unit)
+    method = methods_text(
+        [estimate for group in groups for estimate in (group.coverage, group.size)], unit
+    )
     caption = f"Shares in %; in brackets the {method}. The guarantee is for kinds. {note}".strip()
     yield Table(
         name="answer-sets-groups",
@@ -90,18 +92,18 @@ def _groups(
             *_like_columns(),
         ),
         rows=tuple(
-            Row((Cell(each.group, below=_basis(each)), *_like_cells(each))) for each in groups
+            Row((Cell(group.group, below=_basis(group)), *_like_cells(group))) for group in groups
         ),
         keys=1,
     )
 
 
-def _kinds_table(found: AnswerSets) -> Table:
-    unit = found.rule.unit
+def _kinds_table(sets: AnswerSets) -> Table:
+    unit = sets.rule.unit
     method = methods_text(
-        (each for kind in found.kinds for each in (kind.sets.coverage, kind.sets.size)), unit
+        (estimate for kind in sets.kinds for estimate in (kind.sets.coverage, kind.sets.size)), unit
     )
-    confidence = f"{100 * found.kinds[0].level.confidence:g}%"
+    confidence = f"{100 * sets.kinds[0].level.confidence:g}%"
     caption = (
         "A set has the most probable answer and those with the probability shown; for levels, the "
         f"interval with them. Shares in %; in brackets the {method}. Floor: coverage that this "
@@ -119,19 +121,19 @@ def _kinds_table(found: AnswerSets) -> Table:
             Column("floor", below="missed of drawn"),
             *_like_columns(),
         ),
-        rows=tuple(Row(_kind_cells(each)) for each in found.kinds),
+        rows=tuple(Row(_kind_cells(kind)) for kind in sets.kinds),
         keys=1,
     )
 
 
-def _kind_cells(found: KindSets) -> tuple[Cell, ...]:
-    level = found.level
+def _kind_cells(kind_sets: KindSets) -> tuple[Cell, ...]:
+    level = kind_sets.level
     floor = UNDEFINED if level.threshold is None else percent_text(level.floor)
     return (
-        Cell(found.kind, below=_basis(found.sets)),
+        Cell(kind_sets.kind, below=_basis(kind_sets.sets)),
         Cell(level_text(level.threshold)),
         Cell(floor, below=f"{level.missed:,} of {level.drawn:,}"),
-        *_like_cells(found.sets),
+        *_like_cells(kind_sets.sets),
     )
 
 
@@ -139,7 +141,8 @@ def _check_table(check: AnswerSetsCheck) -> Table:
     file = check.file
     unit = file.rule.unit
     method = methods_text(
-        (each for kind in check.kinds for each in (kind.sets.coverage, kind.sets.size)), unit
+        (estimate for kind in check.kinds for estimate in (kind.sets.coverage, kind.sets.size)),
+        unit,
     )
     caption = (
         f"Guarantee, by kind: {promise_text(file)}. Tested: this coverage, by one item of each "
@@ -160,19 +163,19 @@ def _check_table(check: AnswerSetsCheck) -> Table:
             Column("p, lower", below="p, higher"),
             Column("result"),
         ),
-        rows=tuple(Row(_checked_cells(each)) for each in check.kinds),
+        rows=tuple(Row(_checked_cells(kind)) for kind in check.kinds),
         keys=1,
     )
 
 
-def _checked_cells(found: CheckedSets) -> tuple[Cell, ...]:
-    test, level = found.test, found.threshold
+def _checked_cells(checked: CheckedSets) -> tuple[Cell, ...]:
+    test, level = checked.test, checked.threshold
     return (
-        Cell(found.kind, below=_basis(found.sets)),
+        Cell(checked.kind, below=_basis(checked.sets)),
         Cell(level_text(level)),
-        *_like_cells(found.sets)[::2],
+        *_like_cells(checked.sets)[::2],
         Cell(
-            UNDEFINED if level is None else percent_text(found.shown),
+            UNDEFINED if level is None else percent_text(checked.shown),
             below=f"{test.wrong:,} of {test.drawn:,}",
         ),
         Cell(p_text(test.p_holds), below=p_text(test.p_broken)),
@@ -180,12 +183,18 @@ def _checked_cells(found: CheckedSets) -> tuple[Cell, ...]:
     )
 
 
-def _other_decodings(found: AnswerSets) -> list[Part]:
-    if len(found.alternatives) < 2:
+def _other_decodings(sets: AnswerSets) -> list[Part]:
+    if len(sets.alternatives) < 2:
         return []
     rows = [
-        Row((Cell(rule_text(each.rule)), Cell(f"{each.size:.2f}"), Cell(percent_text(each.single))))
-        for each in found.alternatives
+        Row(
+            (
+                Cell(rule_text(alternative.rule)),
+                Cell(f"{alternative.size:.2f}"),
+                Cell(percent_text(alternative.single)),
+            )
+        )
+        for alternative in sets.alternatives
     ]
     table = Table(
         name="answer-sets-decodings",
@@ -204,14 +213,14 @@ def _like_columns() -> tuple[Column, ...]:
     return (Column("answers per set", below="of so many"), Column("one answer"), Column("coverage"))
 
 
-def _like_cells(found: GroupSets) -> tuple[Cell, ...]:
-    if not found.items:
+def _like_cells(group: GroupSets) -> tuple[Cell, ...]:
+    if not group.items:
         return (Cell(UNDEFINED),) * 3
-    size = found.size
+    size = group.size
     ends = f"[{size.low:.2f}, {size.high:.2f}]" if has_width(size) else ""
-    cell = Cell(f"{size.value:.2f}", interval=ends, below=f"{found.answers:.2f}")
-    return cell, rate_cell(found.single), rate_cell(found.coverage)
+    cell = Cell(f"{size.value:.2f}", interval=ends, below=f"{group.answers:.2f}")
+    return cell, rate_cell(group.single), rate_cell(group.coverage)
 
 
-def _basis(found: GroupSets) -> str:
-    return f"{found.items:,}, {found.units:,}"
+def _basis(group: GroupSets) -> str:
+    return f"{group.items:,}, {group.units:,}"

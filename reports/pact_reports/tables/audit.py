@@ -1,4 +1,4 @@
-"""An audit: findings, what the checks measured, one table of checks, one verdict."""
+"""Audit of a dataset: findings, measurements, a table of checks, and a verdict."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def data_audit_parts(audit: DataAudit, *, fail_on: Severity) -> tuple[Part, ...]
 
 
 def findings(checks: Sequence[CheckResult]) -> Iterator[Line]:
-    """Lay out the findings, worst first, with the number of those that are not shown."""
+    """Lay out the findings, worst first, and count the omitted ones."""
     if any(check.counts for check in checks):
         yield Line("Findings\n", "strong")
     for severity in SEVERITIES:
         for check in checks:
-            for code in (each for each in CODES if CODES[each].severity == severity):
+            for code in (code for code in CODES if CODES[code].severity == severity):
                 if code in check.counts:
                     yield from _findings_of(check, code)
 
@@ -119,7 +119,7 @@ def _shortened(words: str, *, first: bool, last: bool) -> str:
 
 
 def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
-    """Lay out one row per check: passed or failed, counts, and what it measured.
+    """Lay out one row per check: result, counts and measurements.
 
     Args:
         checks: results in the order of the rows.
@@ -129,7 +129,7 @@ def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
     for check in checks:
         counts = (
             Cell(f"{n:,}" if n else "", tone=_TONE[severity])
-            for severity, n in ((each, check.count(each)) for each in SEVERITIES)
+            for severity, n in ((severity, check.count(severity)) for severity in SEVERITIES)
         )
         cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(_scope(check)))
         rows.append(Row(cells))
@@ -163,7 +163,7 @@ def _scope(check: CheckResult) -> str:
 def verdict(
     checks: Sequence[CheckResult], *, subject: str, fail_on: Severity, tampered: str | None
 ) -> Line:
-    """Say in one line whether the subject can be trusted, as far as the checks see.
+    """Write a one-line verdict on the audited subject.
 
     Args:
         checks: all results.
@@ -192,7 +192,7 @@ def verdict(
 
 @singledispatch
 def _measured(_measured: Any) -> str:
-    """Say in a few words what a check measured; empty if it measured nothing."""
+    """Summarise the measurements of a check; empty if there are none."""
     return ""
 
 
@@ -247,12 +247,12 @@ def _(measured: Shortcuts) -> str:
 
 
 def _shortcuts_table(shortcuts: Shortcuts) -> Table:
-    """Lay out what a bag of words predicts from each view."""
+    """Lay out the bag-of-words predictions from each view."""
     rows = []
     for probe in shortcuts.probes:
         gain = estimate_cell(probe.gain, "percent", reasons=False)
-        known = (probe.accuracy.value, probe.baseline, probe.ceiling)
-        shares = (Cell(value_text(value, "percent")) for value in known)
+        fractions = (probe.accuracy.value, probe.baseline, probe.ceiling)
+        shares = (Cell(value_text(value, "percent")) for value in fractions)
         undefined = Cell(UNDEFINED, reason=probe.reason)
         rows.append(Row((Cell(probe.view), *shares, undefined if probe.reason else gain)))
     return Table(
@@ -270,9 +270,9 @@ def _shortcuts_table(shortcuts: Shortcuts) -> Table:
 def _balance_table(balance: Balance) -> Table:
     """Lay out the positions of the references by kind; in brackets the number by chance."""
     kinds: dict[str, list[str]] = {}
-    for each in balance.positions:
-        shown = f"{each.references:,} ({each.expected:,.0f})"
-        kinds.setdefault(f"{each.file}: {each.kind}", []).append(shown)
+    for position in balance.positions:
+        shown = f"{position.references:,} ({position.expected:,.0f})"
+        kinds.setdefault(f"{position.file}: {position.kind}", []).append(shown)
     widest = max(map(len, kinds.values()), default=0)
     return Table(
         name="balance",

@@ -1,4 +1,4 @@
-"""Calibration: every run before and after T(x), with a mark if it got worse."""
+"""Calibration of every run before and after T(x), with a mark on scores that got worse."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def _cells(run: CalibratedRun, names: ArmNames, *, with_t: bool) -> list[Cell]:
     return cells
 
 
-def _temperature(known: TemperatureSummary | None) -> Cell:
-    if known is None:
+def _temperature(temperature: TemperatureSummary | None) -> Cell:
+    if temperature is None:
         return Cell("–", reason="temperatures are not known")
-    text = f"{known.mean:.2f} [{known.low:.2f}, {known.high:.2f}]"
-    return Cell(text, (known.mean, known.low, known.high))
+    text = f"{temperature.mean:.2f} [{temperature.low:.2f}, {temperature.high:.2f}]"
+    return Cell(text, (temperature.mean, temperature.low, temperature.high))

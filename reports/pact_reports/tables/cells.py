@@ -1,4 +1,4 @@
-"""Cells made of numbers: rounded in text, kept in full for CSV, and marked."""
+"""Cells of numbers: rounded in text, exact in CSV, and marked."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def mean_cell(summary: ArmSummary, spec: MetricSpec) -> Cell:
 
 
 def chance_cell(cell: Cell, chance: ChanceError | None) -> Cell:
-    """Add to a mean of ECE what chance alone makes of it.
+    """Add the ECE expected by chance to a mean ECE.
 
     Example:
         >>> cell = chance_cell(Cell("7.2", (0.072,)), ChanceError(0.062, 0.291, 0.291))
@@ -201,9 +201,9 @@ def chance_text(chance: ChanceError) -> str:
         'noise 5.5, p<0.001–0.300'
     """
     p_values = dict.fromkeys(map(_p_value, (chance.lowest_p, chance.highest_p)))
-    said = "–".join(p_values)
+    p_range = "–".join(p_values)
     # Without blanks, so that a narrow terminal does not wrap it.
-    p_text = f"p{said}" if said.startswith("<") else f"p={said}"
+    p_text = f"p{p_range}" if p_range.startswith("<") else f"p={p_range}"
     return f"{_noise_text(chance)}, {p_text}"
 
 
@@ -236,18 +236,18 @@ def marked_best(
         >>> [cell.mark for cell in marked_best(cells, ["9.5", "9.5", "–"], -1)]
         ['best', 'best', None]
     """
-    known = {
+    values = {
         at: _first(cell)
         for at, cell in enumerate(cells)
         if cell.numbers and not math.isnan(_first(cell))
     }
-    if better == 0 or len(known) < 2:
+    if better == 0 or len(values) < 2:
         return list(cells)
-    best = max(known, key=lambda at: better * known[at])
-    if math.isinf(known[best]):
+    best = max(values, key=lambda at: better * values[at])
+    if math.isinf(values[best]):
         return list(cells)
     return [
-        replace(cell, mark="best") if at in known and printed[at] == printed[best] else cell
+        replace(cell, mark="best") if at in values and printed[at] == printed[best] else cell
         for at, cell in enumerate(cells)
     ]
 
@@ -305,7 +305,7 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
 
 
 def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str = "") -> Cell:
-    """Show the interval of a value next to it, or the reason why there is none.
+    """Show the interval of a value next to it, or the reason for its absence.
 
     Args:
         cell: the value.
@@ -329,8 +329,7 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
     """
     if math.isnan(estimate.value):
         return replace(cell, reason=cell.reason or estimate.reason)
-    known = has_width(estimate)
-    ends = _shown_ends(estimate, spec) if known else ""
+    ends = _shown_ends(estimate, spec) if has_width(estimate) else ""
     text = " ".join(part for part in (ends, few) if part)
     chance = ChanceError.of([estimate])
     below = cell.below if chance is None else chance_text(chance)
@@ -338,7 +337,7 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
 
 
 def few_pairs(estimate: Estimate) -> str:
-    """Say how many pairs a pair accuracy rests on if they are few.
+    """Write the number of pairs behind a pair accuracy if it is small.
 
     Example:
         >>> few_pairs(Estimate(0.5, 0.1, 0.9, 12, 12))
@@ -370,7 +369,7 @@ def _first(cell: Cell) -> float:
 
 
 def decoding_words(decoding: MetricDecoding) -> str:
-    """Return how captions name a decoding.
+    """Return the name of a decoding in captions.
 
     Example:
         >>> decoding_words(MetricDecoding("ensemble", calibrated=True))
@@ -381,7 +380,7 @@ def decoding_words(decoding: MetricDecoding) -> str:
 
 
 def items_and_pairs(sizes: Mapping[str, tuple[int, int]]) -> str:
-    """Say what the numbers rest on.
+    """Write the numbers of items, pairs and Score items.
 
     Args:
         sizes: by metric, the lowest and the highest number, of `metric_sizes`.
@@ -390,17 +389,17 @@ def items_and_pairs(sizes: Mapping[str, tuple[int, int]]) -> str:
         >>> items_and_pairs({"accuracy": (324, 324), "pair_accuracy": (160, 162)})
         '324 items, 160 to 162 pairs'
     """
-    said = []
+    counts = []
     words = {"accuracy": "items", "pair_accuracy": "pairs", "score_mae": "Score items"}
     for metric, word in words.items():
         low, high = sizes.get(metric, (0, 0))
         if high:
-            said.append(f"{low:,} {word}" if low == high else f"{low:,} to {high:,} {word}")
-    return ", ".join(said) or "unknown numbers of items"
+            counts.append(f"{low:,} {word}" if low == high else f"{low:,} to {high:,} {word}")
+    return ", ".join(counts) or "unknown numbers of items"
 
 
 def counted(n: int, metric: str) -> str:
-    """Say what a metric rests on: a number of items, pairs, Score items or errors.
+    """Write the sample size of a metric: items, pairs, Score items or errors.
 
     Example:
         >>> counted(324, "accuracy"), counted(162, "pair_accuracy"), counted(64, "score_mae")

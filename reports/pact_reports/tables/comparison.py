@@ -1,4 +1,4 @@
-"""Comparisons: two runs on the same items, and arms over their seeds."""
+"""Comparisons of two runs on the same items, and of arms over their seeds."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def comparison_parts(
 
 
 def _legend(tests: int) -> Legend:
-    """Say what a mark of a difference between two runs means.
+    """Explain the mark of a difference between two runs.
 
     Args:
         tests: number of tests whose p-values were adjusted together; 0 if none.
@@ -130,7 +130,9 @@ def _metrics_table(group: GroupComparison) -> Table:
     rows = []
     for metric in group.metrics.values():
         spec = metric.spec
-        sides = (estimate_cell(each, spec.unit, reasons=False) for each in (metric.a, metric.b))
+        sides = (
+            estimate_cell(estimate, spec.unit, reasons=False) for estimate in (metric.a, metric.b)
+        )
         rows.append(Row((Cell(titled(spec)), *sides, _difference_cell(metric))))
     heads = ("A", "B", "A - B")
     return Table(
@@ -173,7 +175,7 @@ def _marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) 
 
 
 def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
-    """Say what the intervals of accuracy and pair accuracy say about the margin, if one is given.
+    """Compare the intervals of accuracy and pair accuracy with the margin, if there is one.
 
     Args:
         comparison: of both runs.
@@ -257,17 +259,17 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
 
 def _detectable(group: GroupComparison) -> str:
     """Write the smallest difference that a holdout shows with 80% power, and its basis."""
-    found, items = group.accuracy.detectable, group.accuracy.items
+    detectable, items = group.accuracy.detectable, group.accuracy.items
     share = (items.b + items.c) / items.n
     word = "answers" if group.answers > group.items else "items"
     return (
-        f"{value_text(found.value, 'percent')} points ({found.n:,} {word}, worth "
-        f"{found.n_effective:,} independent ones; {100 * share:.1f}% of them differ)"
+        f"{value_text(detectable.value, 'percent')} points ({detectable.n:,} {word}, worth "
+        f"{detectable.n_effective:,} independent ones; {100 * share:.1f}% of them differ)"
     )
 
 
 def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
-    """Say which tests have no power because too few items or families differ.
+    """Name the tests without power because too few items or families differ.
 
     Args:
         comparison: of two runs.
@@ -285,14 +287,14 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     yield from dict.fromkeys(reason for reason in reasons if reason)
     few = {
         "items": {
-            each.name: each.accuracy.items.b + each.accuracy.items.c
-            for each in others
-            if each.accuracy.items.reason
+            group.name: group.accuracy.items.b + group.accuracy.items.c
+            for group in others
+            if group.accuracy.items.reason
         },
         CLUSTERS[comparison.unit]: {
-            each.name: each.accuracy.families.discordant_clusters
-            for each in others
-            if each.accuracy.families.reason and not each.accuracy.items.reason
+            group.name: group.accuracy.families.discordant_clusters
+            for group in others
+            if group.accuracy.families.reason and not group.accuracy.items.reason
         },
     }
     for unit, counts in few.items():
@@ -325,16 +327,16 @@ def arms_parts(
     for pair in comparison.pairs:
         if pair.seeds:
             parts += _pair_parts(pair, names)
-        for seed, each in pair.seeds.items() if show_items else ():
-            called = (names.arm(pair.a), names.arm(pair.b))
-            parts += item_lists(each, called, f"{_seed(seed).capitalize()}: ")
+        for seed, seed_comparison in pair.seeds.items() if show_items else ():
+            arm_names = (names.arm(pair.a), names.arm(pair.b))
+            parts += item_lists(seed_comparison, arm_names, f"{_seed(seed).capitalize()}: ")
     notes = (note_sentence(note, names) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
     return (*parts, _arms_legend(comparison.tests))
 
 
 def _arms_legend(tests: int) -> Legend:
-    """Say what the marks of arms mean; arguments as for `_legend`."""
+    """Explain the marks of arms; arguments as for `_legend`."""
     how = "p below 0.05" + (f" after {_holm(tests)}" if tests else "")
     how += "; single seeds are not marked"
     marks: tuple[tuple[Mark, str], ...] = (
@@ -384,13 +386,13 @@ def _arm_groups_table(comparison: ArmsComparison, names: ArmNames) -> Table:
 def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> list[Cell]:
     cells = []
     for arm in comparison.arms:
-        each = arm.summaries[group][spec.name]
-        text = value_text(each.mean, spec.unit)
-        if not math.isnan(each.deviation):
-            text += f" ± {value_text(each.deviation, spec.unit).lstrip('+')}"
-        why = None if math.isfinite(each.mean) else each.reason
-        below = "" if each.chance is None else chance_text(each.chance)
-        cells.append(Cell(text, mark=each.standing, reason=why, below=below))
+        summary = arm.summaries[group][spec.name]
+        text = value_text(summary.mean, spec.unit)
+        if not math.isnan(summary.deviation):
+            text += f" ± {value_text(summary.deviation, spec.unit).lstrip('+')}"
+        why = None if math.isfinite(summary.mean) else summary.reason
+        below = "" if summary.chance is None else chance_text(summary.chance)
+        cells.append(Cell(text, mark=summary.standing, reason=why, below=below))
     return cells
 
 
@@ -404,8 +406,8 @@ def _pair_parts(pair: ArmPair, names: ArmNames) -> Iterator[Part]:
             for name, m in everything[0].metrics.items()}  # fmt: skip
     yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows)
     groups = {
-        name: [each.metrics["accuracy"] for each in found]
-        for name, found in _by_group(pair).items()
+        name: [group.metrics["accuracy"] for group in comparisons]
+        for name, comparisons in _by_group(pair).items()
     }
     yield _seeds_table(pair, f"{a} - {b}, accuracy by group and seed", groups)
     yield _tests_table(pair)
@@ -429,7 +431,7 @@ def _arm_differences_table(pair: ArmPair, named: str) -> Table:
     for at, name in enumerate(others):
         cells = _arm_difference_cells(f"Accuracy ↑, {name}", differences[name]["accuracy"])
         rows.append(Row(cells, rule=at == 0))
-    adjusted = any(each.evidence.tests for each in differences["all"].values())
+    adjusted = any(difference.evidence.tests for difference in differences["all"].values())
     scope = next(iter(differences["all"].values())).generalises_to
     return Table(
         name="arm-differences",
@@ -456,16 +458,18 @@ def _without(row: Row, at: int) -> Row:
     return replace(row, cells=(*row.cells[:at], *row.cells[at + 1 :]))
 
 
-def _arm_difference_cells(title: str, each: ArmDifference) -> tuple[Cell, ...]:
+def _arm_difference_cells(title: str, difference: ArmDifference) -> tuple[Cell, ...]:
     """Return the cells of a difference between arms; the mark is on the interval behind it."""
-    new = each.generalises_to == "new families and new seeds"
+    new = difference.generalises_to == "new families and new seeds"
     return (
         Cell(title),
-        _marked_difference(each.same_seeds, each.spec, marked=each.marked and not new),
-        _marked_difference(each.new_seeds, each.spec, marked=each.marked and new),
-        Cell(_p_value(each.evidence.p_value)),
-        Cell(_p_value(each.evidence.adjusted_p_value)),
-        Cell("=" if each.sign.same else ""),
+        _marked_difference(
+            difference.same_seeds, difference.spec, marked=difference.marked and not new
+        ),
+        _marked_difference(difference.new_seeds, difference.spec, marked=difference.marked and new),
+        Cell(_p_value(difference.evidence.p_value)),
+        Cell(_p_value(difference.evidence.adjusted_p_value)),
+        Cell("=" if difference.sign.same else ""),
     )
 
 
@@ -489,11 +493,11 @@ def _signs(seeds: int) -> str:
 
 def _by_group(pair: ArmPair) -> dict[str, list[GroupComparison]]:
     """Return the groups after the first, each at every seed."""
-    found: dict[str, list[GroupComparison]] = {}
+    groups: dict[str, list[GroupComparison]] = {}
     for comparison in pair.seeds.values():
         for group in comparison.groups[1:]:
-            found.setdefault(group.name, []).append(group)
-    return found
+            groups.setdefault(group.name, []).append(group)
+    return groups
 
 
 def _seeds_table(
@@ -515,10 +519,10 @@ def _seeds_table(
             Row(
                 (
                     Cell(name),
-                    *(estimate_cell(d.difference, d.spec.difference_unit) for d in found),
+                    *(estimate_cell(d.difference, d.spec.difference_unit) for d in metrics),
                 )
             )
-            for name, found in rows.items()
+            for name, metrics in rows.items()
         ),
         legend=_ELSEWHERE,
     )

@@ -1,4 +1,4 @@
-"""Data splits: how many records, families and kinds each file of the data holds."""
+"""Data splits: counts of records, families and kinds per file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pact_reports.tables.request import TableRequest
 
 
 def build_splits(request: TableRequest) -> Table:
-    """Make the table of data splits: of the folders that were named, and of what runs scored.
+    """Make the table of data splits: named folders, and the data that runs scored.
 
     Raises:
         InputError: a folder holds no dataset, or there is neither run nor folder.

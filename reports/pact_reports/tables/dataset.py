@@ -1,4 +1,4 @@
-"""Dataset files: how one was split, how two differ, what a manifest says."""
+"""Dataset files: a split, a difference of two files, and a manifest."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def files_table(
 
 
 def manifest_parts(written: WrittenManifest) -> tuple[Part, ...]:
-    """Lay out what a manifest says, and whether it was written."""
+    """Lay out a manifest, and whether it was written."""
     done = "wrote" if written.changed else "unchanged:"
     heading = Line(one_line(f"{done} {written.path}"))
     return (heading, files_table(written.files, written.facts))

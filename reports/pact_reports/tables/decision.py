@@ -22,14 +22,14 @@ def decision_table(decisions: Sequence[Decision]) -> Table:
     in falling order.
     """
     rows = []
-    for each in decisions:
-        answers = _ranked(each, [f"{p:.1%}" for p in each.probabilities])
+    for decision in decisions:
+        answers = _ranked(decision, [f"{p:.1%}" for p in decision.probabilities])
         first = (
-            Cell(each.field.name),
-            Cell(each.field.kind),
-            _answer(each, "changes with the letters"),
+            Cell(decision.field.name),
+            Cell(decision.field.kind),
+            _answer(decision, "changes with the letters"),
         )
-        masses = [Cell(_mass(each)), *[Cell("")] * (len(answers) - 1)]
+        masses = [Cell(_mass(decision)), *[Cell("")] * (len(answers) - 1)]
         rows += [
             Row((*(first if number == 0 else (Cell(""),) * 3), *cells, mass), rule=number == 0)
             for number, (cells, mass) in enumerate(zip(answers, masses, strict=True))
@@ -41,19 +41,19 @@ def decision_table(decisions: Sequence[Decision]) -> Table:
 def _served_table(fields: Sequence[ServedField]) -> Table:
     """Lay out decisions likewise; each probability with its range over the orders."""
     rows = []
-    for each in fields:
-        if each.decision is None:
+    for served in fields:
+        if served.decision is None:
             continue
-        shown = [f"{p:.1%}" for p in each.decision.probabilities]
-        if len(each.orders) > 1:
+        shown = [f"{p:.1%}" for p in served.decision.probabilities]
+        if len(served.orders) > 1:
             shown = [
                 f"{text} ({100 * low:.1f} to {100 * high:.1f})"
-                for text, (low, high) in zip(shown, each.ranges, strict=True)
+                for text, (low, high) in zip(shown, served.ranges, strict=True)
             ]
-        first = (Cell(each.field.name), _answer(each.decision, "changes with the order"))
+        first = (Cell(served.field.name), _answer(served.decision, "changes with the order"))
         rows += [
             Row((*(first if number == 0 else (Cell(""),) * 2), *cells), rule=number == 0)
-            for number, cells in enumerate(_ranked(each.decision, shown))
+            for number, cells in enumerate(_ranked(served.decision, shown))
         ]
     probability = "probability (by order)"
     notes = ("In brackets, the lowest and the highest probability over the orders.",)
@@ -84,7 +84,7 @@ def _ranked(decision: Decision, shown: Sequence[str]) -> list[tuple[Cell, Cell]]
     """Return the probability of each answer, as it is shown, and its key, most probable first."""
     ranked = sorted(
         zip(decision.field.answers, decision.probabilities, shown, strict=True),
-        key=lambda each: -each[1],
+        key=lambda entry: -entry[1],
     )
     return [(Cell(text), Cell(answer.key)) for answer, _, text in ranked]
 
@@ -93,36 +93,46 @@ def _mass(decision: Decision) -> str:
     return "–" if decision.answer_mass is None else f"{decision.answer_mass:.1%}"
 
 
-def served_parts(found: ServedDecisions) -> tuple[Part, ...]:
-    """Lay out what a server answers to one request: decisions, and what moves them."""
+def served_parts(decisions: ServedDecisions) -> tuple[Part, ...]:
+    """Lay out the reply of a server to one request: decisions and their spread."""
     missing = [
-        Line(f"{each.field.name}: {each.missing.status}: {each.missing.reason}", "caution")
-        for each in found.fields
-        if each.missing is not None
+        Line(f"{served.field.name}: {served.missing.status}: {served.missing.reason}", "caution")
+        for served in decisions.fields
+        if served.missing is not None
     ]
     by = (
-        "the answers carry no name" if found.answered_by is None else f"{found.answered_by} answers"
+        "the answers carry no name"
+        if decisions.answered_by is None
+        else f"{decisions.answered_by} answers"
     )
     rounded = (
         ""
-        if found.decimals is None
-        else f"; probabilities are rounded to {found.decimals} decimals"
+        if decisions.decimals is None
+        else f"; probabilities are rounded to {decisions.decimals} decimals"
     )
-    who = f"{found.asked} was asked, {by}: wire {found.wire}, {found.requests:,} requests{rounded}"
-    return (_served_table(found.fields), _spread_table(found.fields), *missing, Line(one_line(who)))
+    who = (
+        f"{decisions.asked} was asked, {by}: wire {decisions.wire}, "
+        f"{decisions.requests:,} requests{rounded}"
+    )
+    return (
+        _served_table(decisions.fields),
+        _spread_table(decisions.fields),
+        *missing,
+        Line(one_line(who)),
+    )
 
 
 def _spread_table(fields: Sequence[ServedField]) -> Table:
-    """Lay out two rows per field: what orders move, and what repeating one order moves."""
+    """Lay out the spread over orders and over repeats: two rows per field."""
     rows = []
-    for each in fields:
-        if each.between_repeats is not None:
+    for served in fields:
+        if served.between_repeats is not None:
             orders = ("one order", "–", "–")
-            if each.between_orders is not None:
-                orders = _spread(each.between_orders, "orders")
+            if served.between_orders is not None:
+                orders = _spread(served.between_orders, "orders")
             rows += [
-                Row(tuple(map(Cell, (each.field.name, *orders))), rule=True),
-                Row(tuple(map(Cell, ("", *_spread(each.between_repeats, "repeats of one"))))),
+                Row(tuple(map(Cell, (served.field.name, *orders))), rule=True),
+                Row(tuple(map(Cell, ("", *_spread(served.between_repeats, "repeats of one"))))),
             ]
     return Table(
         name="orders",
@@ -140,39 +150,39 @@ def _spread_table(fields: Sequence[ServedField]) -> Table:
     )
 
 
-def _spread(found: Spread, of: str) -> tuple[str, str, str]:
-    return f"{found.answers} {of}", f"{100 * found.largest_tv:.1f}", f"{found.flips}"
+def _spread(spread: Spread, of: str) -> tuple[str, str, str]:
+    return f"{spread.answers} {of}", f"{100 * spread.largest_tv:.1f}", f"{spread.flips}"
 
 
-def served_json(found: ServedDecisions) -> dict[str, Json]:
+def served_json(decisions: ServedDecisions) -> dict[str, Json]:
     """Turn the answers of a server into JSON values; TV is a fraction."""
-    decided = decisions_json([each.decision for each in found.fields if each.decision is not None])
+    decided = decisions_json(
+        [served.decision for served in decisions.fields if served.decision is not None]
+    )
     answers = decided["answers"]
     assert isinstance(answers, dict)  # noqa: S101 -- it was made so
-    for each in found.fields:
-        known = answers.get(each.field.name)
-        answers[each.field.name] = (known if isinstance(known, dict) else {}) | {
+    for served in decisions.fields:
+        entry = answers.get(served.field.name)
+        keys = [answer.key for answer in served.field.answers]
+        answers[served.field.name] = (entry if isinstance(entry, dict) else {}) | {
             "orders": [
                 {
-                    "order": [each.field.answers[index].key for index in one.order],
-                    "probabilities": {
-                        answer.key: p
-                        for answer, p in zip(each.field.answers, one.probabilities, strict=True)
-                    },
+                    "order": [keys[index] for index in ordered.order],
+                    "probabilities": dict(zip(keys, ordered.probabilities, strict=True)),
                 }
-                for one in each.orders
+                for ordered in served.orders
             ],
-            "between_orders": to_json(each.between_orders),
-            "between_repeats": to_json(each.between_repeats),
-            "missing": to_json(each.missing),
+            "between_orders": to_json(served.between_orders),
+            "between_repeats": to_json(served.between_repeats),
+            "missing": to_json(served.missing),
         }
     return {
         "answers": answers,
         "server": {
-            "wire": found.wire,
-            "asked": found.asked,
-            "answered_by": found.answered_by,
-            "decimals": found.decimals,
-            "requests": found.requests,
+            "wire": decisions.wire,
+            "asked": decisions.asked,
+            "answered_by": decisions.answered_by,
+            "decimals": decisions.decimals,
+            "requests": decisions.requests,
         },
     }

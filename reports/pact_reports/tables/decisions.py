@@ -1,4 +1,4 @@
-"""Decisions: error rates by coverage, chosen gates, and what gates cost and are worth."""
+"""Error rates by coverage, chosen gates, and the cost and value of gates."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def build_risk_coverage(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare, or have no probabilities.
     """
-    found = run_risks(request.raw, _COVERAGES)
+    risks = run_risks(request.raw, _COVERAGES)
     decoding = MetricDecoding(request.decoding)
-    some = found[0].errors[0]
+    first = risks[0].errors[0]
     titles = [f"{100 * share:g}%" for share in _COVERAGES]
     return Table(
         name="risk-coverage",
         title="Error rate among the most confident items",
         caption=(
             f"Error rate (%) if this share of the items is kept, with its "
-            f"{some.method}; decoding: {decoding_words(decoding)}. "
-            f"{some.n:,} items, {some.clusters:,} families."
+            f"{first.method}; decoding: {decoding_words(decoding)}. "
+            f"{first.n:,} items, {first.clusters:,} families."
         ),
         columns=(
             Column("Arm", "left"),
@@ -50,12 +50,12 @@ def build_risk_coverage(request: TableRequest) -> Table:
         rows=tuple(
             Row(
                 (
-                    arm_cell(each.arm, request.names),
-                    _seed(each.seed),
-                    *(_rate(error) for error in each.errors),
+                    arm_cell(risk.arm, request.names),
+                    _seed(risk.seed),
+                    *(_rate(error) for error in risk.errors),
                 )
             )
-            for each in found
+            for risk in risks
         ),
     )
 
@@ -73,9 +73,9 @@ def build_gates(request: TableRequest) -> Table:
     if not files:
         message = "no thresholds were given (--thresholds FILE)"
         raise InputError(message)
-    found = gate_marks(request.experiment, files)
-    if not found.marks:
-        raise InputError("; ".join(gate_notes(found, request.names)))
+    gates = gate_marks(request.experiment, files)
+    if not gates.marks:
+        raise InputError("; ".join(gate_notes(gates, request.names)))
     return Table(
         name="gates",
         title="Chosen gates",
@@ -91,13 +91,13 @@ def build_gates(request: TableRequest) -> Table:
             _rate_column("Accepted"),
             _rate_column("Error"),
         ),
-        rows=tuple(Row(_mark_cells(mark, request)) for mark in found.marks),
-        notes=gate_notes(found, request.names),
+        rows=tuple(Row(_mark_cells(mark, request)) for mark in gates.marks),
+        notes=gate_notes(gates, request.names),
     )
 
 
 def build_costs(request: TableRequest) -> Table:
-    """Make the table of what gates cost on every run, and what they are worth.
+    """Make the table of the cost and value of gates on every run.
 
     Raises:
         InputError: there are no costs, or no run has probabilities.
@@ -109,18 +109,18 @@ def build_costs(request: TableRequest) -> Table:
         message = "no costs were given (--cost-wrong and --cost-review, or --thresholds of costs)"
         raise InputError(message)
     costs = decisions.costs
-    found = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
-    if not found:
+    curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
+    if not curves:
         message = "no run on full contexts"
         raise InputError(message)
     rows = [
-        Row(tuple(_cost_cells(each, at, request)), rule=number == 0)
-        for each in found
-        for number, at in enumerate(_shown_gates(each))
+        Row(tuple(_cost_cells(curve, at, request)), rule=number == 0)
+        for curve in curves
+        for number, at in enumerate(_shown_gates(curve))
     ]
     chosen = (
         " An asterisk marks the chosen gate."
-        if any(each.chosen is not None for each in found)
+        if any(curve.chosen is not None for curve in curves)
         else ""
     )
     return Table(
@@ -143,24 +143,24 @@ def build_costs(request: TableRequest) -> Table:
     )
 
 
-def _shown_gates(found: CostCurve) -> list[int]:
+def _shown_gates(curve: CostCurve) -> list[int]:
     """Return the gates of a run that a table shows: equal shares, and the chosen one."""
-    places = {found.nearest(share) for share in _SHARES}
-    chosen = () if found.chosen is None else (found.chosen,)
+    places = {curve.nearest(share) for share in _SHARES}
+    chosen = () if curve.chosen is None else (curve.chosen,)
     return sorted(places.union(chosen))
 
 
-def _cost_cells(found: CostCurve, at: int, request: TableRequest) -> list[Cell]:
+def _cost_cells(curve: CostCurve, at: int, request: TableRequest) -> list[Cell]:
     from pact_reports.tables.thresholds import gate_text
 
-    gate = gate_text(float(found.thresholds[at]), found.rule.signal)
-    share = float(found.escalated[at])
+    gate = gate_text(float(curve.thresholds[at]), curve.rule.signal)
+    share = float(curve.escalated[at])
     return [
-        arm_cell(found.arm, request.names),
-        _seed(found.seed),
-        Cell(f"{gate} *" if at == found.chosen else gate),
+        arm_cell(curve.arm, request.names),
+        _seed(curve.seed),
+        Cell(f"{gate} *" if at == curve.chosen else gate),
         Cell(value_text(share, "percent"), (share,)),
-        *(_cost(curve, at) for curve in (found.cost, found.over_answering, found.over_asking)),
+        *(_cost(series, at) for series in (curve.cost, curve.over_answering, curve.over_asking)),
     ]
 
 

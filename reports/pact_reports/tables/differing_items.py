@@ -1,4 +1,4 @@
-"""The exact test of two runs and the items behind it: what only one of them answers correctly."""
+"""Exact test of two runs, and the items that only one of them answers correctly."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def _row(item: DifferingItem, record: Record) -> Row:
 
 
 def _question(record: Record) -> str:
-    asked = record.field.instructions
-    return asked if isinstance(asked, str) else dumps(asked)
+    instructions = record.field.instructions
+    return instructions if isinstance(instructions, str) else dumps(instructions)
 
 
 def _answer(record: Record, index: int) -> str:
@@ -120,11 +120,10 @@ def _item_json(item: DifferingItem, records: Mapping[str, Record] | None) -> Jso
     record = None if records is None else records[item.id]
     keys = None if record is None else [answer.key for answer in record.field.answers]
     right, wrong = (item.correct, "b" if item.correct == "a" else "a")
-    found: dict[str, Json] = {
+    return {
         "id": item.id,
         "correct": item.correct,
         "question": None if record is None else record.field.instructions,
         right: {"index": item.reference, "answer": None if keys is None else keys[item.reference]},
         wrong: {"index": item.other, "answer": None if keys is None else keys[item.other]},
     }
-    return found

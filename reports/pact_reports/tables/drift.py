@@ -28,7 +28,7 @@ _Group = TypeVar("_Group")
 
 
 def drift_parts(drift: Drift) -> list[Part]:
-    """Lay out what changed between two runs, without the answer.
+    """Lay out the changes between two runs, without the answer.
 
     Args:
         drift: of both runs.
@@ -60,20 +60,20 @@ def drift_parts(drift: Drift) -> list[Part]:
 def _answers(drift: Drift) -> Iterator[Part]:
     if drift.answers:
         yield answers_table(drift)
-    said = distance_sentence(drift)
-    if said is not None:
-        yield Line(said)
+    sentence = distance_sentence(drift)
+    if sentence is not None:
+        yield Line(sentence)
 
 
-def _groups(found: Sequence[_Group]) -> Sequence[_Group]:
+def _groups(groups: Sequence[_Group]) -> Sequence[_Group]:
     """Return the groups to show; a single group is all items once more."""
-    return found[:1] if len(found) == 2 else found
+    return groups[:1] if len(groups) == 2 else groups
 
 
 def accuracy_table(drift: Drift) -> Table:
     """Lay out the change in accuracy against the margin: one row per group."""
     unit, margin = drift.settings.unit, value_text(drift.test.margin, "percent")
-    method = methods_text((each.test.change for each in drift.accuracy), unit)
+    method = methods_text((change.test.change for change in drift.accuracy), unit)
     caption = (
         f"Rates in %, changes in points; in brackets the {method}. Equivalent: it is within the "
         "margin. Changed: it is beyond it. All items decide."
@@ -85,16 +85,16 @@ def accuracy_table(drift: Drift) -> Table:
         Column("B - A"),
         Column(f"margin {margin}", "left"),
     )
-    rows = tuple(Row(_accuracy_cells(each)) for each in _groups(drift.accuracy))
+    rows = tuple(Row(_accuracy_cells(change)) for change in _groups(drift.accuracy))
     return Table("drift-accuracy", "Accuracy against the margin", caption, columns, rows, keys=1)
 
 
-def _accuracy_cells(each: AccuracyChange) -> tuple[Cell, ...]:
-    test = each.test
-    sizes = list(dict.fromkeys(f"{size:,}" for size in each.items))
+def _accuracy_cells(change: AccuracyChange) -> tuple[Cell, ...]:
+    test = change.test
+    sizes = list(dict.fromkeys(f"{size:,}" for size in change.items))
     return (
-        Cell(each.group, below=f"{' / '.join(sizes)}, {test.change.clusters:,}"),
-        *(Cell(value_text(value, "percent")) for value in each.accuracies),
+        Cell(change.group, below=f"{' / '.join(sizes)}, {test.change.clusters:,}"),
+        *(Cell(value_text(value, "percent")) for value in change.accuracies),
         estimate_cell(test.change, "points", reasons=False),
         Cell(test.finding),
     )
@@ -103,7 +103,7 @@ def _accuracy_cells(each: AccuracyChange) -> tuple[Cell, ...]:
 def answers_table(drift: Drift) -> Table:
     """Lay out the changed answers: one row per group."""
     unit = drift.settings.unit
-    method = methods_text((each.changed for each in drift.answers), unit)
+    method = methods_text((changes.changed for changes in drift.answers), unit)
     directions = (Column("better"), Column("worse"), Column("both wrong"))
     columns = (
         Column("items", "left"),
@@ -112,16 +112,16 @@ def answers_table(drift: Drift) -> Table:
         *(directions if drift.has_references else ()),
     )
     caption = f"In brackets the {method}. Better: wrong in A, right in B."
-    rows = tuple(Row(_answer_cells(each)) for each in _groups(drift.answers))
+    rows = tuple(Row(_answer_cells(changes)) for changes in _groups(drift.answers))
     return Table("drift-answers", "Answers that changed", caption, columns, rows, keys=1)
 
 
-def _answer_cells(each: AnswerChanges) -> tuple[Cell, ...]:
-    counts = (each.better, each.worse, each.both_wrong)
+def _answer_cells(changes: AnswerChanges) -> tuple[Cell, ...]:
+    counts = (changes.better, changes.worse, changes.both_wrong)
     return (
-        Cell(each.group),
-        Cell(f"{each.items:,}"),
-        estimate_cell(each.changed, "percent", reasons=False),
+        Cell(changes.group),
+        Cell(f"{changes.items:,}"),
+        estimate_cell(changes.changed, "percent", reasons=False),
         *(Cell(f"{count:,}") for count in counts if count is not None),
     )
 
@@ -129,19 +129,19 @@ def _answer_cells(each: AnswerChanges) -> tuple[Cell, ...]:
 def metrics_table(drift: Drift) -> Table:
     """Lay out metrics before and after."""
     unit = drift.settings.unit
-    method = methods_text((each.change for each in drift.metrics), unit)
+    method = methods_text((metric.change for metric in drift.metrics), unit)
     rows = tuple(
         Row(
             (
-                Cell(each.spec.title),
+                Cell(metric.spec.title),
                 *(
-                    estimate_cell(one, each.spec.unit, reasons=False, test=False)
-                    for one in (each.a, each.b)
+                    estimate_cell(estimate, metric.spec.unit, reasons=False, test=False)
+                    for estimate in (metric.a, metric.b)
                 ),
-                estimate_cell(each.change, each.spec.difference_unit, reasons=False),
+                estimate_cell(metric.change, metric.spec.difference_unit, reasons=False),
             )
         )
-        for each in drift.metrics
+        for metric in drift.metrics
     )
     columns = (Column("all items", "left"), Column("A"), Column("B"), Column("B - A"))
     caption = f"Rates in %, changes of rates in points; in brackets the {method}."
@@ -157,8 +157,14 @@ def temperatures_table(drift: Drift) -> Table:
         Column("T of A / T of B"),
     )
     rows = tuple(
-        Row((Cell(each.kind), *map(_temperature, (each.a, each.b)), _ratio_cell(each)))
-        for each in _groups(drift.temperings)
+        Row(
+            (
+                Cell(tempering.kind),
+                *map(_temperature, (tempering.a, tempering.b)),
+                _ratio_cell(tempering),
+            )
+        )
+        for tempering in _groups(drift.temperings)
     )
     intervals = f"95% intervals over {CLUSTERS[drift.settings.unit]}"
     caption = (
@@ -177,8 +183,8 @@ def _temperature(estimate: Estimate) -> Cell:
     return Cell(f"{estimate.value:.2f}", interval=interval)
 
 
-def _ratio_cell(each: Tempering) -> Cell:
-    return replace(_temperature(each.ratio), reason=each.ratio.reason)
+def _ratio_cell(tempering: Tempering) -> Cell:
+    return replace(_temperature(tempering.ratio), reason=tempering.ratio.reason)
 
 
 def gates_table(drift: Drift) -> Table:
@@ -206,13 +212,13 @@ def _gate_rows(gate: GateChange) -> Iterator[tuple[Cell, ...]]:
     rule = gate.rule
     accepts = gate_text(gate.before.threshold, rule.signal)
     names = (one_line(f"{gate.before.group}: {accepts}"), SIGNAL_NAMES[rule.signal])
-    for name, run, each in zip(names, "AB", (gate.before, gate.after), strict=True):
+    for name, run, checked in zip(names, "AB", (gate.before, gate.after), strict=True):
         yield (
             Cell(name),
             Cell(run),
-            estimate_cell(each.coverage, "percent", reasons=False),
-            estimate_cell(each.error, "percent", reasons=False),
-            Cell(each.verdict if each.threshold is not None else "no guarantee"),
+            estimate_cell(checked.coverage, "percent", reasons=False),
+            estimate_cell(checked.error, "percent", reasons=False),
+            Cell(checked.verdict if checked.threshold is not None else "no guarantee"),
         )
 
 
@@ -245,17 +251,17 @@ def domains_table(mix: Mix) -> Table:
     rows = tuple(
         Row(
             (
-                Cell(one_line(f"{each.kind}, {each.domain}" if each.domain else each.kind)),
+                Cell(one_line(f"{domain.kind}, {domain.domain}" if domain.domain else domain.kind)),
                 *(
                     Cell(" -> ".join(value_text(value, "percent") for value in pair))
-                    for pair in (each.shares, each.accuracies)
+                    for pair in (domain.shares, domain.accuracies)
                 ),
-                *(Cell(value_text(value, "points")) for value in (each.mix, each.within)),
+                *(Cell(value_text(value, "points")) for value in (domain.mix, domain.within)),
             )
         )
-        for each in shown
+        for domain in shown
     )
-    left = len(mix.domains) - len(shown)
-    more = f" {left:,} more; --json lists all." if left else ""
+    omitted = len(mix.domains) - len(shown)
+    more = f" {omitted:,} more; --json lists all." if omitted else ""
     caption = f"Shares and accuracies in %, parts of the change in points.{more}"
     return Table("drift-domains", "", caption, columns, rows, keys=1)

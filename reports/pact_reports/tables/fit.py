@@ -1,4 +1,4 @@
-"""A fitted calibrator: its temperatures, why its form was chosen, and its effect on runs."""
+"""Fitted calibrator: temperatures, choice of its form, and effect on runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
 
 def fitted_parts(fitted: FittedRun, run: Path) -> list[Part]:
-    """Lay out a fit on a run: how its form was chosen, the fit, and its effect on runs."""
+    """Lay out a fit on a run: choice of its form, the fit, and its effect on runs."""
     parts = [] if fitted.choice is None else [*choice_parts(fitted.choice)]
     parts += fit_parts(fitted.fit)
     for name, effect in fitted.effects.items():
@@ -30,20 +30,20 @@ def fitted_parts(fitted: FittedRun, run: Path) -> list[Part]:
 
 
 def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
-    """Lay out why a form was chosen: NLL on source families that were left out."""
+    """Lay out the choice of a form: NLL on source families that were left out."""
     parts: list[Part] = []
     if choice.candidates:
         titles = ("ridge", "numbers", "NLL", "above the best", "standard error")
         rows = [
             _row(
-                each.mode or "T = 1",
-                f"{each.ridge:g}" if each.mode == "contextual" else "",
-                str(each.parameters),
-                f"{each.nll:.4f}",
-                f"{each.excess:+.4f}",
-                _number(each.standard_error, 4),
+                candidate.mode or "T = 1",
+                f"{candidate.ridge:g}" if candidate.mode == "contextual" else "",
+                str(candidate.parameters),
+                f"{candidate.nll:.4f}",
+                f"{candidate.excess:+.4f}",
+                _number(candidate.standard_error, 4),
             )
-            for each in choice.candidates
+            for candidate in choice.candidates
         ]
         title = f"NLL on source families left out ({choice.folds} folds)"
         parts.append(_table("choice", title, "form", titles, rows))
@@ -59,10 +59,14 @@ def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
         f"{fit.families:,} families"
     )
     titles = ("value", "by family", "if items were independent", "")
-    rows = [_row(*_parameter(each)) for each in (*fit.levels, *fit.parameters)]
+    rows = [_row(*_parameter(parameter)) for parameter in (*fit.levels, *fit.parameters)]
     slopes = len(fit.parameters) > len(fit.levels)
     condition = f"Condition number of the information: {_condition(fit.condition_number)}."
-    reasons = [f"{each.name}: {each.reason}" for each in fit.unidentified if each.reason]
+    reasons = [
+        f"{parameter.name}: {parameter.reason}"
+        for parameter in fit.unidentified
+        if parameter.reason
+    ]
     return (
         Line(head, "strong"),
         _table(
@@ -84,7 +88,7 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
         t = group.temperature
         mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
         pairs = zip(_scores(group.before), _scores(group.after), strict=True)
-        floors = (value_text(each.ece_floor, "percent") for each in (group.before, group.after))
+        floors = (value_text(scores.ece_floor, "percent") for scores in (group.before, group.after))
         change = group.changes["nll_nats"]
         nll, brier, ece, aurc = (Cell(f"{before} -> {after}") for before, after in pairs)
         rows.append(
@@ -156,7 +160,7 @@ def _scores(scores: Scores) -> tuple[str, ...]:
 
 
 def _change(change: Estimate) -> str:
-    """Write the paired change of a proper score, which says whether the temperatures help."""
+    """Write the paired change of a proper score."""
     value = UNDEFINED if math.isnan(change.value) else f"{change.value:+.3f}"
     ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
     return value + ends

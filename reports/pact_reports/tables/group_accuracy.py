@@ -46,9 +46,9 @@ def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
     with_mae = result.by == "kind"
     rows = []
     before = None
-    for found in result.rows:
-        arm, seed = found[0].cell.arm, found[0].seed
-        accuracies, mae = found[:-1], found[-1]
+    for run_rows in result.rows:
+        arm, seed = run_rows[0].cell.arm, run_rows[0].seed
+        accuracies, mae = run_rows[:-1], run_rows[-1]
         cells = [arm_cell(arm, names), text_cell("–" if seed is None else str(seed))]
         cells += [value_cell(row.value, _ACCURACY, row.reason) for row in accuracies]
         cells += [value_cell(mae.value, _MAE, mae.reason)] if with_mae else []

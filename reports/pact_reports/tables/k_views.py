@@ -1,4 +1,4 @@
-"""K-view decoding: what the views together say, how far they disagree, and what they gain."""
+"""K-view decoding: ensemble answers, disagreement between views, and ensemble gain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TITLES: Final[dict[MetricQuestion, str]] = {
 
 
 def k_views_table(results: ArmSummaries, k: str = "K views", names: ArmNames = KEYS) -> Table:
-    """Lay out what the K views of runs say together.
+    """Lay out the ensemble of the K views of runs.
 
     Args:
         results: of `k_views`.

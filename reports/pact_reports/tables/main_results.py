@@ -1,4 +1,4 @@
-"""Main results: every metric of every arm, mean and deviation over seeds, the best marked."""
+"""Main results: mean and deviation over seeds of every metric of every arm, the best marked."""
 
 from __future__ import annotations
 
@@ -136,14 +136,16 @@ def _with_estimates(cell: Cell, summary: ArmSummary, metric: str) -> Cell:
 
 
 def _units(questions: tuple[MetricQuestion, ...]) -> str:
-    said = {
+    units = {
         "nll_nats": "NLL in nats",
         "brier": "Brier not halved",
         "score_mae": "MAE in levels",
         "score_rps": "RPS in levels",
     }
-    asked = [words for metric, words in said.items() if metric in {name for name, _ in questions}]
-    return f"{', '.join(['Rates in %', *asked])}."
+    shown_units = [
+        words for metric, words in units.items() if metric in {name for name, _ in questions}
+    ]
+    return f"{', '.join(['Rates in %', *shown_units])}."
 
 
 def _runs(results: ArmSummaries, arm: str) -> int | None:

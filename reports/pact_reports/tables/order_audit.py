@@ -1,4 +1,4 @@
-"""The order audit of a run: what the order of the answers does, next to what noise alone does."""
+"""Order audit of a run: effects of the order of the answers, next to noise alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TITLES: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy", "nll
 
 
 def order_sentence(effect: OrderEffect) -> str | None:
-    """Say how far the order moves probabilities, next to noise; None if nothing is known of it.
+    """Describe the effect of the order on probabilities, next to noise; None if not measured.
 
     Args:
         effect: of a run.
@@ -65,14 +65,14 @@ def order_sentence(effect: OrderEffect) -> str | None:
 
 
 def _unmeasured(floor: NoiseFloor) -> str:
-    """Say why it is not known what noise alone moves, and what measures it, if anything does."""
+    """Explain a missing noise floor, and name the measurement that provides it, if any."""
     if floor.source == "not in the log":
         return "the log has no repeats of one order"
     return f"no repeats were measured (`{PROBE}` measures them)"
 
 
 def _alone(floor: NoiseFloor) -> str:
-    """Say what noise alone moves.
+    """Write the effect of noise alone.
 
     Example:
         >>> _alone(NoiseFloor("repeats", 0.0123, 5, 1))
@@ -86,7 +86,7 @@ def _alone(floor: NoiseFloor) -> str:
 
 
 def floor_text(floor: float, spec: MetricSpec) -> str:
-    """Write what noise alone moves in a metric, however small.
+    """Write the effect of noise alone on a metric, however small.
 
     Example:
         >>> floor_text(0.00005, metric_spec("view_tv"))
@@ -101,7 +101,7 @@ def slot_name(slot: SlotPreference) -> str:
 
 
 def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
-    """Say which slots are preferred or avoided, and by which test.
+    """Name the slots that are preferred or avoided, and the test.
 
     Args:
         slots: of a run.
@@ -110,11 +110,11 @@ def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
     if not slots.items:
         return "Slots: no item is shown in two known orders."
     marked = [slot for slot in _every(slots) if slot.marked]
-    said = [
+    preferences = [
         f"{slot_name(slot)} is {'preferred' if slot.preference.value > 0 else 'avoided'}"
         for slot in sorted(marked, key=lambda slot: slot.preference.value < 0)
     ]
-    finding = "; ".join(said) or "No slot is shown to be preferred or avoided"
+    finding = "; ".join(preferences) or "No slot is shown to be preferred or avoided"
     tested = f"{slots.draws:,} permutations" if slots.draws else "normal limit of the permutations"
     basis = (
         f"{tested} of the answers of each item over its orders, Holm over the slots; "
@@ -131,19 +131,19 @@ def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, 
         audit: of the run.
         unit: units of the intervals.
     """
-    said = order_sentence(audit.effect)
+    sentence = order_sentence(audit.effect)
     if not audit.items:
-        return () if said is None else (Line(said, "caution"),)
-    tables = (_effects_table(audit, said or ""), _slots_table(audit.slots, unit))
+        return () if sentence is None else (Line(sentence, "caution"),)
+    tables = (_effects_table(audit, sentence or ""), _slots_table(audit.slots, unit))
     return tuple(table for table in tables if table.rows)
 
 
-def _effects_table(audit: OrderAudit, said: str) -> Table:
+def _effects_table(audit: OrderAudit, sentence: str) -> Table:
     effect, views = audit.effect, f"{audit.effect.k} views"
     moved, flipped = effect.finding == "shown", audit.flips_beyond_floor
     why = _unmeasured(effect.floor)
     unit = f"Rates in %, their gains ({views} - view 0) in points, NLL in nats."
-    notes = [said, unit if audit.gains else "Rates in %."]
+    notes = [sentence, unit if audit.gains else "Rates in %."]
     if audit.one_order:
         notes[1] += f" {audit.one_order:,} other items show one order."
     return Table(
@@ -185,7 +185,7 @@ def _gain_row(gain: OrderGain, why: str) -> Row:
         cell = replace(cell, mark="significant")
     elif gain.evidence.marked and not math.isnan(gain.floor):
         cell = replace(cell, reason="shown to differ from 0, but noise could have made it")
-    sides = (value_text(each.value, spec.unit) for each in (gain.single, gain.ensemble))
+    sides = (value_text(estimate.value, spec.unit) for estimate in (gain.single, gain.ensemble))
     return Row(
         (Cell(_TITLES[spec.name]), *map(Cell, sides), cell, _floor_cell(gain.floor, spec, why))
     )
@@ -218,7 +218,7 @@ def _slots_table(slots: SlotPreferences, unit: ClusterUnit) -> Table:
 
 
 def _every(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
-    """Return the slots, and then the last one of every item if that is another question."""
+    """Return the slots, and then the last slot of every item if it is a separate question."""
     return (*slots.slots, *(() if slots.last is None else (slots.last,)))
 
 

@@ -1,4 +1,4 @@
-"""The order audits of several runs next to each other: effects and gains, and preferred slots."""
+"""Order audits of several runs next to each other: effects, gains and preferred slots."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def build_slots(request: TableRequest) -> Table:
 
 def _audited(request: TableRequest) -> list[Audited]:
     raw = request.raw
-    found = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
-    if not any(audit.items for _, audit, _ in found):
-        sentences = (order_sentence(audit.effect) for _, audit, _ in found)
+    audited = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
+    if not any(audit.items for _, audit, _ in audited):
+        sentences = (order_sentence(audit.effect) for _, audit, _ in audited)
         message = next(filter(None, sentences), "no item is shown in two orders (K is 1)")
         raise InputError(message)
-    return found
+    return audited
 
 
 def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
@@ -79,8 +79,8 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
         audited: runs with their audits.
         names: display names of arms.
     """
-    known = {gain.spec.name for _, audit, _ in audited for gain in audit.gains}
-    gains = [name for name in _GAINS if name in known]
+    measured = {gain.spec.name for _, audit, _ in audited for gain in audit.gains}
+    gains = [name for name in _GAINS if name in measured]
     k = max(audit.effect.k for _, audit, _ in audited)
     unusual = (
         f"{names.run(run.label)}: {order_sentence(audit.effect)}"
@@ -110,19 +110,23 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
 
 
 def _concluded(audited: Sequence[Audited], names: ArmNames) -> str:
-    """Say of every run whether it follows the order."""
-    words = ((names.run(run.label), order_words(conclusion)) for run, _, conclusion in audited)
-    return "; ".join(f"{name}: {said.finding[0].lower()}{said.finding[1:]}" for name, said in words)
+    """Write the conclusion on order of every run."""
+    conclusions = (
+        (names.run(run.label), order_words(conclusion)) for run, _, conclusion in audited
+    )
+    return "; ".join(
+        f"{name}: {words.finding[0].lower()}{words.finding[1:]}" for name, words in conclusions
+    )
 
 
 def _preferred(audited: Sequence[Audited]) -> str:
     """Name the slots that are preferred or avoided, with the number of runs that show it."""
     parts = []
-    for word, found in (
+    for word, run_slots in (
         ("Preferred", [audit.slots.preferred for _, audit, _ in audited]),
         ("avoided", [audit.slots.avoided for _, audit, _ in audited]),
     ):
-        runs = Counter(slot for slots in found for slot in slots)
+        runs = Counter(slot for slots in run_slots for slot in slots)
         named = [f"{position_name(slot)} ({_runs(runs[slot])})" for slot in sorted(runs)]
         parts.append(f"{word}: {', '.join(named) or 'none shown'}")
     return f"{'; '.join(parts)}."
@@ -137,10 +141,10 @@ def _rows(
 ) -> tuple[Row, ...]:
     """Return one row per run, with a rule between arms."""
     rows, before = [], None
-    for (run, *_), found in zip(audited, cells, strict=True):
+    for (run, *_), run_cells in zip(audited, cells, strict=True):
         seed = "–" if run.seed is None else str(run.seed)
         named = (arm_cell(run.arm, names), text_cell(seed))
-        rows.append(Row((*named, *found), rule=run.arm != before))
+        rows.append(Row((*named, *run_cells), rule=run.arm != before))
         before = run.arm
     return tuple(rows)
 
@@ -152,28 +156,28 @@ def _column(title: str, unit: str, better: Literal[-1, 0, 1]) -> Column:
 
 def _order_cells(audit: OrderAudit, gains: Sequence[str]) -> list[Cell]:
     effect, by_name = audit.effect, {gain.spec.name: gain for gain in audit.gains}
-    found = [
+    cells = [
         _cell(effect.view_tv, _VIEW_TV, effect.floor.tv, marked=effect.finding == "shown"),
         _cell(effect.flip_rate, _VIEW_TV, audit.flip_floor, marked=audit.flips_beyond_floor),
     ]
     for name in gains:
         gain = by_name.get(name)
         if gain is None:
-            found.append(Cell("–", reason="no gain: one order, or views without a common answer"))
+            cells.append(Cell("–", reason="no gain: one order, or views without a common answer"))
             continue
         spec = replace(gain.spec, unit=gain.spec.difference_unit)
-        found.append(_cell(gain.difference, spec, gain.floor, marked=gain.beyond_floor))
-    return found
+        cells.append(_cell(gain.difference, spec, gain.floor, marked=gain.beyond_floor))
+    return cells
 
 
 def _cell(estimate: Estimate, spec: MetricSpec, floor: float, *, marked: bool) -> Cell:
-    known = not math.isnan(estimate.low)
+    has_interval = not math.isnan(estimate.low)
     return Cell(
         text=shown(estimate.value, spec),
         numbers=(estimate.value, estimate.low, estimate.high, floor),
         mark="significant" if marked else None,
         reason=estimate.reason,
-        interval=ends_text(estimate.low, estimate.high, spec.unit) if known else "",
+        interval=ends_text(estimate.low, estimate.high, spec.unit) if has_interval else "",
         below="noise not known" if math.isnan(floor) else f"noise {floor_text(floor, spec)}",
     )
 
@@ -223,13 +227,13 @@ def _shown_slots(audited: Sequence[Audited]) -> list[int]:
 
 
 def _slot_cells(audit: OrderAudit, slots: Sequence[int]) -> list[Cell]:
-    found = []
+    cells = []
     for slot in slots:
         if slot >= len(audit.slots.slots):
-            found.append(Cell("–", reason="no item of the run has this slot"))
+            cells.append(Cell("–", reason="no item of the run has this slot"))
             continue
-        each = audit.slots.slots[slot]
-        cell = _cell(each.preference, _GAIN, each.noise, marked=each.marked)
-        noise = f"noise ±{value_text(each.noise, 'percent')}"
-        found.append(replace(cell, numbers=(*cell.numbers, each.adjusted_p_value), below=noise))
-    return found
+        result = audit.slots.slots[slot]
+        cell = _cell(result.preference, _GAIN, result.noise, marked=result.marked)
+        noise = f"noise ±{value_text(result.noise, 'percent')}"
+        cells.append(replace(cell, numbers=(*cell.numbers, result.adjusted_p_value), below=noise))
+    return cells

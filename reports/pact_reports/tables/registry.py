@@ -1,4 +1,4 @@
-"""The tables that are known, by name."""
+"""Registry of tables by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of one run: every metric by group, how pairs fail, and letter preference."""
+"""Report of one run: every metric by group, pair outcomes, and letter preference."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EstimatedGroup(Protocol):
 
     @property
     def name(self) -> str:
-        """What its items have in common, or "all"."""
+        """Name of the group, or "all"."""
 
     @property
     def items(self) -> int:
@@ -69,8 +69,8 @@ class EstimatedGroup(Protocol):
 
 
 def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> tuple[Line, ...]:
-    """Say which run this is: its folder, arm, seed, adapter, base model and data."""
-    known = {
+    """Identify a run: folder, arm, seed, adapter, base model and data."""
+    facts = {
         "arm": None if provenance.arm is None else names.arm(provenance.named(provenance.arm)),
         "seed": provenance.seed,
         "adapter": provenance.adapter_folder,
@@ -81,15 +81,15 @@ def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> t
         else training_text(provenance.custody),
         "quantised": provenance.quantisation,
     }
-    told = [Line(one_line(title), "strong")]
-    for label, value in known.items():
+    lines = [Line(one_line(title), "strong")]
+    for label, value in facts.items():
         if value is not None:
-            told.append(Line(one_line(f"  {label + ':':<12}{value}")))
-    return tuple(told)
+            lines.append(Line(one_line(f"  {label + ':':<12}{value}")))
+    return tuple(lines)
 
 
 def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out the report on a run, its order audit, and then what is concluded of it."""
+    """Lay out the report on a run, its order audit, and its conclusions."""
     lay_out = ablated_parts if report.run.ablated else evaluation_parts
     heading = run_heading(report.run.title, report.run.provenance, names)
     parts = lay_out(report.evaluation, report.order_audit)
@@ -171,18 +171,18 @@ def calibration_error_table(groups: Sequence[EstimatedGroup]) -> Table:
     """Lay out ECE next to that of a calibrated model: one row per group."""
     rows = []
     for group in groups:
-        found = group.estimates["ece"]
-        if not isinstance(found, CalibrationError) or math.isnan(found.value):
+        ece = group.estimates["ece"]
+        if not isinstance(ece, CalibrationError) or math.isnan(ece.value):
             continue
-        numbers = (found.value, found.floor, found.floor_high)
-        error = replace(found, value=found.debiased)
+        numbers = (ece.value, ece.floor, ece.floor_high)
+        error = replace(ece, value=ece.debiased)
         rows.append(
             Row(
                 (
                     Cell(group.name),
                     *(Cell(value_text(number, "percent")) for number in numbers),
-                    Cell(p_value_number(found.p_value)),
-                    Cell(estimate_text(error, "percent"), reason=found.reason),
+                    Cell(p_value_number(ece.p_value)),
+                    Cell(estimate_text(error, "percent"), reason=ece.reason),
                 )
             )
         )
@@ -208,7 +208,7 @@ class _SizedGroup(Protocol):
 
 
 def items_and_units(group: _SizedGroup, unit: ClusterUnit) -> str:
-    """Say how many items and families, or source families, a group has."""
+    """Write the numbers of items and families, or source families, of a group."""
     return f"{group.items:,} items, {group.clusters:,} {short_clusters(unit)}"
 
 
@@ -218,7 +218,7 @@ def titled(spec: MetricSpec) -> str:
 
 
 def letter_counts(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> str:
-    """Say whether letters are chosen as often as they are correct.
+    """Compare how often letters are chosen and correct.
 
     A preference for an answer counts here too, so this says nothing of the order of the answers.
 

@@ -1,4 +1,4 @@
-"""What tables are made from: the runs, and what a reader chose."""
+"""Request for tables: the runs and the choices of the reader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCORECARD_RESAMPLES: Final = 2_000
 
 @dataclass(frozen=True)
 class TableRequest:
-    """What tables are made from.
+    """Request for tables.
 
     Attributes:
         experiment: the runs, with the settings of all numbers: decoding, method and bootstrap.
@@ -118,7 +118,7 @@ class TableRequest:
         return judge_experiment(self.criteria, replace(self.experiment, settings=settings), files)
 
     def check(self) -> None:
-        """Refuse choices that cannot be met, so that none is left out in silence.
+        """Refuse choices that cannot be met, so none is silently ignored.
 
         Raises:
             InputError: no run is of the method, the criteria are missing, or a folder holds no
@@ -135,7 +135,7 @@ class TableRequest:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """One table that is known.
+    """Entry of the registry of tables.
 
     Attributes:
         title: what it shows.

@@ -1,4 +1,4 @@
-"""Cost: what scoring each run took, and what training its adapter did."""
+"""Costs of scoring each run and of training its adapter."""
 
 from __future__ import annotations
 

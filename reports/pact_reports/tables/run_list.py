@@ -78,8 +78,8 @@ def _accuracy_cell(run: ListedRun) -> Cell:
 def _state(run: ListedRun) -> str:
     if run.state != "resumable":
         return run.state
-    wanted = "" if run.views_wanted is None else f" of {run.views_wanted:,}"
-    return f"resumable: {run.views or 0:,}{wanted} views"
+    of_total = "" if run.views_wanted is None else f" of {run.views_wanted:,}"
+    return f"resumable: {run.views or 0:,}{of_total} views"
 
 
 def _advice(runs: Sequence[ListedRun]) -> tuple[Line, ...]:
@@ -88,4 +88,4 @@ def _advice(runs: Sequence[ListedRun]) -> tuple[Line, ...]:
         lines.append("Resumable: repeat the command that started the run.")
     if any(run.state == "tampered" for run in runs):
         lines.append("Tampered: `pact-eval verify RUN` names what differs.")
-    return tuple(Line(each, "caution") for each in lines)
+    return tuple(Line(line, "caution") for line in lines)

@@ -1,4 +1,4 @@
-"""The scorecard: every hypothesis with its evidence and its verdict, and the registration."""
+"""Scorecard: every hypothesis with its evidence and verdict, and the registration."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _TONE: Final[dict[Verdict, Tone]] = {
 
 def build_scorecard(request: TableRequest) -> Table:
     """Make the scorecard of runs; errors as `TableRequest.judged`."""
-    found = request.judged
-    return scorecard_table(found.scorecard, found.registration)
+    judged = request.judged
+    return scorecard_table(judged.scorecard, judged.registration)
 
 
 def scorecard_table(scorecard: Scorecard, registration: Registration | None = None) -> Table:
@@ -123,14 +123,14 @@ def _readings(scorecard: Scorecard) -> Iterator[Reading]:
 
 
 def scorecard_legend(scorecard: Scorecard) -> str:
-    """Say what the verdicts rest on, what the intervals are, and what "shown" means."""
-    found = drawn_intervals(scorecard)
+    """Explain the basis of the verdicts, the intervals, and "shown"."""
+    intervals = drawn_intervals(scorecard)
     by_value = "Verdicts rest on the values"
-    if not found:
+    if not intervals:
         return f"{by_value}: without intervals, nothing is shown unless it holds by construction."
-    of_ece = any(noise_text(each) for each in _readings(scorecard))
+    of_ece = any(noise_text(reading) for reading in _readings(scorecard))
     return (
-        f"{by_value}; in brackets the {methods_text(found)}, seeds held fixed. Shown: chance "
+        f"{by_value}; in brackets the {methods_text(intervals)}, seeds held fixed. Shown: chance "
         "explains it in at most 5% of samples of families, by the interval; one of m comparisons "
         f"that fails is judged at 5% / m.{f' {NOISE}' if of_ece else ''}"
     )
@@ -138,14 +138,20 @@ def scorecard_legend(scorecard: Scorecard) -> str:
 
 def _evidence(result: JudgedCheck) -> str:
     """Write the result of a check: with its differences if they are few, otherwise decodings."""
-    known = [each for each in result.comparisons if not math.isnan(each.difference)]
+    measured = [
+        comparison for comparison in result.comparisons if not math.isnan(comparison.difference)
+    ]
     text = f"{result.check.says}: {check_summary(result)}"
-    if not known:
+    if not measured:
         return text
-    if len(known) <= _MOST_DIFFERENCES:
-        said = (f"{difference_text(each)}, {basis_text(each)}" for each in known)
-        return f"{text} ({'; '.join(said)})"
-    decodings = sorted({cell.decoding for each in known for cell in each.question.cells})
+    if len(measured) <= _MOST_DIFFERENCES:
+        differences = (
+            f"{difference_text(comparison)}, {basis_text(comparison)}" for comparison in measured
+        )
+        return f"{text} ({'; '.join(differences)})"
+    decodings = sorted(
+        {cell.decoding for comparison in measured for cell in comparison.question.cells}
+    )
     return f"{text} ({', '.join(map(str, decodings))})"
 
 
@@ -177,7 +183,7 @@ def difference_text(comparison: CheckComparison) -> str:
 
 
 def basis_text(comparison: CheckComparison) -> str:
-    """Say what a difference rests on: its unit, n and families, and what decides it.
+    """Write the basis of a difference: unit, n, families, and the evidence.
 
     Example:
         "points, 162 pairs, 162 families, p = 0.541"
@@ -185,12 +191,12 @@ def basis_text(comparison: CheckComparison) -> str:
     families = ""
     if comparison.interval is not None:
         families = f"{comparison.interval.clusters:,} families"
-    noise = [noise_text(each) for each in (comparison.left, comparison.right)]
-    said = " and ".join(filter(None, noise))
+    noises = [noise_text(reading) for reading in (comparison.left, comparison.right)]
+    noise = " and ".join(filter(None, noises))
     parts = (
         unit_and_n(comparison),
         families,
-        said,
+        noise,
         views_text(comparison),
         evidence_text(comparison),
     )
@@ -204,13 +210,13 @@ def unit_and_n(comparison: CheckComparison) -> str:
         "points, 162 pairs"
     """
     metric = comparison.question.left.cell.metric
-    known = [row.n for row in comparison.left.rows if row.n]
-    n = min(known, default=0) if comparison.interval is None else comparison.interval.n
+    counts = [row.n for row in comparison.left.rows if row.n]
+    n = min(counts, default=0) if comparison.interval is None else comparison.interval.n
     return ", ".join(filter(None, (margin_unit(metric), counted(n, metric) if n else "")))
 
 
 def evidence_text(comparison: CheckComparison) -> str:
-    """Say what decides whether a comparison is shown, if that is not its 95% interval.
+    """Name the evidence that decides a comparison, if it is not the 95% interval.
 
     Example:
         "p = 0.012", "98.3% interval [−3.2, −0.1]", "no interval"
@@ -230,7 +236,7 @@ def evidence_text(comparison: CheckComparison) -> str:
 
 
 def views_text(comparison: CheckComparison) -> str:
-    """Say at how many views runs of different K are compared; empty if K does not differ.
+    """Write the common number of views of runs of different K; empty if K does not differ.
 
     Example:
         "at K = 2: runs have K = 4 and 2"
@@ -285,7 +291,7 @@ def _evidence_table(result: HypothesisResult, names: ArmNames) -> Table:
     checks = [("", check) for check in result.checks]
     checks += [("not decisive: ", check) for check in result.beside]
     lacking = dict.fromkeys(
-        (each.check.needs or reason) for each in result.checks for reason in each.reasons
+        (check.check.needs or reason) for check in result.checks for reason in check.reasons
     )
     titles = ("check", "compared", "seeds")
     return Table(
@@ -308,21 +314,25 @@ def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
         Row(
             (
                 Cell(says if number == 0 else ""),
-                Cell(compared_text(each, names), below=views_text(each)),
-                Cell(", ".join("-" if seed is None else str(seed) for seed in each.seeds)),
-                _value(each, each.left, signed=each.question.left.minus is not None),
-                _value(each, each.right, signed=each.question.right.minus is not None),
-                _difference(each),
-                _shown(each),
+                Cell(compared_text(comparison, names), below=views_text(comparison)),
+                Cell(", ".join("-" if seed is None else str(seed) for seed in comparison.seeds)),
+                _value(
+                    comparison, comparison.left, signed=comparison.question.left.minus is not None
+                ),
+                _value(
+                    comparison, comparison.right, signed=comparison.question.right.minus is not None
+                ),
+                _difference(comparison),
+                _shown(comparison),
             ),
             rule=number == 0,
         )
-        for number, each in enumerate(result.comparisons)
+        for number, comparison in enumerate(result.comparisons)
     ]
 
 
 def compared_text(comparison: CheckComparison, names: ArmNames = KEYS) -> str:
-    """Name the first quantity by arm, decoding and group, and what differs in the second."""
+    """Name the first quantity by arm, decoding and group, and the differences in the second."""
     left, right = comparison.question.left.cell, comparison.question.right.cell
     group = [] if left.group == "all" else [left.group]
     named = [names.arm(left.arm), str(left.decoding), *group]
@@ -343,7 +353,7 @@ def _value(comparison: CheckComparison, reading: Reading, *, signed: bool) -> Ce
 
 
 def noise_text(reading: Reading) -> str:
-    """Say what chance alone makes of the ECE of runs; empty for other metrics.
+    """Write the ECE expected by chance; empty for other metrics.
 
     Example:
         "noise 6.2, p 0.291"

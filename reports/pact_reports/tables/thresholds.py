@@ -1,4 +1,4 @@
-"""Thresholds: the gates of a run, what other rules would guarantee, and checks on other runs."""
+"""Gates of a run, guarantees of other rules, and checks on other runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DIGITS: Final = 4
 
 
 def target_text(target: Target) -> str:
-    """Say what a target limits.
+    """Write the limit of a target.
 
     Example:
         >>> target_text(Target.of_error(0.05))
@@ -51,7 +51,7 @@ def target_text(target: Target) -> str:
 
 
 def gate_text(threshold: float | None, signal: Signal) -> str:
-    """Say what a gate accepts.
+    """Write the condition for acceptance by a gate.
 
     Example:
         >>> gate_text(0.93217, "top"), gate_text(-0.25, "entropy"), gate_text(None, "top")
@@ -84,19 +84,19 @@ def rule_text(rule: Rule) -> str:
     return f"{rule.decoding}, {rule.calibration}"
 
 
-def thresholds_parts(found: Thresholds) -> list[Part]:
-    """Lay out the gates of a run, and what other gates would guarantee."""
-    provenance, rule = found.run.provenance, found.rule
-    items = sum(gate.items for gate in found.gates)
+def thresholds_parts(thresholds: Thresholds) -> list[Part]:
+    """Lay out the gates of a run, and the guarantees of other gates."""
+    provenance, rule = thresholds.run.provenance, thresholds.rule
+    items = sum(gate.items for gate in thresholds.gates)
     head = (
-        f"{one_line(found.run.title)}: {items:,} items, {len(found.families):,} families; "
-        f"{rule_text(rule)}"
+        f"{one_line(thresholds.run.title)}: {items:,} items, "
+        f"{len(thresholds.families):,} families; {rule_text(rule)}"
     )
     without = sum(provenance.counts.unanswered.values())
-    lines = [Line(head, "strong"), Line(f"Target: {target_text(found.target)}.")]
+    lines = [Line(head, "strong"), Line(f"Target: {target_text(thresholds.target)}.")]
     if without:
         lines.append(Line(f"{without:,} items have no answer and are escalated."))
-    return [*lines, thresholds_table(found), alternatives_table(found)]
+    return [*lines, thresholds_table(thresholds), alternatives_table(thresholds)]
 
 
 def check_parts(check: ThresholdsCheck) -> list[Part]:
@@ -108,10 +108,10 @@ def check_parts(check: ThresholdsCheck) -> list[Part]:
     return [Line(head, "strong"), check_table(check)]
 
 
-def thresholds_table(found: Thresholds) -> Table:
+def thresholds_table(thresholds: Thresholds) -> Table:
     """Lay out the gates of a run: one row per group."""
-    gates, rule = found.gates, found.rule
-    costs = found.target.kind == "cost"
+    gates, rule = thresholds.gates, thresholds.rule
+    costs = thresholds.target.kind == "cost"
     columns = (
         Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
         Column(SIGNAL_NAMES[rule.signal]),
@@ -123,7 +123,7 @@ def thresholds_table(found: Thresholds) -> Table:
     method = methods_text((gate.coverage for gate in gates), rule.unit)
     caption = (
         f"Rates in %; in brackets the {method}. Tested: {_drawn(rule)}; "
-        f"{_counted(found.target)}, with the exact p-value. Every fifth {CLUSTER[rule.unit]} "
+        f"{_counted(thresholds.target)}, with the exact p-value. Every fifth {CLUSTER[rule.unit]} "
         "orders the gates instead. Left out: source families that were left out when their gate "
         "was chosen."
     )
@@ -140,15 +140,18 @@ def thresholds_table(found: Thresholds) -> Table:
     )
 
 
-def alternatives_table(found: Thresholds) -> Table:
-    """Lay out what each signal would guarantee for all items.
+def alternatives_table(thresholds: Thresholds) -> Table:
+    """Lay out the guarantee of each signal for all items.
 
     Rows are signals, columns are decodings.
     """
-    others = found.alternatives
-    decodings = list(dict.fromkeys(rule_text(each.rule) for each in others))
-    signals = list(dict.fromkeys(each.rule.signal for each in others))
-    by_place = {(each.rule.signal, rule_text(each.rule)): each for each in others}
+    alternatives = thresholds.alternatives
+    decodings = list(dict.fromkeys(rule_text(alternative.rule) for alternative in alternatives))
+    signals = list(dict.fromkeys(alternative.rule.signal for alternative in alternatives))
+    by_place = {
+        (alternative.rule.signal, rule_text(alternative.rule)): alternative
+        for alternative in alternatives
+    }
     rows = [
         Row(
             (
@@ -163,7 +166,7 @@ def alternatives_table(found: Thresholds) -> Table:
         title="Which gate accepts most",
         caption=(
             "Accepted items in %, with the same target for all items. Each number is guaranteed "
-            f"alone at {100 * found.confidence:g}%: to take the best one after a look costs "
+            f"alone at {100 * thresholds.confidence:g}%: to take the best one after a look costs "
             "confidence."
         ),
         columns=(Column("gate on", "left"), *(Column(name) for name in decodings)),

@@ -47,12 +47,12 @@ def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
 
 
 def roles_parts(tables: Sequence[FamilyRoles]) -> tuple[Part, ...]:
-    """Lay out which families were used for what, one table for each adapter.
+    """Lay out the roles of families, one table per adapter.
 
     Args:
         tables: the roles; an adapter whose families have one role is left out.
     """
-    return tuple(_roles_table(each) for each in tables if len(each.roles) > 1)
+    return tuple(_roles_table(table) for table in tables if len(table.roles) > 1)
 
 
 def _roles_table(table: FamilyRoles) -> Table:
@@ -79,7 +79,7 @@ def _roles_table(table: FamilyRoles) -> Table:
 
 
 def _also(role: RoleOfFamilies) -> str:
-    """Say how many families of a role have which other one."""
+    """Count the families of a role that also have another role."""
     if not role.shared:
         return "none"
     counts = ", ".join(f"{other} {count:,}" for other, count in role.shared.items())
@@ -87,17 +87,17 @@ def _also(role: RoleOfFamilies) -> str:
 
 
 def report_lines(report: CheckedReport) -> tuple[Line, ...]:
-    """Lay out the comparison of a report with runs: its digests, and what differs.
+    """Lay out the comparison of a report with runs: digests and differences.
 
     Args:
         report: the report, compared.
     """
     outcome: Outcome = "differs" if report.reasons else "ok"
-    found = report.reasons or (
+    sentences = report.reasons or (
         "names these runs, calibrators and settings; its numbers were not computed again",
     )
     return (
         Line(one_line(str(report.path)), "strong"),
-        *(Line(f"  {outcome:<13}{one_line(each)}", _TONES[outcome]) for each in found),
-        *(Line(f"  {'digest':<13}{each}") for each in report.digests),
+        *(Line(f"  {outcome:<13}{one_line(sentence)}", _TONES[outcome]) for sentence in sentences),
+        *(Line(f"  {'digest':<13}{digest}") for digest in report.digests),
     )
