@@ -78,7 +78,9 @@ def _subject(request: PageRequest) -> str:
     named = ", ".join(map(request.names.arm, arms[:_MOST_ARMS]))
     more = f" and {len(arms) - _MOST_ARMS:,} more" if len(arms) > _MOST_ARMS else ""
     provenances = (run.provenance for run in experiment.runs)
-    files = sorted({Path(each.data_file).name for each in provenances if each.data_file})
+    files = sorted(
+        {Path(provenance.data_file).name for provenance in provenances if provenance.data_file}
+    )
     on = f" on {', '.join(files)}" if files else ""
     return f"{named}{more}{on}"
 

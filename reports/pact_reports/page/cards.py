@@ -83,15 +83,15 @@ def _card(question: str, tone: Tone, word: str, lines: Sequence[Html | str], lin
 
 
 def _run_card(
-    question: str, run: str, said: Said, tone: Tone, lines: Sequence[str], link: str
+    question: str, run: str, words: Said, tone: Tone, lines: Sequence[str], link: str
 ) -> Html:
     """Write the card of a conclusion on one run: its numbers part by part."""
-    numbers: list[Html | str] = [data_text(run), *_numbers(said), *lines]
-    return _card(QUESTIONS[question], tone, said.finding, numbers, link)
+    numbers: list[Html | str] = [data_text(run), *_numbers(words), *lines]
+    return _card(QUESTIONS[question], tone, words.finding, numbers, link)
 
 
-def _numbers(said: Said) -> list[str]:
-    return [part.strip().removesuffix(".") for part in said.numbers.split(";")]
+def _numbers(words: Said) -> list[str]:
+    return [part.strip().removesuffix(".") for part in words.numbers.split(";")]
 
 
 def _acting(acting: Acting | None, names: ArmNames) -> Html:
@@ -100,14 +100,14 @@ def _acting(acting: Acting | None, names: ArmNames) -> Html:
     if acting is None:
         hint = "give --target-error, such as 0.05"
         return _card(question, "open", "Not asked", [hint], "figures")
-    said = conclusion_words(acting)
-    share = [said.finding] if acting.status == "share guaranteed" else []
-    lines: list[Html | str] = [data_text(names.run(acting.run)), *share, *_numbers(said)]
+    words = conclusion_words(acting)
+    share = [words.finding] if acting.status == "share guaranteed" else []
+    lines: list[Html | str] = [data_text(names.run(acting.run)), *share, *_numbers(words)]
     return _card(question, acting.tone, acting.status.capitalize(), lines, "figures")
 
 
 def _order_lines(order: OrderConclusion) -> list[str]:
-    """Name what was not checked; the reasons are with the diagnostics and in the tables."""
+    """Name the unchecked parts; the reasons are with the diagnostics and in the tables."""
     return [f"not checked: {part.name}" for part in order.unchecked]
 
 

@@ -63,7 +63,7 @@ def stylesheet(texts: Iterable[Html]) -> str:
 
 
 def on_dark(colour: str) -> str:
-    """Return the colour that takes the place of another on the page's dark paper.
+    """Return the colour that replaces another on the page's dark paper.
 
     A dark colour is mixed with white until it can be read. A light one is mixed with the paper:
     labels on it are drawn in ink, which is light there.
@@ -74,11 +74,11 @@ def on_dark(colour: str) -> str:
     """
     if _luminance(colour) > _LIGHT:
         steps = [_mixed(colour, DARK_PAPER, share) for share in range(0, 100, 5)]
-        return [each for each in steps if contrast(each, DARK_PAPER) >= _LEAST_CONTRAST_OF_LIGHT][
+        return [step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST_OF_LIGHT][
             -1
         ]
     steps = [_mixed(colour, "#ffffff", share) for share in range(0, 101, 5)]
-    return next(each for each in steps if contrast(each, DARK_PAPER) >= _LEAST_CONTRAST)
+    return next(step for step in steps if contrast(step, DARK_PAPER) >= _LEAST_CONTRAST)
 
 
 def _mixed(colour: str, other: str, percent: int) -> str:

@@ -1,4 +1,4 @@
-"""The audit of the data on a page: what each check looked at, measured and found."""
+"""Audit of the data on a page: scope, measurements and findings of each check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _not_audited(conclusion: DataConclusion) -> Html:
     return element(
         "p",
         "The data were not audited: ",
-        data_text("; ".join(each.reason for each in conclusion.unchecked)),
+        data_text("; ".join(check.reason for check in conclusion.unchecked)),
         ". ",
         element("code", "pact-audit data FOLDER --json > audit.json"),
         " writes one.",
@@ -39,13 +39,13 @@ def _not_audited(conclusion: DataConclusion) -> Html:
 def _audited(conclusion: DataConclusion) -> Html:
     notes = sum(check.count("note") for check in conclusion.checks)
     unchecked = conclusion.unchecked
-    said = (
+    counts = (
         f"{conclusion.records:,} records, {len(conclusion.checks) - len(unchecked)} checks: "
         f"{_counted(conclusion.errors, 'error')}, {_counted(conclusion.warnings, 'warning')}, "
         f"{_counted(notes, 'note')}."
     )
     if unchecked:
-        said += f" Not checked: {', '.join(each.name for each in unchecked)}."
+        counts += f" Not checked: {', '.join(check.name for check in unchecked)}."
     heads = (
         element("th", head, scope="col", class_="left")
         for head in ("Check", "Result", "Findings", "Looked at", "Measured")
@@ -64,7 +64,7 @@ def _audited(conclusion: DataConclusion) -> Html:
         element("p", "docs/audit.md explains the codes; ", element("code", "pact-audit data"),
                 " shows every finding with its text.", class_="hint"),
     )  # fmt: skip
-    return joined([element("p", said), fold])
+    return joined([element("p", counts), fold])
 
 
 def _counted(number: int, what: str) -> str:
@@ -93,16 +93,16 @@ def _row(check: AuditedCheck) -> Html:
     )
 
 
-def _code(found: AuditedCode) -> Html:
-    """Write the findings of a code: their number, and where the first of them are."""
-    named = (replace(place, file=Path(place.file).name) for place in found.places)
+def _code(code: AuditedCode) -> Html:
+    """Write the findings of a code: their number, and the places of the first ones."""
+    named = (replace(place, file=Path(place.file).name) for place in code.places)
     places = "; ".join(map(str, named))
-    more = found.count - len(found.places)
+    more = code.count - len(code.places)
     if places and more:
         places += f"; and {more:,} more"
     return joined(
         [
-            element("span", element("code", found.code), f": {found.count:,}", class_="finding"),
+            element("span", element("code", code.code), f": {code.count:,}", class_="finding"),
             element("span", data_text(places), class_="interval") if places else None,
         ]
     )

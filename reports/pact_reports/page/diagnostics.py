@@ -1,4 +1,4 @@
-"""Diagnostics in words: a title, why it matters, and a sentence with the number and threshold."""
+"""Diagnostics in words: a title, its relevance, and a sentence with the number and threshold."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COUNTED: Final[Mapping[Severity, tuple[str, str]]] = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a type of diagnostic is shown.
+    """Display of a type of diagnostic.
 
     Attributes:
         title: a few words.
@@ -58,105 +58,107 @@ class Explanation:
     items: Callable[[Any, int], str] | None = None
 
 
-def _different_data(found: d.DifferentData) -> str:
+def _different_data(diagnostic: d.DifferentData) -> str:
     return (
-        f"{found.folder}: scored a dataset with SHA-256 {found.sha256[:16]}..., which is not the "
-        f"hash of any file given ({', '.join(found.files)}): the texts may differ from those that "
-        "the model read"
+        f"{diagnostic.folder}: scored a dataset with SHA-256 {diagnostic.sha256[:16]}..., which is "
+        f"not the hash of any file given ({', '.join(diagnostic.files)}): the texts may differ "
+        "from those that the model read"
     )
 
 
-def _registration(found: RegistrationProblem) -> str:
-    reasons = "; ".join(found.registration.reasons)
-    return f"the registration says {found.registration.status}{f': {reasons}' if reasons else ''}"
-
-
-def _answer_mass(found: d.LowAnswerMass) -> str:
+def _registration(diagnostic: RegistrationProblem) -> str:
+    reasons = "; ".join(diagnostic.registration.reasons)
     return (
-        f"{_percent(found.mean)} of the next-token probability is on the answer letters; "
+        f"the registration says {diagnostic.registration.status}{f': {reasons}' if reasons else ''}"
+    )
+
+
+def _answer_mass(diagnostic: d.LowAnswerMass) -> str:
+    return (
+        f"{_percent(diagnostic.mean)} of the next-token probability is on the answer letters; "
         f"{_percent(LOW_ANSWER_MASS, 0)} or more is expected, less than "
         f"{_percent(VERY_LOW_ANSWER_MASS, 0)} is critical"
     )
 
 
-def _confident_errors(found: d.ConfidentErrors) -> str:
-    least, share = _percent(CONFIDENT, 0), _percent(found.share)
+def _confident_errors(diagnostic: d.ConfidentErrors) -> str:
+    least, share = _percent(CONFIDENT, 0), _percent(diagnostic.share)
     critical = f"more than {_percent(d.CONFIDENT_WRONG, 0)} is critical"
-    if found.repeats > 1:
+    if diagnostic.repeats > 1:
         return (
-            f"{found.confident:,} of {found.items:,} items have a repeat with a confidence of "
-            f"{least} or more; in {found.wrong:,} of them such a repeat is wrong ({share} of these "
-            f"answers; {critical})"
+            f"{diagnostic.confident:,} of {diagnostic.items:,} items have a repeat with a "
+            f"confidence of {least} or more; in {diagnostic.wrong:,} of them such a repeat is "
+            f"wrong ({share} of these answers; {critical})"
         )
     return (
-        f"{found.wrong:,} of the {found.confident:,} answers with a confidence of {least} or more "
-        f"are wrong ({share}; {found.items:,} answers in all); {critical}"
+        f"{diagnostic.wrong:,} of the {diagnostic.confident:,} answers with a confidence of "
+        f"{least} or more are wrong ({share}; {diagnostic.items:,} answers in all); {critical}"
     )
 
 
-def _chance(found: d.NearChance) -> str:
-    accuracy = found.accuracy
+def _chance(diagnostic: d.NearChance) -> str:
+    accuracy = diagnostic.accuracy
     says = (
-        f"accuracy on {found.group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
-        f"{_drawn(accuracy, 'percent', ' %')}; chance is {_percent(found.chance)}"
+        f"accuracy on {diagnostic.group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
+        f"{_drawn(accuracy, 'percent', ' %')}; chance is {_percent(diagnostic.chance)}"
     )
-    if found.below_chance:
+    if diagnostic.below_chance:
         return f"{says}, above the whole interval: answers or references may be inverted"
     return f"{says}, and the interval is not above it"
 
 
-def _same_answer(found: d.SameAnswer) -> str:
+def _same_answer(diagnostic: d.SameAnswer) -> str:
     return (
-        f"both members get the same answer in {found.same:,} of {found.pairs:,} pairs "
-        f"({_percent(found.same / found.pairs)}) whose references differ; "
+        f"both members get the same answer in {diagnostic.same:,} of {diagnostic.pairs:,} pairs "
+        f"({_percent(diagnostic.same / diagnostic.pairs)}) whose references differ; "
         f"{_percent(d.SAME_ANSWER, 0)} or more is a warning"
     )
 
 
-def _verdict(found: WeakVerdict) -> str:
-    doubtful, reasons = found.doubtful, []
+def _verdict(diagnostic: WeakVerdict) -> str:
+    doubtful, reasons = diagnostic.doubtful, []
     if doubtful:
         example = f"{'such as ' if len(doubtful) > 1 else ''}{difference_text(doubtful[0])}"
         reasons.append(
-            f"by value only in {len(doubtful):,} of the {found.judged:,} comparisons that hold "
-            f"({example})"
+            f"by value only in {len(doubtful):,} of the {diagnostic.judged:,} comparisons that "
+            f"hold ({example})"
         )
-    if found.seeds:
-        (seed,) = found.seeds
+    if diagnostic.seeds:
+        (seed,) = diagnostic.seeds
         one = "one run without a seed" if seed is None else f"seed {seed} alone"
         reasons.append(f"it rests on {one}")
-    result = found.result
+    result = diagnostic.result
     return f"{result.hypothesis.id} is {result.verdict}, but {'; and '.join(reasons)}"
 
 
-def _better(found: d.LeadDiagnostic) -> str:
-    return str(better_words(found.conclusion)).rstrip(".")
+def _better(diagnostic: d.LeadDiagnostic) -> str:
+    return str(better_words(diagnostic.conclusion)).rstrip(".")
 
 
-def _calibration(found: d.CalibrationNotBetter) -> str:
-    difference, spec = found.difference, metric_spec(found.score)
-    group = "all items" if found.group == "all" else f"{found.group} items"
+def _calibration(diagnostic: d.CalibrationNotBetter) -> str:
+    difference, spec = diagnostic.difference, metric_spec(diagnostic.score)
+    before, after = (value_text(x.value, spec.unit) for x in (diagnostic.before, diagnostic.after))
+    group = "all items" if diagnostic.group == "all" else f"{diagnostic.group} items"
     word = " nats" if spec.unit == "nats" else ""
     number = (
         f"{spec.title} of {group} ({difference.n:,} items, {difference.clusters:,} families) is "
-        f"{value_text(found.before.value, spec.unit)}{word} before T(x) and "
-        f"{value_text(found.after.value, spec.unit)} after: {_drawn(difference, spec.unit, word)}"
+        f"{before}{word} before T(x) and {after} after: {_drawn(difference, spec.unit, word)}"
     )
     if not has_width(difference):
         return f"{number}; lower is expected"
-    if found.severity == "warning":
+    if diagnostic.severity == "warning":
         return f"{number}, all of it above 0: T(x) raises {spec.title}"
     if difference.excludes_zero:
         return f"{number}, which is above 0, but not after Holm's adjustment for all groups"
     return f"{number}, which covers 0: neither a rise nor a fall is shown"
 
 
-def _on_run(found: d.FollowsOrder | d.Unstable | d.OrderUnknown | d.Miscalibrated) -> str:
-    return conclusion_line(found.conclusion).rstrip(".")
+def _on_run(diagnostic: d.FollowsOrder | d.Unstable | d.OrderUnknown | d.Miscalibrated) -> str:
+    return conclusion_line(diagnostic.conclusion).rstrip(".")
 
 
-def _few_families(found: d.FewFamilies) -> str:
-    accuracy = found.accuracy
+def _few_families(diagnostic: d.FewFamilies) -> str:
+    accuracy = diagnostic.accuracy
     families = "family" if accuracy.clusters == 1 else "families"
     range_ = ""
     if has_width(accuracy):
@@ -168,19 +170,21 @@ def _few_families(found: d.FewFamilies) -> str:
     )
 
 
-def _note(found: d.ReportNote) -> str:
-    every = "" if found.run is not None else "every run: "
-    return f"{every}{note_sentence(found.note).rstrip('.')}"
+def _note(diagnostic: d.ReportNote) -> str:
+    every = "" if diagnostic.run is not None else "every run: "
+    return f"{every}{note_sentence(diagnostic.note).rstrip('.')}"
 
 
-def _settings(found: d.DifferentValues) -> str:
-    if not found.values:
+def _settings(diagnostic: d.DifferentValues) -> str:
+    if not diagnostic.values:
         return "part of the run was scored with other versions of the tools (it was resumed)"
-    values = "; ".join(f"{_short(value)} ({_some(runs)})" for value, runs in found.values.items())
-    said = f"{found.name} differs between runs: {values}"
-    if found.name == "k":
-        said += "; view TV, flip rate and ensemble gain depend on K, compare them at equal K only"
-    return said
+    values = "; ".join(
+        f"{_short(value)} ({_some(runs)})" for value, runs in diagnostic.values.items()
+    )
+    text = f"{diagnostic.name} differs between runs: {values}"
+    if diagnostic.name == "k":
+        text += "; view TV, flip rate and ensemble gain depend on K, compare them at equal K only"
+    return text
 
 
 EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
@@ -188,23 +192,23 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Leak",
         "A model that has seen an item may repeat its answer, so the accuracy on these items says "
         "nothing about new ones.",
-        lambda found: leak_sentence(found.leak),
-        items=lambda found, run: items_href(run, ids=found.leak.items),
+        lambda diagnostic: leak_sentence(diagnostic.leak),
+        items=lambda diagnostic, run: items_href(run, ids=diagnostic.leak.items),
     ),
     d.DifferentItems: Explanation(
         "Runs on different items",
         "The numbers of runs that answered different questions cannot be compared.",
-        lambda found: str(found.mismatch),
+        lambda diagnostic: str(diagnostic.mismatch),
     ),
     d.RunsNotAlike: Explanation(
         "Runs that do not belong together",
         "A difference between them may come from what else differs, not from the adapter.",
-        lambda found: unlike_sentence(found.unlike),
+        lambda diagnostic: unlike_sentence(diagnostic.unlike),
     ),
     d.OneRunTwice: Explanation(
         "One run under two seeds",
         "Means and deviations over seeds count this run twice.",
-        lambda found: same_weights_sentence(found.same),
+        lambda diagnostic: same_weights_sentence(diagnostic.same),
     ),
     d.DifferentData: Explanation(
         "Not the dataset that was scored",
@@ -219,7 +223,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
     d.ContractMismatch: Explanation(
         "Different prompt contract",
         "The adapter was trained on prompts of another form than those it was scored on.",
-        lambda found: f"scored with --allow-contract-mismatch: {found.mismatch}",
+        lambda diagnostic: f"scored with --allow-contract-mismatch: {diagnostic.mismatch}",
     ),
     d.LowAnswerMass: Explanation(
         "Low answer mass",
@@ -238,7 +242,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Near chance",
         "If the model may be guessing on a field kind, the accuracy over all kinds hides it.",
         _chance,
-        items=lambda found, run: items_href(run, kind=found.group),
+        items=lambda diagnostic, run: items_href(run, kind=diagnostic.group),
     ),
     d.FollowsOrder: Explanation(
         "Follows a letter or position",
@@ -285,7 +289,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Calibrator used beyond its fit",
         "A temperature is known only for data like those of its fit, which must not share a family "
         "with the run.",
-        lambda found: calibration_sentence(found.note),
+        lambda diagnostic: calibration_sentence(diagnostic.note),
     ),
     d.DifferenceNotShown: Explanation(
         "Difference not shown",
@@ -295,8 +299,9 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
     d.OneSeed: Explanation(
         "One seed",
         "The variation between trainings is unknown: another seed may reverse a small difference.",
-        lambda found: (
-            f"{found.arm} was trained with seed {found.seed} only; two or more seeds show a spread"
+        lambda diagnostic: (
+            f"{diagnostic.arm} was trained with seed {diagnostic.seed} only; two or more seeds "
+            "show a spread"
         ),
     ),
     d.FewFamilies: Explanation(
@@ -322,7 +327,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
     d.MissingProvenance: Explanation(
         "Incomplete provenance",
         "A number cannot be reproduced without a record of what made it.",
-        lambda found: f"run.json has no {', no '.join(found.missing)}",
+        lambda diagnostic: f"run.json has no {', no '.join(diagnostic.missing)}",
     ),
     d.DifferentVersions: Explanation(
         "Different versions of tools",
@@ -343,22 +348,24 @@ def sentence(diagnostic: d.Diagnostic, names: ArmNames = KEYS) -> str:
     return EXPLANATIONS[type(diagnostic)].sentence(_named(diagnostic, names))
 
 
-def _named(found: d.Diagnostic, names: ArmNames) -> d.Diagnostic:
+def _named(diagnostic: d.Diagnostic, names: ArmNames) -> d.Diagnostic:
     """Return a diagnostic with the display names of the arms and runs in its sentence."""
-    match found:
+    match diagnostic:
         case d.OneSeed():
-            return replace(found, arm=names.arm(found.arm))
+            return replace(diagnostic, arm=names.arm(diagnostic.arm))
         case d.MethodIsWorse() | d.DifferenceNotShown():
-            pair = found.conclusion
-            called = replace(pair, left=names.arm(pair.left), right=names.arm(pair.right))
-            return replace(found, conclusion=called)
+            pair = diagnostic.conclusion
+            named = replace(pair, left=names.arm(pair.left), right=names.arm(pair.right))
+            return replace(diagnostic, conclusion=named)
         case d.DifferentSettings() | d.DifferentVersions():
-            values = {value: tuple(map(names.run, runs)) for value, runs in found.values.items()}
-            return replace(found, values=values)
+            values = {
+                value: tuple(map(names.run, runs)) for value, runs in diagnostic.values.items()
+            }
+            return replace(diagnostic, values=values)
         case d.ReportNote():
-            return replace(found, note=named_note(found.note, names))
+            return replace(diagnostic, note=named_note(diagnostic.note, names))
         case _:
-            return found
+            return diagnostic
 
 
 def anchor(severity: Severity, type_: type[d.Diagnostic]) -> str:
@@ -377,9 +384,9 @@ def by_type(
     """Group diagnostics, the most severe first and diagnostics of the same type together."""
     for severity in SEVERITIES:
         for type_ in EXPLANATIONS:
-            found = [e for e in diagnostics if e.severity == severity and type(e) is type_]
-            if found:
-                yield severity, type_, found
+            group = [e for e in diagnostics if e.severity == severity and type(e) is type_]
+            if group:
+                yield severity, type_, group
 
 
 def diagnostics_html(
@@ -394,7 +401,7 @@ def diagnostics_html(
     """
     if not diagnostics:
         return None
-    items = [_type_html(*each, labels, names) for each in by_type(diagnostics)]
+    items = [_type_html(*group, labels, names) for group in by_type(diagnostics)]
     return element(
         "section",
         element("h3", "Diagnostics in words"),
@@ -411,7 +418,7 @@ def counts_text(diagnostics: Sequence[d.Diagnostic]) -> str:
         >>> counts_text([*seeds, d.FewFamilies("info", "base", None)])
         '3 diagnostics: 2 warnings, 1 informational.'
     """
-    counts = Counter(each.severity for each in diagnostics)
+    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
     words = [
         f"{counts[severity]:,} {one if counts[severity] == 1 else several}"
         for severity, (one, several) in _COUNTED.items()
@@ -424,12 +431,12 @@ def counts_text(diagnostics: Sequence[d.Diagnostic]) -> str:
 def _type_html(
     severity: Severity,
     type_: type[d.Diagnostic],
-    found: Sequence[d.Diagnostic],
+    diagnostics: Sequence[d.Diagnostic],
     labels: Sequence[str],
     names: ArmNames,
 ) -> Html:
     explained = EXPLANATIONS[type_]
-    lines = [_line(each, labels, names) for each in found]
+    lines = [_line(diagnostic, labels, names) for diagnostic in diagnostics]
     more = None
     if len(lines) > _OPEN_RUNS:
         rest = lines[_OPEN_RUNS:]
@@ -448,16 +455,21 @@ def _type_html(
     )
 
 
-def _line(found: d.Diagnostic, labels: Sequence[str], names: ArmNames) -> Html:
-    explained = EXPLANATIONS[type(found)]
-    about = None if found.run is None else joined([data_text(names.run(found.run)), ": "])
+def _line(diagnostic: d.Diagnostic, labels: Sequence[str], names: ArmNames) -> Html:
+    explained = EXPLANATIONS[type(diagnostic)]
+    about = None if diagnostic.run is None else joined([data_text(names.run(diagnostic.run)), ": "])
     link = None
-    if explained.items is not None and found.run in labels:
+    if explained.items is not None and diagnostic.run in labels:
         # The link has the number of the run, since labels may have characters shown as escapes.
         link = joined(
-            [" ", element("a", "show them", href=explained.items(found, labels.index(found.run)))]
+            [
+                " ",
+                element(
+                    "a", "show them", href=explained.items(diagnostic, labels.index(diagnostic.run))
+                ),
+            ]
         )
-    return element("li", about, data_text(sentence(found, names)), link)
+    return element("li", about, data_text(sentence(diagnostic, names)), link)
 
 
 def _drawn(estimate: Estimate, unit: Unit, word: str) -> str:

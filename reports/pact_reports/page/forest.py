@@ -1,4 +1,4 @@
-"""The forest plot of a page: paired differences of the method, one row per difference.
+"""Forest plot of a page: paired differences of the method, one row per difference.
 
 Each row is a row of a table with a small SVG in percent of its width, so text keeps its size on a
 narrow screen, and the numbers can be read aloud and copied.
@@ -49,7 +49,7 @@ class Axis:
         """
         end = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
         end = max(end, _STEPS[0])
-        step = next((each for each in _STEPS if end / each < _MOST_TICKS + 1), _STEPS[-1])
+        step = next((width for width in _STEPS if end / width < _MOST_TICKS + 1), _STEPS[-1])
         return cls(step, end)
 
     @property
@@ -59,7 +59,7 @@ class Axis:
         return tuple(at * self.step for at in range(-n, n + 1))
 
     def place(self, value: float) -> str:
-        """Return where a value is, in percent of the width.
+        """Return the place of a value, in percent of the width.
 
         Examples:
             >>> Axis(0.05, 0.1).place(0.0), Axis(0.05, 0.1).place(0.1)
@@ -69,18 +69,21 @@ class Axis:
         return f"{share:.2f}".rstrip("0").rstrip(".") + "%"
 
 
-def forest_html(found: Sequence[PairedDifference], method: str, names: ArmNames) -> Html:
+def forest_html(differences: Sequence[PairedDifference], method: str, names: ArmNames) -> Html:
     """Draw the differences of a method from the other arms.
 
     Args:
-        found: the differences, by arm; one or more.
+        differences: those of the arms, by arm; one or more.
         method: the arm.
         names: display names of arms.
     """
-    ends = [each.difference for each in found]
-    axis = Axis.of([end for each in ends for end in (each.value, each.low, each.high)])
+    estimates = [difference.difference for difference in differences]
+    axis = Axis.of(
+        [end for estimate in estimates for end in (estimate.value, estimate.low, estimate.high)]
+    )
     arms = {
-        names.arm(arm): list(of_arm) for arm, of_arm in groupby(found, key=lambda each: each.arm)
+        names.arm(arm): list(of_arm)
+        for arm, of_arm in groupby(differences, key=lambda difference: difference.arm)
     }
     shown, folded = _split(arms)
     more = None
@@ -90,7 +93,7 @@ def forest_html(found: Sequence[PairedDifference], method: str, names: ArmNames)
         more = element("details", summary, _table(names.arm(method), folded, axis))
     return joined(
         [
-            _table(names.arm(method), shown, axis, dense=len(found) > _LOOSE_ROWS),
+            _table(names.arm(method), shown, axis, dense=len(differences) > _LOOSE_ROWS),
             more,
             element(
                 "p",
@@ -109,12 +112,12 @@ _Arms = Mapping[str, Sequence[PairedDifference]]
 def _split(arms: _Arms) -> tuple[_Arms, _Arms]:
     """Return the first arms, with as many rows as are shown, and the others."""
     shown: dict[str, Sequence[PairedDifference]] = {}
-    for arm, found in arms.items():
-        rows = sum(map(len, shown.values())) + len(found)
+    for arm, differences in arms.items():
+        rows = sum(map(len, shown.values())) + len(differences)
         if shown and rows > _OPEN_ROWS:
             break
-        shown[arm] = found
-    return shown, {arm: found for arm, found in arms.items() if arm not in shown}
+        shown[arm] = differences
+    return shown, {arm: differences for arm, differences in arms.items() if arm not in shown}
 
 
 def _listed(arms: _Arms) -> Html:
@@ -123,7 +126,9 @@ def _listed(arms: _Arms) -> Html:
 
 
 def _table(method: str, arms: _Arms, axis: Axis, *, dense: bool = True) -> Html:
-    rows = [row for arm, found in arms.items() for row in _arm(method, arm, found, axis)]
+    rows = [
+        row for arm, differences in arms.items() for row in _arm(method, arm, differences, axis)
+    ]
     return element(
         "table",
         element("tbody", *rows),
@@ -133,18 +138,22 @@ def _table(method: str, arms: _Arms, axis: Axis, *, dense: bool = True) -> Html:
     )
 
 
-def _arm(method: str, arm: str, found: Sequence[PairedDifference], axis: Axis) -> Iterator[Html]:
-    seeds = found[0].seeds
+def _arm(
+    method: str, arm: str, differences: Sequence[PairedDifference], axis: Axis
+) -> Iterator[Html]:
+    seeds = differences[0].seeds
     over = f", mean of {seeds} seeds" if seeds > 1 else ""
     title = joined([data_text(method), " − ", data_text(arm), over])
     yield element("tr", element("th", title, colspan="3", scope="rowgroup", class_="left"))
-    for each in found:
-        views = views_words(each.k, each.repeats)
+    for difference in differences:
+        views = views_words(difference.k, difference.repeats)
         yield element(
             "tr",
-            element("th", f"{each.metric}, {views}", scope="row", class_="left"),
-            element("td", _drawn(each.difference, axis, shown=each.marked), class_="plot"),
-            element("td", _number(each.difference)),
+            element("th", f"{difference.metric}, {views}", scope="row", class_="left"),
+            element(
+                "td", _drawn(difference.difference, axis, shown=difference.marked), class_="plot"
+            ),
+            element("td", _number(difference.difference)),
         )
 
 
@@ -179,7 +188,7 @@ def _line_of_zero() -> Html:
 
 
 def _foot(method: str, arms: Sequence[str], axis: Axis) -> Html:
-    """Write the ticks and, beside them, which end is better for whom."""
+    """Write the ticks and, next to them, the better arm at each end."""
     ticks = [
         element(
             "text",

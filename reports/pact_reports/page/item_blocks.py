@@ -47,7 +47,7 @@ _VIEWS: Final = 512
 def pack_experiment(
     store: BlockStore,
     experiment: Experiment,
-    given: ItemRecords | None,
+    item_records: ItemRecords | None,
     names: ArmNames = KEYS,
 ) -> Json:
     """Pack the items of all runs.
@@ -55,15 +55,15 @@ def pack_experiment(
     Args:
         store: stores the blocks.
         experiment: the runs.
-        given: the records of the items; None leaves the texts out.
+        item_records: the records of the items; None leaves the texts out.
         names: display names of arms.
 
     Returns:
         The numbers of the blocks, and what the script must know to read them.
     """
-    records = None if given is None else given.records
+    records = None if item_records is None else item_records.records
     # A run whose dataset was not given may have read other texts than those on the page.
-    doubtful = set() if given is None else {found.run for found in given.different}
+    doubtful = set() if item_records is None else {data.run for data in item_records.different}
     tables: list[Json] = []
     runs: list[Json] = []
     place: dict[int, int] = {}
@@ -163,16 +163,16 @@ def pack_run(
     Returns:
         The numbers of the blocks; those of an item are in the order of `ItemDistributions.names`.
     """
-    views, found = run.predictions, item_distributions(experiment, run)
-    slots = found.used
+    views, distributions = run.predictions, item_distributions(experiment, run)
+    slots = distributions.used
     view_blocks: list[Json] = []
     order_blocks: list[Json] = []
     # Rounded probabilities may tie, so the most probable answer of each distribution is stored too.
     top_blocks: list[Json] = []
     for at in range(0, len(views), _VIEWS):
         rows = slice(at, at + _VIEWS)
-        top_blocks.append(store.add(bytes_of(found.tops[rows], "u1")))
-        chosen = _flat(to_permille(found.probabilities[rows]), slots[rows])
+        top_blocks.append(store.add(bytes_of(distributions.tops[rows], "u1")))
+        chosen = _flat(to_permille(distributions.probabilities[rows]), slots[rows])
         view_blocks.append(store.add(bytes_of(chosen, "u2")))
         # 255 marks a view of unknown order.
         orders = _flat(
@@ -184,7 +184,7 @@ def pack_run(
         "k": views.k,
         "repeats": views.k if views.repeats else 1,
         "decoding": experiment.settings.decoding,
-        "distributions": [*found.names],
+        "distributions": [*distributions.names],
         "columns": _columns(store, run_columns(item_outcomes(experiment, run))),
         "views": {"size": _VIEWS, "blocks": view_blocks},
         "orders": {"size": _VIEWS, "blocks": order_blocks},
@@ -260,7 +260,7 @@ def _prompts(
 def pack_prompts(
     store: BlockStore, views: Predictions, records: Mapping[str, Record], contract: ChatContract
 ) -> Json:
-    """Pack how the prompts of a run's views differ from the prompts in canonical order.
+    """Pack the differences of the prompts of a run's views from those in canonical order.
 
     Args:
         store: stores the blocks.
@@ -271,8 +271,8 @@ def pack_prompts(
     Returns:
         The numbers of the blocks; None if the run does not record the letter order of a view.
     """
-    known = (views.code_order >= 0).sum(axis=2) == views.n_choices[:, np.newaxis]
-    if not known.all():
+    recorded = (views.code_order >= 0).sum(axis=2) == views.n_choices[:, np.newaxis]
+    if not recorded.all():
         return None
     ids, sizes = views.ids.tolist(), views.n_choices.tolist()
     blocks: list[Json] = []

@@ -1,4 +1,4 @@
-"""Columns by which the item browser sorts and filters: one small number per item and column."""
+"""Sorting and filtering columns of the item browser: one small number per item and column."""
 
 from __future__ import annotations
 
@@ -62,9 +62,13 @@ def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
     kind_codes = {kind: code for code, kind in enumerate(KINDS)}
     domain_codes = {domain: code for code, domain in enumerate(domains)}
     return [
-        Column("kind", "u1", np.array([kind_codes.get(each, 3) for each in views.kind.tolist()])),
-        Column("domain", "u2", np.array([domain_codes[each] for each in views.domain.tolist()])),
-        Column("variant", "u1", np.array([_variant(each) for each in views.variant.tolist()])),
+        Column("kind", "u1", np.array([kind_codes.get(kind, 3) for kind in views.kind.tolist()])),
+        Column(
+            "domain", "u2", np.array([domain_codes[domain] for domain in views.domain.tolist()])
+        ),
+        Column(
+            "variant", "u1", np.array([_variant(variant) for variant in views.variant.tolist()])
+        ),
         Column("choices", "u1", views.n_choices),
         Column("reference", "u1", views.reference),
         # Distances between rows are mostly equal, so they compress well.
@@ -96,7 +100,7 @@ def run_columns(outcomes: ItemOutcomes) -> list[Column]:
 
 def outcome_flags(outcomes: ItemOutcomes) -> IntArray:
     """Return the outcome of every item as bits of `FLAGS`."""
-    said = {
+    masks = {
         "right": outcomes.correct,
         "flip": outcomes.flipped,
         "confident_error": outcomes.confident_error,
@@ -106,7 +110,7 @@ def outcome_flags(outcomes: ItemOutcomes) -> IntArray:
         "pair_same": outcomes.pair_same,
     }
     total: IntArray = sum(
-        (np.where(mask, FLAGS[name], 0) for name, mask in said.items()),
+        (np.where(mask, FLAGS[name], 0) for name, mask in masks.items()),
         start=np.zeros(len(outcomes.correct), dtype=np.int64),
     )
     return total

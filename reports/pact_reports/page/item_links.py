@@ -77,5 +77,5 @@ def items_href(
 
 def _runs(a: int | None, b: int | None) -> str:
     """Write the numbers of runs, which count from 1 on a page."""
-    given = {"a": a, "b": b}
-    return "".join(f"&{name}={run + 1}" for name, run in given.items() if run is not None)
+    runs = {"a": a, "b": b}
+    return "".join(f"&{name}={run + 1}" for name, run in runs.items() if run is not None)

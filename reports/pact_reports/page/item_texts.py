@@ -220,7 +220,7 @@ def user_message(contract: ChatContract, record: Record, order: Sequence[int]) -
 
 
 def system_message(contract: ChatContract, record: Record) -> str:
-    """Return what comes before the last message, which is the same for every item."""
+    """Return the text before the last message, which is the same for every item."""
     field = record.field
     order = canonical_code_order(field)
     before = contract.messages(record.state, [field], field.name, order)[:-1]

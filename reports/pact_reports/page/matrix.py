@@ -28,8 +28,8 @@ def _share(value: float) -> str:
     return f"{value_text(value, 'percent')}%"
 
 
-def _lead(found: d.LeadDiagnostic) -> str:
-    return value_text(found.conclusion.claims[0].difference.value, "points")
+def _lead(diagnostic: d.LeadDiagnostic) -> str:
+    return value_text(diagnostic.conclusion.claims[0].difference.value, "points")
 
 
 def _followed(conclusion: OrderConclusion) -> str:
@@ -42,13 +42,13 @@ def _changing(conclusion: OrderConclusion) -> _CountOf:
     return _CountOf(len(conclusion.items), conclusion.flip_rate.n)
 
 
-def _change(found: d.CalibrationNotBetter) -> str:
-    group = "" if found.group == "all" else f"{found.group} "
-    return f"{group}{metric_spec(found.score).title} {found.difference.value:+.3f}"
+def _change(diagnostic: d.CalibrationNotBetter) -> str:
+    group = "" if diagnostic.group == "all" else f"{diagnostic.group} "
+    return f"{group}{metric_spec(diagnostic.score).title} {diagnostic.difference.value:+.3f}"
 
 
-def _values(found: d.DifferentValues) -> str:
-    return f"{found.name}: {len(found.values):,}" if found.values else "resumed"
+def _values(diagnostic: d.DifferentValues) -> str:
+    return f"{diagnostic.name}: {len(diagnostic.values):,}" if diagnostic.values else "resumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +63,33 @@ class _CountOf:
 
 
 NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
-    d.Leak: lambda found: f"{len(found.leak.items):,} items",
-    d.DifferentItems: lambda found: _differing(found.mismatch),
+    d.Leak: lambda diagnostic: f"{len(diagnostic.leak.items):,} items",
+    d.DifferentItems: lambda diagnostic: _differing(diagnostic.mismatch),
     d.RunsNotAlike: lambda _: "2 runs",
-    d.OneRunTwice: lambda found: f"seeds {found.same.seeds[0]}, {found.same.seeds[1]}",
-    d.DifferentData: lambda found: f"{found.sha256[:8]}…",
-    RegistrationProblem: lambda found: str(found.registration.status),
+    d.OneRunTwice: lambda diagnostic: (
+        f"seeds {diagnostic.same.seeds[0]}, {diagnostic.same.seeds[1]}"
+    ),
+    d.DifferentData: lambda diagnostic: f"{diagnostic.sha256[:8]}…",
+    RegistrationProblem: lambda diagnostic: str(diagnostic.registration.status),
     d.ContractMismatch: lambda _: "differs",
-    d.LowAnswerMass: lambda found: _share(found.mean),
-    d.ConfidentErrors: lambda found: _CountOf(found.wrong, found.confident),
-    d.NearChance: lambda found: f"{found.group} {_share(found.accuracy.value)}",
-    d.FollowsOrder: lambda found: _followed(found.conclusion),
-    d.Unstable: lambda found: _changing(found.conclusion),
-    d.Miscalibrated: lambda found: found.conclusion.status,
-    d.SameAnswer: lambda found: _CountOf(found.same, found.pairs),
-    WeakVerdict: lambda found: str(found.result.hypothesis.id),
+    d.LowAnswerMass: lambda diagnostic: _share(diagnostic.mean),
+    d.ConfidentErrors: lambda diagnostic: _CountOf(diagnostic.wrong, diagnostic.confident),
+    d.NearChance: lambda diagnostic: f"{diagnostic.group} {_share(diagnostic.accuracy.value)}",
+    d.FollowsOrder: lambda diagnostic: _followed(diagnostic.conclusion),
+    d.Unstable: lambda diagnostic: _changing(diagnostic.conclusion),
+    d.Miscalibrated: lambda diagnostic: diagnostic.conclusion.status,
+    d.SameAnswer: lambda diagnostic: _CountOf(diagnostic.same, diagnostic.pairs),
+    WeakVerdict: lambda diagnostic: str(diagnostic.result.hypothesis.id),
     d.MethodIsWorse: _lead,
     d.CalibrationNotBetter: _change,
     d.CalibratorMisuse: lambda _: "1 note",
     d.DifferenceNotShown: _lead,
-    d.OneSeed: lambda found: f"seed {found.seed}",
-    d.FewFamilies: lambda found: f"{found.accuracy.clusters:,}",
+    d.OneSeed: lambda diagnostic: f"seed {diagnostic.seed}",
+    d.FewFamilies: lambda diagnostic: f"{diagnostic.accuracy.clusters:,}",
     d.OrderUnknown: lambda _: "unknown",
     d.ReportNote: lambda _: "1 note",
     d.DifferentSettings: _values,
-    d.MissingProvenance: lambda found: f"{len(found.missing):,} missing",
+    d.MissingProvenance: lambda diagnostic: f"{len(diagnostic.missing):,} missing",
     d.DifferentVersions: _values,
 }
 """The number of a cell, by type of diagnostic: the one that raised it."""
@@ -107,7 +109,7 @@ def matrix_html(
     if not diagnostics:
         none = element("p", "No diagnostic was raised; docs/page.md lists what is checked.")
         return element("section", heading, none, id="diagnostics")
-    shared = any(found.run not in labels for found in diagnostics)
+    shared = any(diagnostic.run not in labels for diagnostic in diagnostics)
     columns: list[str | None] = [*([None] if shared else []), *labels]
     heads = [
         element("th", "All runs" if label is None else data_text(names.run(label)), scope="col")
@@ -117,15 +119,15 @@ def matrix_html(
         element(
             "tr",
             element("th", _head(severity, type_), scope="row", class_="left"),
-            *(element("td", _cell(found, label, labels)) for label in columns),
+            *(element("td", _cell(group, label, labels)) for label in columns),
         )
-        for severity, type_, found in by_type(diagnostics)
+        for severity, type_, group in by_type(diagnostics)
     ]
     first = element("th", "Diagnostic", scope="col", class_="left")
     table = element(
         "table", element("thead", element("tr", first, *heads)), element("tbody", *rows)
     )
-    said = f"{counts_text(diagnostics)} A number leads to its items, or to its sentence."
+    hint = f"{counts_text(diagnostics)} A number leads to its items, or to its sentence."
     return element(
         "section",
         heading,
@@ -137,7 +139,7 @@ def matrix_html(
             role="region",
             aria_label="Diagnostics by run",
         ),
-        element("p", said, class_="hint"),
+        element("p", hint, class_="hint"),
         id="diagnostics",
     )
 
@@ -152,29 +154,31 @@ def _head(severity: Severity, type_: type[d.Diagnostic]) -> Html:
     )
 
 
-def _cell(found: Sequence[d.Diagnostic], label: str | None, labels: Sequence[str]) -> Html | None:
+def _cell(group: Sequence[d.Diagnostic], label: str | None, labels: Sequence[str]) -> Html | None:
     """Write the numbers of a type for a run; None stands for all diagnostics of no single run."""
-    here = [
-        each for each in found if each.run == label or (label is None and each.run not in labels)
+    in_cell = [
+        diagnostic
+        for diagnostic in group
+        if diagnostic.run == label or (label is None and diagnostic.run not in labels)
     ]
-    if not here:
+    if not in_cell:
         return None
-    sentences = f"#{anchor(here[0].severity, type(here[0]))}"
+    sentences = f"#{anchor(in_cell[0].severity, type(in_cell[0]))}"
     links: dict[str, str] = {}
-    for each in here:
-        items = EXPLANATIONS[type(each)].items
-        number = _number(each, narrow=len(labels) > FEW_RUNS)
+    for diagnostic in in_cell:
+        items = EXPLANATIONS[type(diagnostic)].items
+        number = _number(diagnostic, narrow=len(labels) > FEW_RUNS)
         links[number] = sentences
         if items is not None and label is not None:
-            links[number] = items(each, labels.index(label))
+            links[number] = items(diagnostic, labels.index(label))
     if len(links) > _MOST_IN_A_CELL:
-        return element("a", f"{len(here):,}", href=sentences)
+        return element("a", f"{len(in_cell):,}", href=sentences)
     parts = (element("a", data_text(number), href=href) for number, href in links.items())
-    return joined(part for each in parts for part in (each, element("br")))
+    return joined(part for link in parts for part in (link, element("br")))
 
 
-def _number(found: d.Diagnostic, *, narrow: bool) -> str:
-    number = NUMBERS[type(found)](found)
+def _number(diagnostic: d.Diagnostic, *, narrow: bool) -> str:
+    number = NUMBERS[type(diagnostic)](diagnostic)
     return f"{number.count:,}" if narrow and isinstance(number, _CountOf) else str(number)
 
 

@@ -43,8 +43,8 @@ def to_steps(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
         >>> steps.tolist(), (steps // 64).tolist()[:3]
         ([32, 7932, 64032, 65535], [0, 123, 1000])
     """
-    known = np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0)
-    steps = np.floor((known * 1000 + 0.5) * _STEPS)
+    fractions = np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0)
+    steps = np.floor((fractions * 1000 + 0.5) * _STEPS)
     return np.where(np.isnan(values), NOT_KNOWN, steps).astype(np.uint16)
 
 
@@ -88,23 +88,23 @@ class BlockStore:
     """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, int] = {}
+        self._numbers: dict[bytes, int] = {}
         self._elements: list[list[str]] = []
         self._length = 0
 
     def add(self, raw: bytes) -> int:
         """Pack a block and return its number."""
         digest = hashlib.sha256(raw).digest()
-        if digest in self._known:
-            return self._known[digest]
+        if digest in self._numbers:
+            return self._numbers[digest]
         text = base64.b64encode(zlib.compress(raw, _LEVEL)).decode("ascii")
         if not self._elements or self._length + len(text) > _ELEMENT:
             self._elements.append([])
             self._length = 0
         self._elements[-1].append(text)
         self._length += len(text)
-        self._known[digest] = len(self._known)
-        return self._known[digest]
+        self._numbers[digest] = len(self._numbers)
+        return self._numbers[digest]
 
     def add_json(self, value: Json) -> int:
         """Pack JSON in UTF-8 and return the number of its block."""

@@ -1,4 +1,4 @@
-"""The last part of a page: where the runs come from, and the command that made the page.
+"""Last part of a page: provenance of the runs, and the command that made the page.
 
 A table has one row per run and a column for every key in which the runs differ; keys that all runs
 share are listed once. The full `run.json` of a run is folded below, and is not printed.
@@ -45,14 +45,16 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Device": lambda run: run.device,
     "Engine": lambda run: run.engine.name,
     "Seconds": lambda run: run.wall_seconds and f"{run.wall_seconds:,.0f}",
-    "Versions": lambda run: ", ".join(f"{name} {each}" for name, each in run.versions.items()),
+    "Versions": lambda run: ", ".join(
+        f"{name} {version}" for name, version in run.versions.items()
+    ),
     "Seal": lambda run: _short(run.seal.predictions_sha256 if run.seal else None),
 }
 """What the table has of a run: the name of the column, and its value."""
 
 
 def provenance_html(request: PageRequest) -> Html:
-    """Write the provenance of the runs by keys, and what made the page."""
+    """Write the provenance of the runs by keys, and the command of the page."""
     experiment = request.experiment
     called = request.names.run
     runs = {called(run.label): run for run in experiment.runs}
@@ -64,8 +66,8 @@ def _by_keys(runs: Mapping[str, ExperimentRun]) -> Iterator[Html]:
     values = {
         key: [_text(value(run.provenance)) for run in runs.values()] for key, value in _KEYS.items()
     }
-    shared = {key: found[0] for key, found in values.items() if len(set(found)) == 1}
-    columns = {key: found for key, found in values.items() if key not in shared}
+    shared = {key: texts[0] for key, texts in values.items() if len(set(texts)) == 1}
+    columns = {key: texts for key, texts in values.items() if key not in shared}
     if len(runs) > 1:
         table = Table(
             name="provenance",
@@ -73,7 +75,7 @@ def _by_keys(runs: Mapping[str, ExperimentRun]) -> Iterator[Html]:
             caption="",
             columns=(Column("Run", "left"), *(Column(key, "left") for key in columns)),
             rows=tuple(
-                Row((Cell(label), *(Cell(found[at]) for found in columns.values())))
+                Row((Cell(label), *(Cell(texts[at]) for texts in columns.values())))
                 for at, label in enumerate(runs)
             ),
         )
@@ -104,9 +106,9 @@ def _full(runs: Mapping[str, ExperimentRun]) -> Html:
 
 def _run(label: str, run: ExperimentRun) -> Html:
     recorded = run.provenance.recorded
-    known = {name: recorded[name] for name in _FIRST if name in recorded}
-    rest = {name: value for name, value in recorded.items() if name not in known}
-    facts = [("folder", run.place), *_facts(known | rest)]
+    first = {name: recorded[name] for name in _FIRST if name in recorded}
+    rest = {name: value for name, value in recorded.items() if name not in first}
+    facts = [("folder", run.place), *_facts(first | rest)]
     return element("details", element("summary", data_text(label)), _list(facts))
 
 
@@ -115,7 +117,7 @@ def _facts(value: Json, way: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict) and value:
         for name, item in value.items():
             yield from _facts(item, f"{way}.{name}" if way else name)
-    elif isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+    elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         yield way, shlex.join(map(str, value))
     elif isinstance(value, str):
         yield way, value

@@ -60,27 +60,27 @@ def _figure(experiment: Experiment, run: ExperimentRun, at: int, looks: Looks) -
     name = looks.names.run(run.label)
     title = element("strong", "Reliability of ", data_text(name))
     try:
-        found = binned_reliability(experiment, run)
+        curves = binned_reliability(experiment, run)
     except InputError as error:
         return element("figure", element("figcaption", title, element("span", reason(error))))
     colour = f"var(--{variable(looks.arms[run.arm].colour)})"
-    curves = [part for curve in found for part in _curve(curve, at, colour)]
-    said = [
+    parts = [part for curve in curves for part in _curve(curve, at, colour)]
+    sentences = [
         f"{'After T(x)' if curve.calibrated else 'Raw'}: "
         + str(probabilities_words(experiment.probabilities(run, calibrated=curve.calibrated)))
-        for curve in found
+        for curve in curves
     ]
     drawn = element(
         "svg",
         *_frame(),
-        *_counts(found[0], at, colour),
-        *curves,
+        *_counts(curves[0], at, colour),
+        *parts,
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
         role="group",
         aria_label=f"Reliability of {name}, by bin",
         class_="bins",
     )
-    words = [element("span", each) for each in said]
+    words = [element("span", sentence) for sentence in sentences]
     return element("figure", element("figcaption", title, *words), drawn, id=f"bins-{at + 1}")
 
 

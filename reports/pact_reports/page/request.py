@@ -85,7 +85,7 @@ class PageRequest:
 
     @cached_property
     def digest(self) -> ReportDigest:
-        """The digest of the page: its runs, its settings, and what else decides what it shows.
+        """The digest of the page: runs, settings, and all other inputs.
 
         Raises:
             InputError: a folder contains no dataset.
@@ -101,10 +101,10 @@ class PageRequest:
             "lock": sha256_of_file(lock) if lock is not None and lock.is_file() else None,
             "audit": _audit(self.audit),
             "decisions": _decisions(self.decisions),
-            "clear_changes": {name: str(each) for name, each in sorted(self.clear.items())},
+            "clear_changes": {name: str(change) for name, change in sorted(self.clear.items())},
         }
-        given = {name: value for name, value in inputs.items() if value}
-        return report_digest(self.experiment.all_runs, self.experiment.settings, given)
+        present = {name: value for name, value in inputs.items() if value}
+        return report_digest(self.experiment.all_runs, self.experiment.settings, present)
 
 
 def _decisions(decisions: Decisions | None) -> Json:
@@ -119,7 +119,7 @@ def _decisions(decisions: Decisions | None) -> Json:
 
 
 def _audit(conclusion: DataConclusion) -> Json:
-    """Return what a page shows of an audit; None without one."""
+    """Return the audit that a page shows; None without one."""
     if conclusion.status == "not checked":
         return None
     return {
@@ -129,5 +129,5 @@ def _audit(conclusion: DataConclusion) -> Json:
         "warnings": conclusion.warnings,
         "failed": list(conclusion.failed),
         "leaked": list(conclusion.items),
-        "codes": {each.code: each.count for check in conclusion.checks for each in check.codes},
+        "codes": {code.code: code.count for check in conclusion.checks for code in check.codes},
     }

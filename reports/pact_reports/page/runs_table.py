@@ -127,13 +127,15 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
     Raises:
         InputError: a run does not have the decoding.
     """
-    found = [(run, experiment.evaluation(run, calibrated=False)) for run in experiment.ablated]
-    first = found[0][1]
+    evaluations = [
+        (run, experiment.evaluation(run, calibrated=False)) for run in experiment.ablated
+    ]
+    first = evaluations[0][1]
     decoding = MetricDecoding(first.decoding, first.calibration != "raw")
     columns = [Column("Run", "left"), count_column("Contexts")]
     columns += [metric_column(spec, decoding) for spec in first.metrics]
     rows = []
-    for run, evaluation in found:
+    for run, evaluation in evaluations:
         group = evaluation.groups[0]
         cells = [text_cell(names.run(run.label)), _counted(group.items, group.families)]
         cells += [_estimated(group.estimates[spec.name], spec) for spec in evaluation.metrics]

@@ -108,11 +108,11 @@ class DrawnFigures:
 def drawn_figures(request: PageRequest) -> DrawnFigures:
     """Draw the figures that a page shows as inline SVG."""
     looks = Looks.of(request.experiment, request.palette)
-    wanted = list(FIGURES) if request.figures is None else list(request.figures)
-    found: dict[str, list[Html]] = {}
+    names = list(FIGURES) if request.figures is None else list(request.figures)
+    drawn: dict[str, list[Html]] = {}
     missing: dict[str, str] = {}
     partly: dict[str, str] = {}
-    for name in tracked(wanted, "Drawing figures", "figures"):
+    for name in tracked(names, "Drawing figures", "figures"):
         try:
             figure = FIGURES[name].built(request.experiment, looks, request.decisions)
             elements = [_figure(file) for file in figure.files]
@@ -122,10 +122,10 @@ def drawn_figures(request: PageRequest) -> DrawnFigures:
             missing[name] = why
         else:
             if elements:
-                found[name] = elements
+                drawn[name] = elements
             if figure.missing:
                 (partly if elements else missing)[name] = "; ".join(figure.missing)
-    return DrawnFigures(found, missing, partly)
+    return DrawnFigures(drawn, missing, partly)
 
 
 def figures_html(drawn: DrawnFigures, *, calibration: bool) -> Html | None:

@@ -108,25 +108,25 @@ def _decoding(experiment: Experiment) -> MetricDecoding:
 
 def _forest(request: PageRequest, method: str) -> Html:
     try:
-        found = paired_differences(request.experiment, method)
+        differences = paired_differences(request.experiment, method)
     except InputError as error:
         return element("p", "Nothing to compare: ", data_text(reason(error)), ".")
-    if not found:
+    if not differences:
         return element("p", "Nothing to compare: no other arm has a seed in common.")
-    return forest_html(found, method, request.names)
+    return forest_html(differences, method, request.names)
 
 
 def _answers(request: PageRequest, method: str) -> list[Html]:
-    """Write whether the method is better than each other arm: the first lines of the page."""
+    """Write the conclusions on the method against each other arm: the first lines of the page."""
     experiment, names = request.experiment, request.names
     if not experiment.same_items:
         return []
-    said = [
+    headlines = [
         beside_leak(better_words(conclusion, names), request.audit.leak)
         for conclusion in experiment.better_than(method).values()
     ]
-    shown = len(said) if len(said) <= _OPEN_ANSWERS else 1
-    answers, rest = [_answer(words) for words in said[:shown]], said[shown:]
+    shown = len(headlines) if len(headlines) <= _OPEN_ANSWERS else 1
+    answers, rest = [_answer(words) for words in headlines[:shown]], headlines[shown:]
     if rest:
         summary = element("summary", f"{len(rest):,} more arms: ", data_text(better_summary(rest)))
         answers.append(element("details", summary, *map(_answer, rest)))
@@ -141,18 +141,18 @@ def _leak(conclusion: DataConclusion) -> list[Html]:
     ]
 
 
-def _answer(said: Said) -> Html:
+def _answer(words: Said) -> Html:
     return element(
         "p",
-        element("strong", data_text(said.finding)),
+        element("strong", data_text(words.finding)),
         ": ",
-        data_text(said.numbers),
+        data_text(words.numbers),
         class_="answer",
     )
 
 
 def _judged(request: PageRequest) -> JudgedHypotheses | str:
-    """Judge the criteria, or return why they cannot be judged ("" without criteria)."""
+    """Judge the criteria, or return the reason that prevents it ("" without criteria)."""
     if request.criteria is None:
         return ""
     try:
@@ -165,13 +165,13 @@ def _judged(request: PageRequest) -> JudgedHypotheses | str:
 
 
 def _diagnostics(request: PageRequest, judged: JudgedHypotheses | str) -> list[Diagnostic]:
-    found = [*on_data(request.audit, request.experiment), *diagnose(request.experiment)]
+    diagnostics = [*on_data(request.audit, request.experiment), *diagnose(request.experiment)]
     if request.records is not None:
-        found += request.records.different
+        diagnostics += request.records.different
     if not isinstance(judged, str):
-        found += on_registration(judged.registration)
-        found += on_verdicts(judged.scorecard)
-    return found
+        diagnostics += on_registration(judged.registration)
+        diagnostics += on_verdicts(judged.scorecard)
+    return diagnostics
 
 
 def _tests(

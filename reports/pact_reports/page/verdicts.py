@@ -42,12 +42,12 @@ def criteria_html(
         return _no_verdict(scorecard)
     broken = registration is not None and registration.broken
     items = [_verdict(result, names, muted=broken) for result in scorecard.results]
-    said = f"Differences are first minus second. {scorecard_legend(scorecard)}"
+    caption = f"Differences are first minus second. {scorecard_legend(scorecard)}"
     return joined(
         [
             None if registration is None else _registration(registration),
             element("ul", *items, class_="verdicts"),
-            element("p", said, class_="caption"),
+            element("p", caption, class_="caption"),
         ]
     )
 
@@ -93,13 +93,15 @@ def _verdict(result: HypothesisResult, names: ArmNames, *, muted: bool) -> Html:
 
 
 def _check(result: JudgedCheck, names: ArmNames, *, beside: bool) -> Html:
-    known = [each for each in result.comparisons if not math.isnan(each.difference)]
+    measured = [
+        comparison for comparison in result.comparisons if not math.isnan(comparison.difference)
+    ]
     label = joined(["not decisive: " if beside else None, data_text(result.check.says), ": "])
-    if not known:
+    if not measured:
         lacks = "; ".join(dict.fromkeys([result.check.needs or "", *result.reasons]))
         why = joined([" (", data_text(lacks.strip("; ")), ")"]) if lacks.strip("; ") else None
         return element("li", label, result.summary, why)
-    lines = [_comparison(each, names) for each in known]
+    lines = [_comparison(comparison, names) for comparison in measured]
     if len(lines) <= _OPEN_COMPARISONS:
         return element("li", label, f"{check_summary(result)}: ", _listed(lines))
     listed = element("ul", *(element("li", line) for line in lines))
@@ -113,7 +115,7 @@ def _listed(lines: Sequence[Html]) -> Html:
 
 
 def _comparison(comparison: CheckComparison, names: ArmNames) -> Html:
-    """Write what was compared, the difference with its interval, and what it rests on."""
+    """Write a comparison: the quantities, the difference with its interval, and its basis."""
     basis = basis_text(comparison)
     interval = comparison.interval
     if interval is not None and not has_width(interval):
