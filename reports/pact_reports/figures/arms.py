@@ -1,4 +1,4 @@
-"""Arms next to each other: means over seeds with their intervals, by metric, kind, K and domain."""
+"""Figures of arms: means over seeds with their intervals, by metric, kind, K and domain."""
 
 from __future__ import annotations
 
@@ -209,8 +209,8 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
         ax.set_ylim(0, None)
     else:
         headed(ax, "", counts_text(result.items, result.families))
-    marks, said = _marks(ax, [mean for arm in result.arms for mean in arm.means])
-    legend_below(ax, [*handles, *marks], [*labels, *said])
+    marks, mark_labels = _marks(ax, [mean for arm in result.arms for mean in arm.means])
+    legend_below(ax, [*handles, *marks], [*labels, *mark_labels])
     return inert(ax)
 
 
@@ -269,9 +269,9 @@ def publish_main(metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built
 def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
     published = results[0].families is None
     panels = tuple(partial(draw_means, result, looks=looks) for result in results)
-    arms = [arm for each in results for arm in each.arms]
+    arms = [arm for result in results for arm in result.arms]
     missing: tuple[str, ...] = ()
-    if all(each.spec.name != "view_tv" for each in results):
+    if all(result.spec.name != "view_tv" for result in results):
         missing += ("TV: no run has the probabilities of more views than one",)
     if all(arm.calibrated is None for arm in arms):
         missing += ("calibrated ECE: no arm has a calibrator for each of its runs",)

@@ -1,4 +1,4 @@
-"""What all panels share: counts, titles, legends, whiskers, and inert text from data."""
+"""Shared parts of panels: counts, titles, legends, whiskers, and inert text from data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ A table of all legends would keep every figure: handles know their axes.
 
 
 class Labelled(Protocol):
-    """What a legend entry is made from."""
+    """Source of a legend entry."""
 
     @property
     def arm(self) -> str:
@@ -63,7 +63,7 @@ class Labelled(Protocol):
 
 
 def counts_text(items: int, families: int | None) -> str:
-    """Return the counts behind a panel, as far as they are known.
+    """Return the known counts behind a panel.
 
     Examples:
         >>> counts_text(324, 162)
@@ -110,7 +110,7 @@ def headed(
 
 
 def name_sides(ax: Axes, low: str, high: str) -> None:
-    """Write above a panel of differences which side is better: low on the left, high on the right.
+    """Label the better side above a panel of differences: low on the left, high on the right.
 
     Args:
         ax: the panel; titles go above, from `SIDES_POINTS` on.
@@ -222,9 +222,9 @@ def inert(ax: Axes) -> Axes:
     # Ticks exist only once they were asked for.
     texts = [*ax.get_xticklabels(), *ax.get_yticklabels(), *ax.texts, ax.title, ax.xaxis.label]
     texts.append(ax.yaxis.label)
-    found = ax.get_legend()
-    if found is not None:
-        texts += [*found.get_texts(), found.get_title()]
+    legend = ax.get_legend()
+    if legend is not None:
+        texts += [*legend.get_texts(), legend.get_title()]
     for text in texts:
         text.set_parse_math(False)
     return ax

@@ -1,4 +1,4 @@
-"""What a figure is drawn on: widths and fonts of a page, and what a web page changes.
+"""Canvas of a figure: widths and fonts of a page, and settings of a web page.
 
 All fonts come with matplotlib, so the same runs give the same bytes everywhere.
 """
@@ -24,7 +24,7 @@ _TIMES: Final = ("STIXGeneral", "Times New Roman", "Times", "Nimbus Roman")
 
 @dataclass(frozen=True)
 class PageStyle:
-    r"""The page of a template: how wide its figures are, and which letters they have.
+    r"""Page of a template: widths and fonts of its figures.
 
     Attributes:
         column: `\columnwidth` in inches.
@@ -48,14 +48,14 @@ class PageStyle:
             >>> STYLES["acl"].inches("column").__round__(3), STYLES["neurips"].inches(2.7)
             (3.031, 2.7)
         """
-        found = {"column": self.column, "text": self.text}.get(str(width), width)
-        if not isinstance(found, float | int) or not _NARROWEST <= found <= _WIDEST:
+        size = {"column": self.column, "text": self.text}.get(str(width), width)
+        if not isinstance(size, float | int) or not _NARROWEST <= size <= _WIDEST:
             message = (
                 f"width: expected column, text, or {_NARROWEST:g} to {_WIDEST:g} inches; "
                 f"got {width!r}"
             )
             raise InputError(message)
-        return float(found)
+        return float(size)
 
     @property
     def rc(self) -> Mapping[str, Any]:
@@ -85,7 +85,7 @@ STYLES: Final[Mapping[FigureStyle, PageStyle]] = {
 
 @dataclass(frozen=True)
 class Canvas:
-    """How a figure is drawn, whatever it shows.
+    """Drawing settings of any figure.
 
     Attributes:
         style: widths and fonts.

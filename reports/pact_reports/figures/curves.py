@@ -86,7 +86,9 @@ def draw_risk_coverage(
         handles.append(handle)
         labels.append(label)
     ax.set_xlim(0, 100)
-    ax.set_ylim(0, 105 * max(result.guessing, *(each.random for each in result.references)))
+    ax.set_ylim(
+        0, 105 * max(result.guessing, *(reference.random for reference in result.references))
+    )
     ax.set_xlabel("Coverage: most confident items kept (%)")
     ax.set_ylabel("Error rate among them (%)")
     headed(ax, "", counts_text(result.items, result.families))
@@ -101,15 +103,15 @@ def draw_risk_difference(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> 
     seen = result.x >= _SHOWN_FROM
     handles: list[Any] = []
     labels = []
-    for each in result.differences:
+    for difference in result.differences:
         # Two arms have one difference, in the colour of the main arm.
-        named = each.a if len(result.differences) == 1 else each.b
+        named = difference.a if len(result.differences) == 1 else difference.b
         colour = looks.arms[named].colour
-        low, high = 100 * each.band.low[seen], 100 * each.band.high[seen]
+        low, high = 100 * difference.band.low[seen], 100 * difference.band.high[seen]
         ax.fill_between(x[seen], low, high, color=colour, alpha=0.16, linewidth=0)
-        (line,) = ax.plot(x[seen], 100 * each.value[seen], color=colour, linestyle="-")
+        (line,) = ax.plot(x[seen], 100 * difference.value[seen], color=colour, linestyle="-")
         handles.append(line)
-        a, b = looks.names.arm(each.a), looks.names.arm(each.b)
+        a, b = looks.names.arm(difference.a), looks.names.arm(difference.b)
         labels.append(f"{shown(a, 18)} − {shown(b, 18)}")
     handles.append(ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0))
     labels.append("95% over families")
@@ -117,7 +119,7 @@ def draw_risk_difference(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> 
     ax.set_xlim(0, 100)
     ax.set_xlabel("Coverage: most confident items kept (%)")
     ax.set_ylabel("Difference in\nerror rate (points)")
-    others = {looks.names.arm(each.b) for each in result.differences}
+    others = {looks.names.arm(difference.b) for difference in result.differences}
     other = shown(others.pop(), 20) if len(others) == 1 else "other arm"
     main = shown(looks.names.arm(result.differences[0].a), 20)
     for y, side, text in ((1.0, "top", f"↑ {other} better"), (0.0, "bottom", f"↓ {main} better")):
@@ -190,9 +192,9 @@ def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisi
     from pact_eval.thresholds.decision_curves import gate_marks
     from pact_reports.sentences.thresholds import gate_notes
 
-    found = gate_marks(experiment, decisions.files)
-    built = _risk_coverage(experiment, looks, found.marks)
-    return replace(built, missing=(*built.missing, *gate_notes(found, looks.names)))
+    gates = gate_marks(experiment, decisions.files)
+    built = _risk_coverage(experiment, looks, gates.marks)
+    return replace(built, missing=(*built.missing, *gate_notes(gates, looks.names)))
 
 
 def _risk_coverage(experiment: Experiment, looks: Looks, marks: Sequence[GateMark]) -> Built:

@@ -1,4 +1,4 @@
-"""Decisions: what gates cost on a run, and what they are worth; the marks of chosen gates."""
+"""Cost and value of gates on a run, and marks of chosen gates."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def draw_cost(result: CostCurve, ax: Axes, looks: Looks) -> Axes:
 
 
 def draw_value(result: CostCurve, ax: Axes, looks: Looks) -> Axes:
-    """Draw what every gate saves per item, over always answering and over always asking."""
+    """Draw the savings of every gate per item, over always answering and over always asking."""
     handles, labels = [], []
     for curve, colour, label in (
         (result.over_answering, looks.arms[result.arm].colour, "value over always answer"),
@@ -125,7 +125,7 @@ def _finish(ax: Axes, result: CostCurve, handles: list[Any], labels: list[str]) 
 
 
 def build_costs(experiment: Experiment, looks: Looks) -> Built:
-    """Say what the figure of costs needs.
+    """Refuse to draw costs without their inputs.
 
     Raises:
         InputError: always: there are no costs.
@@ -150,14 +150,14 @@ def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> 
             partial(draw_value, result, looks=looks),
         )
         name = looks.names.run(run.label)
-        given = f"a wrong decision costs {costs.cost_wrong:g}, a review {costs.cost_review:g}"
+        prices = f"a wrong decision costs {costs.cost_wrong:g}, a review {costs.cost_review:g}"
         return FigureFile(
             run_stem("costs", run),
             f"Costs of {name}",
             panels,
             inches=2.0,
             basis=counts_text(result.items, result.families),
-            shows=f"what every gate costs, and its value; {given}",
+            shows=f"what every gate costs, and its value; {prices}",
         )
 
     return each_run(experiment, looks, file)

@@ -1,4 +1,4 @@
-"""What a figure is: files made of panels, their names, and why some are missing."""
+"""Figures: files made of panels, their names, and reasons for missing ones."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FigureFile:
 
 @dataclass(frozen=True)
 class Built:
-    """The files of a figure, and what is missing from them.
+    """The files of a figure, and its missing parts.
 
     Attributes:
         files: what can be drawn; empty if the figure is skipped.
@@ -108,9 +108,9 @@ class FigureSpec:
         """Make the files, of runs with the same number of views; raises as `build`."""
         if self.views == "never":
             return self._made(experiment, looks, decisions)
-        found = self._made(experiment.at_common_views, looks, decisions)
+        figure = self._made(experiment.at_common_views, looks, decisions)
         notes = views_notes(experiment, self.views, looks.names)
-        return replace(found, missing=(*found.missing, *notes))
+        return replace(figure, missing=(*figure.missing, *notes))
 
     def published(self, metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built:
         """Make the files from published metrics.
@@ -129,7 +129,7 @@ class FigureSpec:
 
 
 def reason(error: InputError) -> str:
-    """Return why something cannot be drawn, on one line, with a file's first problem only.
+    """Return the reason that something cannot be drawn, on one line.
 
     Examples:
         >>> from pact_eval.errors import Problem, RecordError

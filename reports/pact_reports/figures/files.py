@@ -89,8 +89,8 @@ def draw_figures(
     Raises:
         InputError: a name or format is not known, or the folder is a file.
     """
-    wanted = list(dict.fromkeys(names))
-    _check_known("figure", wanted, FIGURES)
+    figures = list(dict.fromkeys(names))
+    _check_known("figure", figures, FIGURES)
     _check_known("format", formats, FORMATS)
     if out.exists() and not out.is_dir():
         message = f"{out}: expected a folder for figures, found a file"
@@ -104,7 +104,7 @@ def draw_figures(
     skipped: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
-    for name in tracked(wanted, "Drawing figures", "figures"):
+    for name in tracked(figures, "Drawing figures", "figures"):
         try:
             if published is None:
                 built = FIGURES[name].built(experiment, looks, decisions)
@@ -115,8 +115,8 @@ def draw_figures(
         else:
             if built.files:
                 out.mkdir(parents=True, exist_ok=True)
-                remarked = [replace(each, remark=remark) for each in built.files]
-                written = [_write(each, out, formats, canvas, taken) for each in remarked]
+                remarked = [replace(file, remark=remark) for file in built.files]
+                written = [_write(file, out, formats, canvas, taken) for file in remarked]
                 files[name] = tuple(path for paths, _ in written for path in paths)
                 of_figure = built.missing + tuple(note for _, heard in written for note in heard)
                 notes |= {name: of_figure} if of_figure else {}
@@ -147,13 +147,15 @@ def figure_bytes(
         metadata |= {_REMARK[format_]: one_line(file.remark)} if file.remark else {}
         figure.savefig(buffer, format=format_, metadata=metadata, transparent=canvas.transparent)
     lost = False
-    for each in heard:
-        if re.match(_NO_GLYPH, str(each.message)):
+    for warning in heard:
+        if re.match(_NO_GLYPH, str(warning.message)):
             lost = True
         else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    told = f"{file.name}.{format_}: the font lacks some characters of the names in it"
-    return buffer.getvalue(), (told,) if lost and format_ != "svg" else ()
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    note = f"{file.name}.{format_}: the font lacks some characters of the names in it"
+    return buffer.getvalue(), (note,) if lost and format_ != "svg" else ()
 
 
 def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
@@ -198,10 +200,10 @@ def _write(
     return paths, notes
 
 
-def _check_known(what: str, given: Sequence[str], known: Iterable[str]) -> None:
-    known = list(known)
-    unknown = [name for name in given if name not in known]
-    if unknown or not given:
+def _check_known(what: str, names: Sequence[str], allowed: Iterable[str]) -> None:
+    allowed = list(allowed)
+    unknown = [name for name in names if name not in allowed]
+    if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"expected {what}s of {', '.join(known)}; got {got}"
+        message = f"expected {what}s of {', '.join(allowed)}; got {got}"
         raise InputError(message)

@@ -73,7 +73,7 @@ def _settle(figure: Figure, panels: Sequence[Axes]) -> None:
     # Without an engine, not with the engine "none", for which `savefig` draws everything twice.
     figure.set_layout_engine(None)
     for ax in panels:
-        left, bottom, width, height = (round(each, 6) for each in ax.get_position().bounds)
+        left, bottom, width, height = (round(side, 6) for side in ax.get_position().bounds)
         ax.set_position((left, bottom, width, height))
 
 

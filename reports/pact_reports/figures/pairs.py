@@ -35,8 +35,8 @@ def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
     handles: list[Any] = []
     shares = [_shares(group) for group in groups]
     for number, colour in enumerate(OUTCOME_COLOURS):
-        starts = [sum(each[:number]) for each in shares]
-        widths = [each[number] for each in shares]
+        starts = [sum(bars[:number]) for bars in shares]
+        widths = [bars[number] for bars in shares]
         handles.append(
             ax.barh(
                 range(len(groups)),
@@ -84,13 +84,20 @@ def _outcomes(group: Group) -> PairOutcomes:
 
 
 def _pairs(group: Group) -> int:
-    found = _outcomes(group)
-    return found.both_right + found.only_base + found.only_counterfactual + found.neither
+    outcomes = _outcomes(group)
+    return (
+        outcomes.both_right + outcomes.only_base + outcomes.only_counterfactual + outcomes.neither
+    )
 
 
 def _shares(group: Group) -> list[float]:
-    found = _outcomes(group)
-    counts = (found.both_right, found.only_base, found.only_counterfactual, found.neither)
+    outcomes = _outcomes(group)
+    counts = (
+        outcomes.both_right,
+        outcomes.only_base,
+        outcomes.only_counterfactual,
+        outcomes.neither,
+    )
     return [100 * (count / _pairs(group)) for count in counts]
 
 

@@ -82,10 +82,12 @@ def draw_reliability(
     """
     ax.plot([0, 100], [0, 100], color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=2)
     strip = ax.inset_axes((0.0, 1.03, 1.0, _STRIP), sharex=ax)
-    found = [(run, curve) for run in runs for curve in run.curves if curve.calibrated == calibrated]
+    curves = [
+        (run, curve) for run in runs for curve in run.curves if curve.calibrated == calibrated
+    ]
     prefix = "bins-after-" if calibrated else "bins-"
     handles, labels = [], []
-    for number, (run, curve) in enumerate(found):
+    for number, (run, curve) in enumerate(curves):
         style = looks.arms[run.arm]
         handles.append(_draw_curve(ax, curve, style, f"{prefix}{number}"))
         labels.append(_run_label(run, looks))
@@ -93,8 +95,8 @@ def draw_reliability(
         strip.stairs(counts, edges, color=style.colour, linewidth=1.0)
     handles += _reliability_marks(ax)
     labels += ["isotonic (CORP)", "15 bins, area: items", "95% if calibrated"]
-    _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in found))
-    same = {(run.items, run.families) for run, _ in found}
+    _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in curves))
+    same = {(run.items, run.families) for run, _ in curves}
     title = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
     headed(strip, title, counts_text(*same.pop()) if len(same) == 1 else "")
     legend_below(ax, handles, labels)
@@ -142,7 +144,7 @@ def _draw_curve(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) -
 
 
 def _reliability_marks(ax: Axes) -> list[Any]:
-    """Return what explains lines, markers and bands, whatever the run."""
+    """Return the legend entries of lines, markers and bands."""
     line = line_mark(ax)
     bins = dot_mark(ax, hollow=True)
     return [line, bins, ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)]
@@ -241,18 +243,18 @@ def _median(answers: AnswerConfidence) -> str:
 
 def build_reliability(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per seed with the runs of all arms; a run without a seed is in each."""
-    found: dict[str, RunReliability] = {}
+    reliabilities: dict[str, RunReliability] = {}
     missing = []
     for run in experiment.runs:
         try:
-            found[run.label] = reliability(experiment, run)
+            reliabilities[run.label] = reliability(experiment, run)
         except InputError as error:
             missing.append(f"{looks.names.run(run.label)}: {reason(error)}")
     if not experiment.runs:
         missing.append("no run on full contexts")
     files = []
     for name, runs in compared_runs(experiment):
-        results = [found[run.label] for run in runs if run.label in found]
+        results = [reliabilities[run.label] for run in runs if run.label in reliabilities]
         if results:
             files.append(_reliability_file(name, results, looks))
     return Built(tuple(files), (*missing, *uncalibrated(experiment, looks)))

@@ -1,4 +1,4 @@
-"""The figures by name."""
+"""Registry of figures by name."""
 
 from __future__ import annotations
 

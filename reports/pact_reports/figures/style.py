@@ -1,4 +1,4 @@
-"""How arms look in figures: one colour and marker per arm, one line style per seed.
+"""Looks of arms in figures: one colour and marker per arm, one line style per seed.
 
 Markers and line styles repeat what colours say, for prints without colour. Any two colours of the
 neutral palette differ by 17 or more (CIE 1976) under normal vision, protanopia, deuteranopia and
@@ -38,7 +38,7 @@ _LONGEST_NAME: Final = 28
 
 @dataclass(frozen=True)
 class ArmStyle:
-    """How an arm looks in every figure."""
+    """Look of an arm in every figure."""
 
     colour: str
     marker: str
@@ -87,22 +87,24 @@ def read_palette(path: Path) -> Palette:
             the same name.
     """
     value = read_toml(path)
-    known = ("colours", "markers", "terms", "arms")
-    unknown = [name for name in value if name not in known]
+    keys = ("colours", "markers", "terms", "arms")
+    unknown = [name for name in value if name not in keys]
     if unknown:
-        message = f"{path}: expected the keys {', '.join(known)}; found {unknown[0]!r}"
+        message = f"{path}: expected the keys {', '.join(keys)}; found {unknown[0]!r}"
         raise InputError(message)
     arms = {
-        name: _table(path, f"arms.{name}", each)
-        for name, each in _table(path, "arms", value.get("arms", {})).items()
+        name: _table(path, f"arms.{name}", table)
+        for name, table in _table(path, "arms", value.get("arms", {})).items()
     }
     return Palette(
         colours=_texts(path, "colours", value.get("colours", NEUTRAL.colours)),
         markers=_texts(path, "markers", value.get("markers", NEUTRAL.markers)),
-        arms={name: _arm_style(path, name, each) for name, each in arms.items() if _has_look(each)},
+        arms={
+            name: _arm_style(path, name, table) for name, table in arms.items() if _has_look(table)
+        },
         terms={
-            name: _colour(path, f"terms.{name}", each)
-            for name, each in _table(path, "terms", value.get("terms", {})).items()
+            name: _colour(path, f"terms.{name}", colour)
+            for name, colour in _table(path, "terms", value.get("terms", {})).items()
         },
         names=read_names(str(path), arms),
     )
@@ -132,13 +134,13 @@ def with_arms(palette: Palette, arms: Mapping[str, Mapping[str, str]], path: Pat
         styles[name] = _arm_style(path, name, {"marker": marker, **look})
     own = {plain(name) for name in palette.names}
     names = {
-        name: each for name, each in read_names(str(path), arms).items() if plain(name) not in own
+        name: title for name, title in read_names(str(path), arms).items() if plain(name) not in own
     }
     return replace(palette, arms=styles | dict(palette.arms), names=names | dict(palette.names))
 
 
 def _has_look(value: Mapping[str, object]) -> bool:
-    """Whether settings of an arm are more than its name."""
+    """Return whether settings of an arm are more than its name."""
     return set(value) != {"name"}
 
 
@@ -162,7 +164,7 @@ def _texts(path: Path, place: str, value: object) -> tuple[str, ...]:
         message = f"{path}: {place}: expected a list with at least one text, found {value!r}"
         raise InputError(message)
     check = _colour if place == "colours" else _marker
-    return tuple(check(path, f"{place}[{number}]", each) for number, each in enumerate(value))
+    return tuple(check(path, f"{place}[{number}]", text) for number, text in enumerate(value))
 
 
 def _colour(path: Path, place: str, value: object) -> str:

@@ -262,18 +262,18 @@ def build_training(experiment: Experiment, looks: Looks) -> Built:
 
 def build_selection(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of trajectories and holdout accuracy."""
-    found: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
 
     def gather(run: ExperimentRun) -> FigureFile:
-        found.append(selection_trajectory(experiment, run))
+        trajectories.append(selection_trajectory(experiment, run))
         return FigureFile("selection", "", ())
 
     missing = each_run(experiment, looks, gather).missing
-    if not found:
+    if not trajectories:
         raise InputError("; ".join(missing))
     title = "Selection NLL over training, and holdout accuracy of the selected checkpoints"
     panels = (
-        partial(draw_trajectories, found, looks=looks),
-        partial(draw_holdout, found, looks=looks),
+        partial(draw_trajectories, trajectories, looks=looks),
+        partial(draw_holdout, trajectories, looks=looks),
     )
     return Built((FigureFile("selection", title, panels, inches=1.95),), missing)
