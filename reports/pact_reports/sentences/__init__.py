@@ -1,1 +1,1 @@
-"""What a result says in words: notes, warnings and answers as English sentences."""
+"""Results in words: notes, warnings and answers as English sentences."""

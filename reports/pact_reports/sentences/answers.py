@@ -1,4 +1,4 @@
-"""The answer first: what a command found, in one sentence or in ten lines."""
+"""Answers of commands, in one sentence or in ten lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_NOTES: Final = 3
 
 
 def headline_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out what a report found in about ten lines.
+    """Lay out the answer of a report in about ten lines.
 
     Args:
         report: of a run on full contexts.
@@ -74,19 +74,19 @@ def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table
     first = {} if of_asked is None else {"Accuracy, unanswered wrong": [of_asked]}
     rows = {
         **first,
-        "Accuracy, answered items" if first else "Accuracy": [each.accuracy for each in rates],
-        "Pair accuracy": [each.pair_accuracy for each in rates],
+        "Accuracy, answered items" if first else "Accuracy": [rate.accuracy for rate in rates],
+        "Pair accuracy": [rate.pair_accuracy for rate in rates],
     }
     lines = [
         Row(
             (
                 Cell(title),
-                *(estimate_cell(each, "percent", reasons=False) for each in found),
-                *([Cell("")] * (len(rates) - len(found))),
+                *(estimate_cell(estimate, "percent", reasons=False) for estimate in estimates),
+                *([Cell("")] * (len(rates) - len(estimates))),
             )
         )
-        for title, found in rows.items()
-        if not math.isnan(found[0].value)
+        for title, estimates in rows.items()
+        if not math.isnan(estimates[0].value)
     ]
     if evaluation.k > 1 and evaluation.repeats == 1:
         cell = estimate_cell(flips, "percent", reasons=False)
@@ -98,7 +98,7 @@ def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table
         caption="",
         columns=(
             Column("%", "left"),
-            *(Column(views_words(each.k, each.repeats), "left") for each in rates),
+            *(Column(views_words(rate.k, rate.repeats), "left") for rate in rates),
         ),
         rows=tuple(lines),
         keys=1,
@@ -106,7 +106,7 @@ def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table
 
 
 def _findings(report: RunReport) -> Iterator[str]:
-    """Say what is concluded of the run, and what was not checked."""
+    """Write the conclusions on the run, and the open questions."""
     estimates = report.evaluation.groups[0].estimates
     for conclusion in report.conclusions:
         yield conclusion_line(conclusion)
@@ -116,7 +116,7 @@ def _findings(report: RunReport) -> Iterator[str]:
 
 
 def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
-    """Say what K views gain over view 0; None if the points do not show it."""
+    """Write the gain of K views over view 0; None if the points do not show it."""
     last = points[-1]
     gain = last.group.estimates["ensemble_gain"]
     if last.k < 2 or math.isnan(gain.value):
@@ -132,7 +132,7 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
 
 
 def calibration_answer(name: str, effect: CalibrationEffect) -> str:
-    """Say whether the temperatures help on a run, by the paired interval of NLL.
+    """Write the effect of the temperatures on a run, by the paired interval of NLL.
 
     Args:
         name: what the run is called.
@@ -144,31 +144,31 @@ def calibration_answer(name: str, effect: CalibrationEffect) -> str:
     else:
         ends = " nats" if change.reason is None else f" nats ({change.reason})"
     if not change.excludes_zero:
-        found = "No effect on the probabilities shown"
+        effect_text = "No effect on the probabilities shown"
     else:
         better = "better" if change.value < 0 else "worse"
-        found = f"The probabilities get {better}"
-    return f"{one_line(name)}: {found}: NLL {change.value:+.3f}{ends}."
+        effect_text = f"The probabilities get {better}"
+    return f"{one_line(name)}: {effect_text}: NLL {change.value:+.3f}{ends}."
 
 
 def scorecard_answer(judged: JudgedHypotheses) -> str:
-    """Say how many hypotheses are supported and contradicted, by value and as shown.
+    """Count the hypotheses that are supported and contradicted, by value and as shown.
 
     Example:
         "2 of 5 hypotheses are supported (H1, H3), 1 of them shown (H1); ..."
     """
     results = judged.scorecard.results
-    untested = [each.hypothesis.id for each in results if each.verdict == "UNTESTED"]
-    supported = [each.hypothesis.id for each in results if each.verdict == "SUPPORTED"]
-    against = [each.hypothesis.id for each in results if each.verdict == "CONTRADICTED"]
-    proven = [each.hypothesis.id for each in results if each.shown == "supported"]
-    refuted = [each.hypothesis.id for each in results if each.shown == "refuted"]
-    said = (
+    untested = [result.hypothesis.id for result in results if result.verdict == "UNTESTED"]
+    supported = [result.hypothesis.id for result in results if result.verdict == "SUPPORTED"]
+    against = [result.hypothesis.id for result in results if result.verdict == "CONTRADICTED"]
+    proven = [result.hypothesis.id for result in results if result.shown == "supported"]
+    refuted = [result.hypothesis.id for result in results if result.shown == "refuted"]
+    counts = (
         f"Of {len(results)} hypotheses, by value {_listed(supported, 'supported')} and "
         f"{_listed(against, 'contradicted')}, {_listed(untested, 'untested')}; "
         f"{_listed(proven, 'shown to hold')}, {_listed(refuted, 'shown to fail')}"
     )
-    return f"{said}. {judged.registration.status.capitalize()}."
+    return f"{counts}. {judged.registration.status.capitalize()}."
 
 
 def _listed(ids: Sequence[str], what: str) -> str:

@@ -1,4 +1,4 @@
-"""The notes on calibrators as sentences."""
+"""Notes on calibrators as sentences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TITLES: Final[dict[ScoreName, str]] = {
 
 
 def portable_sentences(portable: PortableCalibration, *, served: bool) -> Iterator[str]:
-    """Yield the exported temperatures, what they give up, and what they come on top of.
+    """Yield the exported temperatures, their loss, and the temperatures that they come on top of.
 
     Args:
         portable: the temperatures by type of question.
@@ -70,7 +70,7 @@ def portable_sentences(portable: PortableCalibration, *, served: bool) -> Iterat
 
 
 def calibration_sentence(note: CalibrationNote) -> str:
-    """Say what a note on a calibrator means.
+    """Explain a note on a calibrator.
 
     Example:
         >>> calibration_sentence(DifferentDecoding("single", "ensemble"))
@@ -131,11 +131,11 @@ def _rounded(note: RoundedItems) -> str:
             "correct answers are not among them: they count as the least probable listed token, "
             "and NLL and T depend on that"
         )
-    said = f"probabilities are rounded to {note.decimals} decimals"
+    rounding = f"probabilities are rounded to {note.decimals} decimals"
     if not note.censored:
-        return f"{said}; no correct answer was rounded to 0"
+        return f"{rounding}; no correct answer was rounded to 0"
     return (
-        f"{said}; {note.censored:,} of {note.items:,} correct answers were rounded to 0: they "
+        f"{rounding}; {note.censored:,} of {note.items:,} correct answers were rounded to 0: they "
         f"count as {0.5 * 10**-note.decimals:g} or less, and NLL and T depend on that"
     )
 

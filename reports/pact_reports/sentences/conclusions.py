@@ -70,7 +70,7 @@ class Said:
 
 
 def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
-    """Say whether one run or arm is better than another, at view 0 and over K views.
+    """Write the conclusion on which run or arm is better, at view 0 and over K views.
 
     Args:
         conclusion: on two runs or arms.
@@ -96,7 +96,7 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
 
 
 def _better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
-    """Say what is shown of accuracy: the decoding of the settings first, then where it differs."""
+    """Write the finding on accuracy: the decoding of the settings first, then a different one."""
     first, *others = (claim for claim in conclusion.claims if claim.metric == "accuracy")
     phrases = {
         "better": f"{left} is more accurate than {right}",
@@ -156,17 +156,17 @@ def _at(claim: Claim) -> str:
 
 
 def _power(conclusion: BetterConclusion) -> str:
-    """Say which difference these items show, and how many a small one would need."""
+    """Write the detectable difference, and the number of items that a small one needs."""
     smallest = math.nan if conclusion.detectable is None else conclusion.detectable.value
     planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
-    told = []
+    parts = []
     if not math.isnan(smallest):
-        told.append(f"detectable here: {value_text(smallest, 'percent')} points")
+        parts.append(f"detectable here: {value_text(smallest, 'percent')} points")
     if conclusion.needed is not None and not smallest <= PLANNED_DIFFERENCE:
         bound = "at least" if conclusion.at_least else "about"
-        told.append(f"{planned} points would need {bound} {_about(conclusion.needed)} items")
-    said = "; ".join(told)
-    return f"{said[:1].upper()}{said[1:]}." if said else ""
+        parts.append(f"{planned} points would need {bound} {_about(conclusion.needed)} items")
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def _about(number: int) -> str:
@@ -180,31 +180,33 @@ def _about(number: int) -> str:
     return f"{round(number, -digits):,}"
 
 
-def better_summary(said: Sequence[Said]) -> str:
-    """Say what was found against several arms.
+def better_summary(conclusions: Sequence[Said]) -> str:
+    """Summarise the conclusions against several arms.
 
     Example:
         >>> better_summary([Said(NOT_SHOWN), Said("a is more accurate than b"), Said(NOT_SHOWN)])
         '2 x no accuracy difference shown; a is more accurate than b'
     """
-    unshown = sum(words.finding == NOT_SHOWN for words in said)
+    unshown = sum(words.finding == NOT_SHOWN for words in conclusions)
     times = f"{unshown:,} x " if unshown > 1 else ""
-    told = [f"{times}{NOT_SHOWN[0].lower()}{NOT_SHOWN[1:]}"] if unshown else []
-    return "; ".join([*told, *(words.finding for words in said if words.finding != NOT_SHOWN)])
+    findings = [f"{times}{NOT_SHOWN[0].lower()}{NOT_SHOWN[1:]}"] if unshown else []
+    return "; ".join(
+        [*findings, *(words.finding for words in conclusions if words.finding != NOT_SHOWN)]
+    )
 
 
-def beside_leak(said: Said, leak: DataLeak | None) -> Said:
+def beside_leak(words: Said, leak: DataLeak | None) -> Said:
     """Begin a headline with the leak of its data, so that it is not quoted without it.
 
     Examples:
         >>> beside_leak(Said("a is better"), DataLeak(("i", "j"), ("f",), ("train.jsonl",))).finding
         'Leak of 2 items; a is better'
     """
-    return replace(said, finding=f"{leak_prefix(leak)}{said.finding}")
+    return replace(words, finding=f"{leak_prefix(leak)}{words.finding}")
 
 
 def data_words(conclusion: DataConclusion) -> Said:
-    """Say whether the data of runs is sound, with what leaks and what was not checked.
+    """Write the conclusion on the data of runs, with leaks and open questions.
 
     Examples:
         >>> str(data_words(DataConclusion.without_audit("give --data")))
@@ -215,7 +217,7 @@ def data_words(conclusion: DataConclusion) -> Said:
 
 
 def order_words(conclusion: OrderConclusion) -> Said:
-    """Say whether a run follows the order of its answers.
+    """Write the conclusion on the order of the answers.
 
     Example:
         "Follows the letter A: chosen in 84.0% of views with it, 41.0% by chance: +43.0 points ..."
@@ -229,8 +231,8 @@ def order_words(conclusion: OrderConclusion) -> Said:
             more = [slot for slot in conclusion.followed[1:] if _is_other_letter(slot, first)]
             rest = "".join(f"; also {_followed(slot)}" for slot in more[:_MOST_LETTERS])
             finding = _followed(first)
-            said = f"{finding[0].upper()}{finding[1:]}"
-            return Said(said, f"{_preference(first)}{rest}; {share}.")
+            sentence = f"{finding[0].upper()}{finding[1:]}"
+            return Said(sentence, f"{_preference(first)}{rest}; {share}.")
         case "unstable":
             return Said("Unstable", f"{change}; no letter or position is shown to be preferred.")
         case "stable":
@@ -259,7 +261,7 @@ def _preference(slot: SlotPreference) -> str:
 
 
 def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:
-    """Say whether the probabilities of a run are right.
+    """Write the conclusion on the probabilities of a run.
 
     Example:
         "Over-confident: mean confidence 73.1%, accuracy 52.0%; ECE 21.3%, by chance 5.0% ..."
@@ -296,7 +298,7 @@ _NAMES: Final = {
 
 
 def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
-    """Say what is concluded, whatever the question.
+    """Write a conclusion on any question.
 
     Args:
         conclusion: on runs or arms.
@@ -318,7 +320,7 @@ def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
 
 
 def _acting_words(conclusion: Conclusion) -> Said:
-    """Say whether a run may act alone; what chooses gates is imported only if that was asked."""
+    """Write the conclusion on acting alone; import the choice of gates only if needed."""
     from pact_eval.thresholds.conclusion import Acting
     from pact_reports.sentences.thresholds import acting_words
 
@@ -334,23 +336,25 @@ def conclusion_line(conclusion: Conclusion) -> str:
     Example:
         "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
     """
-    said = conclusion_words(conclusion)
-    finding = f"{said.finding[0].lower()}{said.finding[1:]}"
-    return f"{_NAMES[conclusion.question]}: {replace(said, finding=finding)}"
+    words = conclusion_words(conclusion)
+    finding = f"{words.finding[0].lower()}{words.finding[1:]}"
+    return f"{_NAMES[conclusion.question]}: {replace(words, finding=finding)}"
 
 
 def not_known(conclusions: Sequence[Conclusion]) -> Iterator[str]:
-    """Say what was not checked, one sentence per part of a question.
+    """Name the unchecked parts of questions, one sentence each.
 
     The lines on data and on acting alone say it themselves.
     """
-    told = (each for each in conclusions if each.question not in ("data", "acting"))
-    for unchecked in dict.fromkeys(part for each in told for part in each.unchecked):
+    shown = (
+        conclusion for conclusion in conclusions if conclusion.question not in ("data", "acting")
+    )
+    for unchecked in dict.fromkeys(part for conclusion in shown for part in conclusion.unchecked):
         yield unchecked_sentence(unchecked)
 
 
 def unchecked_sentence(unchecked: Unchecked) -> str:
-    """Say what was not checked and why.
+    """Name an unchecked part, with the reason.
 
     Example:
         >>> unchecked_sentence(Unchecked("repeats", "no repeats were measured"))

@@ -1,4 +1,4 @@
-"""What a run says of its training data as sentences."""
+"""Training data of a run as sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def training_text(custody: Custody) -> str:
 
 
 def trained_on_text(trained_on: TrainedOn) -> str:
-    """Say which data of a run its model may have learnt.
+    """Name the data of a run that its model may have learnt.
 
     Examples:
         >>> trained_on_text(TrainedOn(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
@@ -42,7 +42,7 @@ def trained_on_text(trained_on: TrainedOn) -> str:
 
 
 def custody_remarks(custody: Custody) -> tuple[str, ...]:
-    """Return what to say of a scoring: nothing if its training data are known and other data.
+    """Return remarks on a scoring; none if its training data are known and different.
 
     Examples:
         >>> custody_remarks(Custody())

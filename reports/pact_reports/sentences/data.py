@@ -1,4 +1,4 @@
-"""The conclusion on the data as sentences."""
+"""Conclusion on the data as sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pact_reports.table import Line
 
 
 def leak_sentence(leak: DataLeak) -> str:
-    """Say what leaks, and how much of the accuracy it makes up.
+    """Name the leaked items, and their effect on accuracy.
 
     Examples:
         >>> leak_sentence(DataLeak(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
@@ -39,21 +39,21 @@ def leak_sentence(leak: DataLeak) -> str:
 
 
 def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
-    """Name what was not checked, with the reasons.
+    """List the unchecked parts, with the reasons.
 
     Examples:
         >>> unchecked_list([Unchecked(name, "one file") for name in ("separation", "shortcuts")])
         'not checked: separation, shortcuts (one file)'
     """
     reasons: dict[str, list[str]] = {}
-    for each in unchecked:
-        reasons.setdefault(each.reason, []).append(each.name)
+    for part in unchecked:
+        reasons.setdefault(part.reason, []).append(part.name)
     listed = (f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
     return f"not checked: {', '.join(listed)}"
 
 
 def data_parts(conclusion: DataConclusion) -> Iterator[str]:
-    """Yield what stands behind the status of the data: a leak, changed files, counts, the unknown.
+    """Yield the basis of the status of the data: leak, changed files, counts, open questions.
 
     Examples:
         >>> list(data_parts(DataConclusion.without_audit("give --data")))
@@ -75,7 +75,7 @@ def data_parts(conclusion: DataConclusion) -> Iterator[str]:
 
 
 def leak_prefix(leak: DataLeak | None) -> str:
-    """Return what a headline begins with if the data leaks, so that it is not quoted without it.
+    """Return the prefix of a headline on leaked data, so it is not quoted without it.
 
     Examples:
         >>> leak_prefix(DataLeak(("i", "j"), ("f",), ("train.jsonl",))) + "a is better"

@@ -1,4 +1,4 @@
-"""Drift in words: is the change within the margin, where is it from, and is a server tempered?"""
+"""Drift in words: change against the margin, its sources, and tempering by a server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_RATIO = 3
 
 
 def drift_answer(drift: Drift) -> str:
-    """Say what leaks, whether two runs are equivalent, and which changes are behind it."""
+    """Write the leak, the equivalence of two runs, and the changes behind it."""
     broken = [gate.after.group for gate in drift.broken_gates]
     parts = []
     if broken:
@@ -44,8 +44,8 @@ def _accuracy(drift: Drift) -> str:
         case "changed":
             return f"accuracy {change}, {interval} beyond the margin of {margin}"
         case "cannot tell":
-            said = f"accuracy {change}, {interval}, margin {margin}"
-            return f"{said}; {_needed(test.needed, test.change.clusters, unit)}"
+            measured = f"accuracy {change}, {interval}, margin {margin}"
+            return f"{measured}; {_needed(test.needed, test.change.clusters, unit)}"
 
 
 def _needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
@@ -55,7 +55,7 @@ def _needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
 
 
 def _behind(drift: Drift) -> Iterator[str]:
-    """Yield where the change is from: answers on the same items, parts of it on others."""
+    """Yield the sources of the change: answers on the same items, its parts on others."""
     if drift.answers:
         all_items = drift.answers[0]
         yield (
@@ -68,8 +68,8 @@ def _behind(drift: Drift) -> Iterator[str]:
         parts.append(("other accuracy within them", mix.within))
         if not mix.same_domains:
             parts.append(("kinds and domains of one run only", mix.unshared))
-        said = (f"{name} {value_text(part.value, 'points')}" for name, part in parts)
-        yield f"of this, {', '.join(said)}"
+        changes = (f"{name} {value_text(part.value, 'points')}" for name, part in parts)
+        yield f"of this, {', '.join(changes)}"
 
 
 def _directions(better: int | None, worse: int | None, both_wrong: int | None) -> str:
@@ -79,7 +79,7 @@ def _directions(better: int | None, worse: int | None, both_wrong: int | None) -
 
 
 def pairing_sentence(drift: Drift) -> str:
-    """Say whether two runs are on the same items, and what is left out."""
+    """Write whether the items of two runs are the same, and the number left out."""
     pairing, (first, second) = drift.pairing, drift.pairing.unanswered
     without = ""
     if first or second:
@@ -96,20 +96,20 @@ def pairing_sentence(drift: Drift) -> str:
 
 
 def difference_sentences(drift: Drift) -> Iterator[str]:
-    """Yield what two runs record differently: it may be what changed, or what should not have."""
-    for each in drift.differences:
-        yield f"Another {each.words}: {each.before} in A, {each.after} in B."
+    """Yield the different settings of two runs: intended changes, and others."""
+    for difference in drift.differences:
+        yield f"Another {difference.words}: {difference.before} in A, {difference.after} in B."
 
 
 def floor_sentence(floor: JointFloor) -> str:
-    """Say what noise alone can move between two runs of one model."""
+    """Write the effect of noise alone between two runs of one model."""
     if math.isnan(floor.tv):
         if floor.a.known and floor.b.known:
             return "Noise: not known for probabilities after a temperature."
         if "not in the log" in (floor.a.source, floor.b.source):
             return "Noise: not known; an imported log does not say what repeats would move."
         return "Noise: not measured; a probe with repeats measures it."
-    sources = dict.fromkeys(_source(each) for each in (floor.a, floor.b))
+    sources = dict.fromkeys(_source(side) for side in (floor.a, floor.b))
     return f"Noise alone ({', '.join(sources)}) moves a TV of at most {_percent(floor.tv)}."
 
 
@@ -126,37 +126,39 @@ def _percent(rate: float) -> str:
 def tempering_sentences(tempering: ServedTempering) -> Iterator[str]:
     """Yield whether the probabilities of a served run look raw or tempered, by kind."""
     everything, *kinds = tempering.found
-    alike = {each.finding for each in kinds} == {"raw"}
-    for each in [everything] if alike or not kinds else kinds:
-        what = "" if each.kind == "all" else f" of {each.kind}"
-        yield f"Served probabilities{what} {_looks(each)}."
+    alike = {kind.finding for kind in kinds} == {"raw"}
+    for kind in [everything] if alike or not kinds else kinds:
+        what = "" if kind.kind == "all" else f" of {kind.kind}"
+        yield f"Served probabilities{what} {_looks(kind)}."
 
 
-def _looks(each: Tempering) -> str:
-    if math.isnan(each.ratio.value):
-        return f"may be raw or tempered: no temperature could be fitted ({each.ratio.reason})"
-    said = f"T fitted on them is {each.b.value:.2f}, locally {each.a.value:.2f}"
-    if not math.isnan(each.tv):
-        said += f"; mean TV {_percent(each.tv)}, {_percent(each.tv_left)} once that is undone"
-    divided = f"divided by T = {' '.join(part for part in ratio_parts(each) if part)}"
-    match each.finding:
+def _looks(tempering: Tempering) -> str:
+    if math.isnan(tempering.ratio.value):
+        return f"may be raw or tempered: no temperature could be fitted ({tempering.ratio.reason})"
+    temperatures = f"T fitted on them is {tempering.b.value:.2f}, locally {tempering.a.value:.2f}"
+    if not math.isnan(tempering.tv):
+        temperatures += (
+            f"; mean TV {_percent(tempering.tv)}, {_percent(tempering.tv_left)} once that is undone"
+        )
+    divided = f"divided by T = {' '.join(part for part in ratio_parts(tempering) if part)}"
+    match tempering.finding:
         case "tempered":
-            return f"look tempered, {divided}: {said}"
+            return f"look tempered, {divided}: {temperatures}"
         case "raw":
-            return f"look raw, {divided}: {said}"
+            return f"look raw, {divided}: {temperatures}"
         case "other distributions":
-            return f"differ by more than a temperature: if {divided}, {said}"
+            return f"differ by more than a temperature: if {divided}, {temperatures}"
         case "cannot tell":
-            return f"may be raw or tempered, {divided}: {said}"
+            return f"may be raw or tempered, {divided}: {temperatures}"
 
 
-def ratio_parts(each: Tempering) -> tuple[str, str]:
+def ratio_parts(tempering: Tempering) -> tuple[str, str]:
     """Write a ratio of temperatures, and its interval or nothing.
 
     Example:
         ("1.62", "[1.58, 1.66]")
     """
-    ratio = each.ratio
+    ratio = tempering.ratio
     if math.isnan(ratio.value):
         return UNDEFINED, ""
     value = f"{ratio.value:.{_OF_RATIO}g}"
@@ -166,12 +168,12 @@ def ratio_parts(each: Tempering) -> tuple[str, str]:
 
 
 def distance_sentence(drift: Drift) -> str | None:
-    """Say how far probabilities moved, next to noise; None on other items."""
+    """Write the distance of probabilities, next to noise; None on other items."""
     return None if drift.distance is None else _moved(drift.distance)
 
 
 def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
-    """Say what quantising a base model changed: answers, then probabilities."""
+    """Write the changes by quantising a base model: answers, then probabilities."""
     changed = cost.answers
     directions = ""
     if changed.worse is not None:

@@ -1,4 +1,4 @@
-"""What an export has written and compared, in words and as JSON."""
+"""Files and comparisons of an export, in words and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # it needs torch
 
 
 def export_lines(export: Export) -> tuple[Line, ...]:
-    """Return what was written, what was compared, and where it says how to load it."""
+    """Return the written files, the comparison, and the place of the loading instructions."""
     shipped = ", ".join(f"{kind} {number:.3g}" for kind, number in export.temperatures.items())
     texts = {
         "wrote": f"{export.folder}: {len(export.files)} files, layout {export.layout}",

@@ -1,4 +1,4 @@
-"""The notes and warnings of a report as sentences."""
+"""Notes and warnings of a report as sentences."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ViewsUse = Literal["always", "ensembles", "never"]
 
 
 def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
-    """Say in one or two sentences what a note means.
+    """Explain a note in one or two sentences.
 
     Args:
         note: the note.
@@ -136,10 +136,12 @@ def _about_items(
                 f"{note.families:,}."
             )
         case OneOrder():
-            said = f"{_items(note.items)} their answers in one order only"
+            items = f"{_items(note.items)} their answers in one order only"
             if not note.others:
-                return f"{said}: nothing is known of the effect of the order."
-            return f"{said}: view TV, flip rate and ensemble gain are of the other {note.others:,}."
+                return f"{items}: nothing is known of the effect of the order."
+            return (
+                f"{items}: view TV, flip rate and ensemble gain are of the other {note.others:,}."
+            )
         case NearTies():
             counted = "1 item" if note.items == 1 else f"{note.items:,} items"
             return (
@@ -165,19 +167,22 @@ def views_notes(experiment: Experiment, views: ViewsUse, names: ArmNames = KEYS)
 
 
 def unlike_sentence(unlike: UnlikeRuns) -> str:
-    """Say in what two runs differ that are compared all the same.
+    """Name the differences of two runs that are compared nevertheless.
 
     Example:
         >>> from pact_eval.runs.identity import Difference
         >>> unlike_sentence(UnlikeRuns("a", "b", (Difference("data", "4def", "77aa"),)))
         'a and b differ in their dataset (4def and 77aa), as allowed'
     """
-    named = [f"{each.words} ({each.before} and {each.after})" for each in unlike.differences]
+    named = [
+        f"{difference.words} ({difference.before} and {difference.after})"
+        for difference in unlike.differences
+    ]
     return f"{unlike.first} and {unlike.other} differ in their {', '.join(named)}, as allowed"
 
 
 def other_training_sentence(other: OtherTraining) -> str:
-    """Say that two adapters were trained on different data, and on which.
+    """Name the different training data of two adapters.
 
     Examples:
         >>> from pact_eval.runs.custody import TrainedRole
@@ -195,7 +200,7 @@ def other_training_sentence(other: OtherTraining) -> str:
 
 
 def same_weights_sentence(same: SameWeights) -> str:
-    """Say which runs record different seeds for the same weights.
+    """Name the runs that record different seeds for the same weights.
 
     Example:
         >>> same_weights_sentence(SameWeights("a", "b", (17, 18), "4def"))
@@ -213,7 +218,7 @@ NEEDS_RUNS: Final = "needs runs: published metrics have no items"
 
 
 def published_sentence(metrics: ArmMetrics) -> str:
-    """Say that numbers are published ones, from which files, and what they lack."""
+    """Name the files of published numbers, and the information that they lack."""
     files = ", ".join(path.name for path in metrics.files)
     return f"Published metrics ({files}): values without intervals, no difference is tested."
 
@@ -221,7 +226,7 @@ def published_sentence(metrics: ArmMetrics) -> str:
 def warning_sentence(
     warning: CalibrationWarning | ItemMismatch | Notice,
 ) -> str:
-    """Say what a warning means, and which run it is about.
+    """Explain a warning, and name its run.
 
     Example:
         >>> warning_sentence(SkippedRun("runs/cal", "calibration", "evaluation"))[:33]
@@ -263,13 +268,13 @@ def _about_server(note: ChangedModel | RoundedProbabilities) -> str:
 
 
 def _several_right(note: SeveralRight) -> str:
-    said = f"{note.run}: {note.items:,}" if note.run else f"{note.items:,}"
-    said += " items have several right answers: an answer counts if it is one of them"
+    counts = f"{note.run}: {note.items:,}" if note.run else f"{note.items:,}"
+    counts += " items have several right answers: an answer counts if it is one of them"
     if math.isnan(note.nll_of_any):
-        return f"{said}."
+        return f"{counts}."
     return (
-        f"{said}. NLL and Brier are of the most probable right answer; the NLL of any right answer "
-        f"is {note.nll_of_any:.4f} nats. Right answers share the probability, so ECE "
+        f"{counts}. NLL and Brier are of the most probable right answer; the NLL of any right "
+        f"answer is {note.nll_of_any:.4f} nats. Right answers share the probability, so ECE "
         "overstates underconfidence."
     )
 
@@ -277,30 +282,30 @@ def _several_right(note: SeveralRight) -> str:
 def _rounded(note: RoundedProbabilities) -> str:
     named = f"{note.run}: " if note.run else ""
     if note.decimals is None:
-        said = f"{named}the log lists only the most probable tokens: NLL is "
+        bounds = f"{named}the log lists only the most probable tokens: NLL is "
         unknown = "is not listed; it counts as the least probable listed token"
     else:
-        said = (
+        bounds = (
             f"{named}probabilities are rounded to {note.decimals} decimals: before rounding, NLL "
             "was "
         )
         unknown = f"was rounded to 0, which counts as {0.5 * 10**-note.decimals:g} or less"
     low, high = note.nll
     if math.isinf(high):
-        said += (
+        bounds += (
             f"at least {low:.4f} nats, without an upper bound ({_items(note.censored)} a correct "
             f"answer that {unknown})"
         )
     else:
-        said += f"between {low:.4f} and {high:.4f} nats"
-    said += f", AURC between {_percents(note.aurc, 2)}"
+        bounds += f"between {low:.4f} and {high:.4f} nats"
+    bounds += f", AURC between {_percents(note.aurc, 2)}"
     if note.undecided:
         hides = "the log" if note.decimals is None else "rounding"
-        said += (
+        bounds += (
             f", accuracy between {_percents(note.accuracy, 1)}: {hides} hides the most probable "
             f"answer of {note.undecided:,} item{'' if note.undecided == 1 else 's'}"
         )
-    return f"{said[0].upper()}{said[1:]}." if not named else f"{said}."
+    return f"{bounds[0].upper()}{bounds[1:]}." if not named else f"{bounds}."
 
 
 def _percents(ends: tuple[float, float], digits: int) -> str:
@@ -319,18 +324,18 @@ def _small_groups(note: SmallGroups) -> str:
 
 def _too_few_resamples(note: TooFewResamples) -> str:
     tests = "1 difference" if note.limited == 1 else f"{note.limited:,} differences"
-    said = (
+    limit = (
         f"Holm's adjustment for {note.tests:,} tests asks for a p-value of {note.level:.2g} at its "
         f"first step. P-values of {' and '.join(note.metrics)} come from resamples and cannot be "
         f"as small for {tests}"
     )
     if note.needed:
-        said += f"; {note.needed:,} resamples (--resamples) are needed"
+        limit += f"; {note.needed:,} resamples (--resamples) are needed"
         if note.out_of_reach:
-            said += f", and for {note.out_of_reach:,} of them no practical number is enough"
+            limit += f", and for {note.out_of_reach:,} of them no practical number is enough"
     else:
-        said += ", with any practical number of resamples"
-    return f"{said}. They can be marked only after smaller p-values."
+        limit += ", with any practical number of resamples"
+    return f"{limit}. They can be marked only after smaller p-values."
 
 
 def _items(number: int) -> str:
@@ -349,17 +354,17 @@ def _unmatched(note: UnmatchedSeeds) -> str:
 
 
 def _repeated(note: RepeatedPrompts) -> str:
-    """Say that views are repeats, and what repeats change."""
+    """Explain that views are repeats, and their effect."""
     orders = "in one order, so its effect is not known"
     if note.shuffled:
         orders = "in other orders; answers may change with the order or by chance"
-    said = f"Every question was asked {note.repeats} times {orders}"
+    repeats = f"Every question was asked {note.repeats} times {orders}"
     if math.isnan(note.changed):
-        return f"{said}; the repeats are decoded together."
+        return f"{repeats}; the repeats are decoded together."
     changed = value_text(note.changed, "percent")
     return (
-        f"{said}. Numbers are means over the repeats; in {changed}% of the items the answer is not "
-        "the same in all of them."
+        f"{repeats}. Numbers are means over the repeats; in {changed}% of the items the answer is "
+        "not the same in all of them."
     )
 
 

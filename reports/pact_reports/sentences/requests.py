@@ -1,4 +1,4 @@
-"""What is asked of a server, and what a probe of it found, in words."""
+"""Requests to a server, and the findings of a probe, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_CHARACTERS: Final = 100
 
 
 def plan_sentence(plan: RequestPlan) -> str:
-    """Return what a run will ask of a server, in one line.
+    """Return the plan of the requests of a run, in one line.
 
     Examples:
         >>> from pact_eval.scoring.servers.source import RequestPlan
@@ -27,11 +27,11 @@ def plan_sentence(plan: RequestPlan) -> str:
     orders = ", ".join(f"{kind} {most}" for kind, most in plan.orders.items())
     about = f"wire {plan.wire}; orders: {orders or 'none'}"
     about += f"; {plan.written:,} more are written" if plan.written else ""
-    said = f"{plan.requests:,} requests for {plan.items:,} items ({about})"
-    said += f", {plan.probes} to probe" if plan.probes else ""
+    requests = f"{plan.requests:,} requests for {plan.items:,} items ({about})"
+    requests += f", {plan.probes} to probe" if plan.probes else ""
     if plan.seconds is None:
-        return said
-    return f"{said}; {_duration(plan.seconds)} at {plan.requests_per_minute:,g} per minute"
+        return requests
+    return f"{requests}; {_duration(plan.seconds)} at {plan.requests_per_minute:,g} per minute"
 
 
 def _duration(seconds: float) -> str:
@@ -42,8 +42,8 @@ def _duration(seconds: float) -> str:
 
 
 def probe_lines(probe: ServerProbe) -> tuple[Line, ...]:
-    """Return what a probe found, in about ten lines; findings that matter are coloured."""
-    found: dict[str, tuple[str, Tone | None]] = {
+    """Return the findings of a probe in about ten lines; important ones are coloured."""
+    findings: dict[str, tuple[str, Tone | None]] = {
         "model": (_identity(probe), None),
         "server": (_server(probe), None),
         "wire": (f"{probe.wire}: {probe.wire_reason}", None),
@@ -57,7 +57,7 @@ def probe_lines(probe: ServerProbe) -> tuple[Line, ...]:
         "probe": (f"{len(probe.answers)} items, set {probe.probe_sha256[:12]}", None),
     }
     return tuple(
-        Line(f"{subject:<10}{one_line(text)}", tone) for subject, (text, tone) in found.items()
+        Line(f"{subject:<10}{one_line(text)}", tone) for subject, (text, tone) in findings.items()
     )
 
 
@@ -74,9 +74,9 @@ def _server(probe: ServerProbe) -> str:
 
 
 def _answers(probe: ServerProbe) -> str:
-    asked = len(probe.answers) + len(probe.unanswered)
+    items = len(probe.answers) + len(probe.unanswered)
     without = "".join(f"; {name}: {why}" for name, why in probe.unanswered.items())
-    return f"{len(probe.answers)} of {asked} items{without}"
+    return f"{len(probe.answers)} of {items} items{without}"
 
 
 def _values(probe: ServerProbe) -> str:
@@ -88,16 +88,16 @@ def _values(probe: ServerProbe) -> str:
 
 def _of_token_ids(probe: ServerProbe) -> dict[str, tuple[str, Tone | None]]:
     """Return the lines on wires that send token ids."""
-    found: dict[str, tuple[str, Tone | None]] = {}
+    findings: dict[str, tuple[str, Tone | None]] = {}
     if probe.batches is not None:
-        found["batches"] = (
+        findings["batches"] = (
             f"{probe.batches.prompts} prompts alone and in batches: largest TV "
             f"{probe.batches.largest_tv:.2g}",
             None,
         )
     if probe.tokenizer is not None:
-        found["tokenizer"] = _tokenizer(probe.tokenizer)
-    return found
+        findings["tokenizer"] = _tokenizer(probe.tokenizer)
+    return findings
 
 
 def _tokenizer(tokenizer: TokenizerProbe) -> tuple[str, Tone | None]:
@@ -120,7 +120,7 @@ def _noise(probe: ServerProbe) -> str:
 def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
     if probe.order is None:
         return "no item could be asked in two orders", "caution"
-    found = (
+    measured = (
         f"{probe.order.choices} items in two orders: largest TV {probe.order.largest_tv:.2g}, "
         f"{_counted(probe.order.flips, 'flip')}"
     )
@@ -131,7 +131,7 @@ def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
         "unknown": ("rounding may hide an effect", "caution"),
     }
     text, tone = meaning[probe.order.effect]
-    return f"{found}; {text}", tone
+    return f"{measured}; {text}", tone
 
 
 def _adapter(probe: ServerProbe) -> tuple[str, Tone | None]:
@@ -139,26 +139,26 @@ def _adapter(probe: ServerProbe) -> tuple[str, Tone | None]:
         return f"not compared: {probe.base_missing}", "caution"
     if probe.base is None:
         return "not compared with its base (--base-name NAME)", None
-    found = f"{probe.base.name} differs by TV {probe.base.largest_tv:.2g}"
+    measured = f"{probe.base.name} differs by TV {probe.base.largest_tv:.2g}"
     if probe.base.applied:
-        return f"{found}: the adapter is applied", "good"
-    return f"{found}: the adapter is not applied, or changes nothing", "bad"
+        return f"{measured}: the adapter is applied", "good"
+    return f"{measured}: the adapter is not applied, or changes nothing", "bad"
 
 
 def _parity(probe: ServerProbe) -> tuple[str, Tone | None]:
     if probe.parity is None:
         return "not compared with a local adapter (--local ADAPTER)", None
     what = "log-probability" if probe.decimals is None else "probability"
-    found = (
+    measured = (
         f"{probe.parity.adapter} on {probe.parity.views} views: largest difference of a {what} "
         f"{probe.parity.largest_difference:.2g}, at most {probe.parity.tolerance:.2g} expected in "
         f"{probe.parity.precision}"
     )
     if probe.parity.rounding:
-        found += f", which moves them by {probe.parity.rounding:.2g} here"
+        measured += f", which moves them by {probe.parity.rounding:.2g} here"
     if probe.parity.largest_mass_difference is not None:
-        found += f"; of the answer mass {probe.parity.largest_mass_difference:.2g}"
-    return found, "good" if probe.parity.holds else "bad"
+        measured += f"; of the answer mass {probe.parity.largest_mass_difference:.2g}"
+    return measured, "good" if probe.parity.holds else "bad"
 
 
 def _counted(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Thresholds and answer sets in words: what may be decided, and what a check found."""
+"""Thresholds and answer sets in words: conclusions on acting alone, and results of checks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from pact_reports.tables.answer_sets import promise_text
 from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, named, target_text
 
 
-def thresholds_answer(found: Thresholds) -> str:
-    """Say what share of the decisions a run may take, or that no share can be promised and why."""
-    return acting_answer(acting(found))
+def thresholds_answer(thresholds: Thresholds) -> str:
+    """Write the share of the decisions that a run may take, or the reason for no guarantee."""
+    return acting_answer(acting(thresholds))
 
 
 def acting_answer(conclusion: Acting) -> str:
@@ -34,13 +34,13 @@ def acting_answer(conclusion: Acting) -> str:
 
 
 def acting_words(conclusion: Acting) -> Said:
-    """Say whether a model may act alone: the share of its decisions, or why none can be told.
+    """Write the share of its decisions that a model may take alone, or the reason for none.
 
     Example:
         "May decide 41.0 [36.2, 46.0]% of the items, those with top probability 0.93 or more: ..."
     """
     if conclusion.rule is None:
-        reasons = "; ".join(each.reason for each in conclusion.unchecked)
+        reasons = "; ".join(part.reason for part in conclusion.unchecked)
         return Said("Cannot tell", f"{reasons}.")
     unit = conclusion.rule.unit
     target = target_text(conclusion.target)
@@ -63,7 +63,7 @@ def acting_words(conclusion: Acting) -> Said:
 
 
 def check_answer(check: ThresholdsCheck) -> str:
-    """Say what a check found, gate by gate if there are few."""
+    """Write the result of a check, gate by gate if there are few."""
     if all(gate.threshold is None for gate in check.gates):
         return "Cannot tell: the file guarantees nothing, so there is no gate to check."
     promised = [gate for gate in check.gates if gate.threshold is not None]
@@ -79,7 +79,7 @@ def check_answer(check: ThresholdsCheck) -> str:
 
 
 def check_warnings(check: ThresholdsCheck) -> Iterator[str]:
-    """Yield what a reader must know of a check: other models and prompts, items without a gate."""
+    """Yield the caveats of a check: other models and prompts, items without a gate."""
     yield from model_warnings(check.run, check.differences, check.model_known, "thresholds")
     if check.without_gate:
         yield (
@@ -89,32 +89,33 @@ def check_warnings(check: ThresholdsCheck) -> Iterator[str]:
 
 
 def model_warnings(
-    run: ExperimentRun, differences: Iterable[Difference], known: bool, what: str
+    run: ExperimentRun, differences: Iterable[Difference], recorded: bool, what: str
 ) -> Iterator[str]:
-    """Yield how the model of a run differs from that of a choice.
+    """Yield the differences of the model of a run from that of a choice.
 
     Args:
         run: the run.
         differences: between both models.
-        known: whether both are known.
+        recorded: whether both are recorded.
         what: what was chosen, in the plural.
     """
     for trained in trained_on_runs([run.run]):
         yield f"{trained.run}: {trained_on_text(trained.trained_on)}, as allowed"
-    for each in differences:
+    for difference in differences:
         yield (
-            f"{run.place}: another {each.words} ({each.after}) than that of the {what} "
-            f"({each.before}): their guarantee does not cover it, and only this check speaks for it"
+            f"{run.place}: another {difference.words} ({difference.after}) than that of the "
+            f"{what} ({difference.before}): their guarantee does not cover it, and only this check "
+            "speaks for it"
         )
-    if not known:
+    if not recorded:
         yield f"{run.place}: the model of the {what} or of the run is not recorded"
 
 
-def gate_notes(found: GateMarks, names: ArmNames) -> tuple[str, ...]:
+def gate_notes(marks: GateMarks, names: ArmNames) -> tuple[str, ...]:
     """Write the notes on chosen gates, with the display names of runs."""
     return tuple(
         note.text if note.run is None else f"{names.run(note.run)}: {note.text}"
-        for note in found.notes
+        for note in marks.notes
     )
 
 
@@ -133,16 +134,16 @@ def _guaranteed(conclusion: Acting, rule: Rule) -> Said:
     rest = f" Nothing can be guaranteed for {named(left)}." if left else ""
     level = 1 - conclusion.confidence
     sure = 1 - level * len(conclusion.gates) if conclusion.together else conclusion.confidence
-    each = "all together" if conclusion.together else "each"
+    scope = "all together" if conclusion.together else "each"
     return Said(
         f"May decide in {named(kept)}",
         f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
-        f"{100 * sure:.4g}% confidence, {each}.{rest}",
+        f"{100 * sure:.4g}% confidence, {scope}.{rest}",
     )
 
 
 def counting_once(gates: Sequence[ActingGate], rule: Rule) -> str:
-    """Say that every family counts once, if families of different sizes do."""
+    """Explain that every family counts once, if family sizes differ."""
     if rule.counting == "items" or all(gate.equal for gate in gates):
         return ""
     return f", each {CLUSTER[rule.unit]} counting once"
@@ -211,30 +212,30 @@ def _checked(gate: CheckedGate, file: ThresholdsFile) -> str:
     return f"{gate.verdict.capitalize()}: {shown}."
 
 
-def sets_answer(found: AnswerSets) -> str:
-    """Say how large the sets are, and for which kinds none are smaller than all answers."""
-    kept = [_size(each) for each in found.kinds if each.level.threshold is not None]
-    left = [_needs(each, found.rule.unit) for each in found.kinds if each.level.threshold is None]
+def sets_answer(sets: AnswerSets) -> str:
+    """Write the sizes of the sets, and the kinds without sets smaller than all answers."""
+    kept = [_size(kind) for kind in sets.kinds if kind.level.threshold is not None]
+    left = [_needs(kind, sets.rule.unit) for kind in sets.kinds if kind.level.threshold is None]
     rest = (
         f"no set smaller than all answers can be guaranteed for {'; '.join(left)}" if left else ""
     )
     if not kept:
         return f"{rest[:1].upper()}{rest[1:]}."
-    said = f"{promise_text(found)}: {', '.join(kept)}"
-    return f"{said[:1].upper()}{said[1:]}{f'; {rest}' if rest else ''}."
+    guarantee = f"{promise_text(sets)}: {', '.join(kept)}"
+    return f"{guarantee[:1].upper()}{guarantee[1:]}{f'; {rest}' if rest else ''}."
 
 
 def sets_check_answer(check: AnswerSetsCheck) -> str:
-    """Say what a check found, kind by kind."""
-    promised = [each for each in check.kinds if each.threshold is not None]
+    """Write the result of a check, kind by kind."""
+    promised = [kind for kind in check.kinds if kind.threshold is not None]
     if not promised:
         return "Cannot tell: the file guarantees nothing, so there are no sets to check."
     parts = []
     for verdict in ("broken", "cannot tell", "holds"):
         kinds = [
-            _checked_sets(each, check.file.rule.unit)
-            for each in promised
-            if each.test.verdict == verdict
+            _checked_sets(kind, check.file.rule.unit)
+            for kind in promised
+            if kind.test.verdict == verdict
         ]
         parts += [f"{verdict}: {named(kinds)}"] if kinds else []
     text = "; ".join(parts)
@@ -242,7 +243,7 @@ def sets_check_answer(check: AnswerSetsCheck) -> str:
 
 
 def sets_check_warnings(check: AnswerSetsCheck) -> Iterator[str]:
-    """Yield what a reader must know of a check: other models, items without a set."""
+    """Yield the caveats of a check: other models, items without a set."""
     yield from model_warnings(check.run, check.differences, check.model_known, "sets")
     if check.without_sets:
         yield (
@@ -253,19 +254,24 @@ def sets_check_warnings(check: AnswerSetsCheck) -> Iterator[str]:
         yield f"{check.run.place}: {check.unanswered:,} items have no answer, and no set"
 
 
-def _size(found: KindSets) -> str:
-    what = "levels" if found.kind == "score" else "answers"
-    return f"{found.sets.size.value:.2f} of {found.sets.answers:.2f} {what} for {found.kind}"
+def _size(kind_sets: KindSets) -> str:
+    kind, sets = kind_sets.kind, kind_sets.sets
+    what = "levels" if kind == "score" else "answers"
+    return f"{sets.size.value:.2f} of {sets.answers:.2f} {what} for {kind}"
 
 
-def _needs(found: KindSets, unit: ClusterUnit) -> str:
-    enough = "" if found.needed is None else f"about {found.needed:,} {CLUSTERS[unit]} would do, "
-    return f"{found.kind} ({enough}the run has {found.sets.units:,})"
+def _needs(kind_sets: KindSets, unit: ClusterUnit) -> str:
+    enough = (
+        ""
+        if kind_sets.needed is None
+        else f"about {kind_sets.needed:,} {CLUSTERS[unit]} would do, "
+    )
+    return f"{kind_sets.kind} ({enough}the run has {kind_sets.sets.units:,})"
 
 
-def _checked_sets(found: CheckedSets, unit: ClusterUnit) -> str:
-    test = found.test
-    seen = f"{test.wrong:,} of {test.drawn:,} missed, {100 * found.shown:.1f}% coverage is shown"
+def _checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
+    test = checked.test
+    seen = f"{test.wrong:,} of {test.drawn:,} missed, {100 * checked.shown:.1f}% coverage is shown"
     if test.needed is None:
-        return f"{found.kind} ({seen})"
-    return f"{found.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"
+        return f"{checked.kind} ({seen})"
+    return f"{checked.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"

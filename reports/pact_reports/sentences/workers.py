@@ -1,4 +1,4 @@
-"""How far the workers of a run are, in words."""
+"""Progress of the workers of a run, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_NAMED: Final = 8
 
 
 def progress_sentence(progress: PoolProgress, now: dt.datetime) -> str:
-    """Return what is left, the rate of each worker, and when the last window will be done.
+    """Return the remaining windows, the rate of each worker, and the expected end.
 
     Args:
         progress: how far the workers are.
@@ -27,17 +27,17 @@ def progress_sentence(progress: PoolProgress, now: dt.datetime) -> str:
         '30 windows left; items/s: worker 1 0.55, worker 2 0.4; done in 34 min, at 10:03'
     """
     rates = progress.items_per_second
-    said = f"{progress.windows_left:,} windows left; items/s: {_rates(rates)}"
+    rate_text = f"{progress.windows_left:,} windows left; items/s: {_rates(rates)}"
     left = progress.seconds_left
     if left is None or not progress.windows_left:
-        return said
+        return rate_text
     end = now + dt.timedelta(seconds=left)
     day = "" if end.date() == now.date() else f"{end:%Y-%m-%d} "
-    return f"{said}; done in {math.ceil(left / 60):,} min, at {day}{end:%H:%M}"
+    return f"{rate_text}; done in {math.ceil(left / 60):,} min, at {day}{end:%H:%M}"
 
 
 def thread_remarks(workers: int, threads: int, cores: int) -> list[str]:
-    """Return what to set if the workers of this machine compete for its cores.
+    """Return settings to change if the workers of this machine compete for its cores.
 
     Args:
         workers: number of workers.
