@@ -1,4 +1,4 @@
-"""Is A better than B? The conclusion on two runs, or on two arms over their seeds."""
+"""Conclusion on which of two runs, or of two arms over their seeds, is better."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADLINE: tuple[str, str] = ("accuracy", "pair_accuracy")
 
 @dataclass(frozen=True)
 class Claim:
-    """What is shown of the difference in one metric under one decoding.
+    """Finding on the difference in one metric under one decoding.
 
     Attributes:
         metric: accuracy or pair_accuracy.
@@ -50,7 +50,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class BetterConclusion(Conclusion):
-    """Is the first run, or arm, better than the second?
+    """Conclusion on whether the first run, or arm, is better than the second.
 
     Attributes:
         status: of accuracy under the decoding of the settings.
@@ -246,7 +246,7 @@ def _arm_claim(
 def claim_status(
     difference: Estimate, evidence: Evidence, verdict: EquivalenceVerdict | None
 ) -> BetterStatus:
-    """Return what is shown of a difference in a metric of which more is better.
+    """Return the finding on a difference in a metric of which more is better.
 
     Args:
         difference: with its interval.

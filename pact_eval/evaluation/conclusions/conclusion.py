@@ -1,4 +1,4 @@
-"""The base of conclusions: a status from a closed list, what it rests on, and what was not checked.
+"""Base of conclusions: a status from a closed list, its basis, and the unchecked parts.
 
 A conclusion is the only place that decides what a reader is told. Headline, cards, diagnostics,
 JSON, captions and exit codes lay it out and have no rule of their own.
@@ -58,5 +58,5 @@ class Conclusion:
 
     @property
     def tone(self) -> Tone:
-        """Whether the status is what a reader hopes for."""
+        """Tone of the status: whether it is good or bad news."""
         return self.tones[self.status]

@@ -1,4 +1,4 @@
-"""Is the data sound? The conclusion from an audit of the dataset, and what the audit found.
+"""Conclusion on the data, from an audit of the dataset, and the findings of the audit.
 
 The findings are kept by check and by code. A leak counts if it is of a dataset that a run scored.
 """
@@ -78,7 +78,7 @@ class AuditedCheck:
 
     def count(self, severity: AuditSeverity) -> int:
         """Return the number of findings of a severity."""
-        return sum(each.count for each in self.codes if each.severity == severity)
+        return sum(code.count for code in self.codes if code.severity == severity)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class DataLeak:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConclusion(Conclusion):
-    """Is the data sound?
+    """Conclusion on whether the data is sound.
 
     `items` are those of the leak.
 
@@ -167,11 +167,11 @@ class DataConclusion(Conclusion):
 
     @property
     def open_reasons(self) -> tuple[str, ...]:
-        """Why parts are not checked, each reason once."""
+        """Reasons for unchecked parts, each once."""
         of_custody = (TRAINING_NOT_STATED.name, _MANIFEST)
         return _joined(
-            (f"{each.name} {each.reason}" if each.name in of_custody else each.reason,)
-            for each in self.unchecked
+            (f"{part.name} {part.reason}" if part.name in of_custody else part.reason,)
+            for part in self.unchecked
         )
 
     @property
@@ -181,11 +181,11 @@ class DataConclusion(Conclusion):
             return bool(self.changed)
         from pact_eval.audit.hashes import TAMPERED
 
-        return any(each.code in TAMPERED for check in self.checks for each in check.codes)
+        return any(code.code in TAMPERED for check in self.checks for code in check.codes)
 
     @property
     def severity(self) -> Severity:
-        """How much the status is to be worried about."""
+        """Severity of the status."""
         return self.severities[self.status]
 
     @classmethod
@@ -266,19 +266,25 @@ class DataConclusion(Conclusion):
         return replace(self, leak=replace(self.leak, items=items, families=theirs), items=items)
 
     def with_custody(self, custody: Sequence[Custody]) -> DataConclusion:
-        """Add what runs say of their training data and of their dataset file.
+        """Add the records of runs on their training data and dataset file.
 
         Args:
             custody: of each run.
         """
-        met = [each.trained_on for each in custody if each.trained_on is not None]
-        changed = _joined((each.other_data.manifest,) for each in custody if each.other_data)
+        overlaps = [
+            run_custody.trained_on for run_custody in custody if run_custody.trained_on is not None
+        ]
+        changed = _joined(
+            (run_custody.other_data.manifest,) for run_custody in custody if run_custody.other_data
+        )
         unchecked = [*self.unchecked]
-        if any(each.training is None for each in custody):
+        if any(run_custody.training is None for run_custody in custody):
             unchecked.append(TRAINING_NOT_STATED)
-        reasons = _joined((each.unchecked,) for each in custody if each.unchecked)
+        reasons = _joined(
+            (run_custody.unchecked,) for run_custody in custody if run_custody.unchecked
+        )
         unchecked += [Unchecked(_MANIFEST, reason) for reason in reasons]
-        leak = _with_trained_on(self.leak, met)
+        leak = _with_trained_on(self.leak, overlaps)
         status = "problems" if changed else self.status
         return replace(
             self,
@@ -341,16 +347,16 @@ def _leak_of(leaks: Sequence[Leak], data_sha256: Sequence[str | None] | None) ->
     )
 
 
-def _with_trained_on(leak: DataLeak | None, met: Sequence[TrainedOn]) -> DataLeak | None:
+def _with_trained_on(leak: DataLeak | None, overlaps: Sequence[TrainedOn]) -> DataLeak | None:
     """Join a leak with items that models were trained on."""
-    if not met:
+    if not overlaps:
         return leak
     first = DataLeak((), (), ()) if leak is None else leak
     return replace(
         first,
-        items=_joined([first.items, *(each.items for each in met)]),
-        families=_joined([first.families, *(each.families for each in met)]),
-        files=_joined([first.files, *(each.files for each in met)]),
+        items=_joined([first.items, *(overlap.items for overlap in overlaps)]),
+        families=_joined([first.families, *(overlap.families for overlap in overlaps)]),
+        files=_joined([first.files, *(overlap.files for overlap in overlaps)]),
     )
 
 
@@ -364,14 +370,14 @@ def _audited(result: CheckResult) -> AuditedCheck:
 
     codes = {code: (CODES[code].severity, count) for code, count in result.counts.items()}
     places = [(finding.code, finding.place) for finding in result.findings]
-    known = {} if result.measured is None else _values_of(result.measured)
+    measurements = {} if result.measured is None else _values_of(result.measured)
     return AuditedCheck(
-        result.check, result.scope, _codes(codes, places), _numbers(known), result.skipped
+        result.check, result.scope, _codes(codes, places), _numbers(measurements), result.skipped
     )
 
 
 def _values_of(measured: Any) -> dict[str, Any]:
-    return {each.name: getattr(measured, each.name) for each in fields(measured)}
+    return {field.name: getattr(measured, field.name) for field in fields(measured)}
 
 
 def _read_check(value: Json) -> AuditedCheck:
@@ -379,13 +385,13 @@ def _read_check(value: Json) -> AuditedCheck:
     codes = value["codes"] if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(codes, dict):
         raise KeyError("codes")
-    counted = {code: (_severity(each), _number(each, "count")) for code, each in codes.items()}
+    counted = {code: (_severity(entry), _number(entry, "count")) for code, entry in codes.items()}
     findings = value.get("findings")
     measured, skipped = value.get("measured"), value.get("skipped")
     return AuditedCheck(
         _text(value, "check"),
         _text(value, "scope"),
-        _codes(counted, [_read_place(each) for each in findings or ()]),  # type: ignore[union-attr]
+        _codes(counted, [_read_place(finding) for finding in findings or ()]),  # type: ignore[union-attr]
         _numbers(measured if isinstance(measured, dict) else {}),
         skipped if isinstance(skipped, str) else None,
     )
@@ -400,10 +406,10 @@ def _read_leak(value: Json) -> Leak:
 
 
 def _severity(value: Json) -> AuditSeverity:
-    found = _text(value, "severity")
-    if found not in _SEVERITIES:
+    severity = _text(value, "severity")
+    if severity not in _SEVERITIES:
         raise KeyError("severity")
-    return found
+    return severity
 
 
 def _read_place(value: Json) -> tuple[str, Place]:
@@ -421,28 +427,28 @@ def _codes(
     counted: Mapping[str, tuple[AuditSeverity, int]], places: Sequence[tuple[str, Place]]
 ) -> tuple[AuditedCode, ...]:
     """Return the findings by code, the worst first."""
-    found = [
+    audited = [
         AuditedCode(
             code,
             severity,
             count,
-            tuple(place for each, place in places if each == code)[:_MOST_PLACES],
+            tuple(place for place_code, place in places if place_code == code)[:_MOST_PLACES],
         )
         for code, (severity, count) in counted.items()
     ]
-    return tuple(sorted(found, key=lambda each: _SEVERITIES.index(each.severity)))
+    return tuple(sorted(audited, key=lambda code: _SEVERITIES.index(code.severity)))
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return what is a number: neither a truth value nor undefined."""
+    """Return the numbers: values that are neither truth values nor undefined."""
     return {name: value for name, value in values.items() if finite_number(value) is not None}
 
 
 def _text(value: Json, key: str) -> str:
-    found = value[key] if isinstance(value, dict) else None
-    if not isinstance(found, str):
+    text = value[key] if isinstance(value, dict) else None
+    if not isinstance(text, str):
         raise KeyError(key)
-    return found
+    return text
 
 
 def _texts(value: Json, key: str) -> tuple[str, ...]:
@@ -453,7 +459,7 @@ def _texts(value: Json, key: str) -> tuple[str, ...]:
 
 
 def _number(value: Json, key: str) -> int:
-    found = value[key] if isinstance(value, dict) else None
-    if not isinstance(found, int) or isinstance(found, bool):
+    number = value[key] if isinstance(value, dict) else None
+    if not isinstance(number, int) or isinstance(number, bool):
         raise KeyError(key)
-    return found
+    return number

@@ -1,4 +1,4 @@
-"""The conclusions on an experiment: its main arm, its data, and the run that does worst."""
+"""Conclusions on an experiment: its main arm, its data, and its worst run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORST_FIRST: Final[tuple[Tone, ...]] = ("bad", "open", "good")
 
 @dataclass(frozen=True)
 class Conclusions:
-    """What is concluded of the main arm of an experiment.
+    """Conclusions on the main arm of an experiment.
 
     Attributes:
         method: name of the arm.

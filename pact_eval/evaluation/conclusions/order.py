@@ -1,4 +1,4 @@
-"""Does it follow the order? The conclusion on letters, positions, and answers that change."""
+"""Conclusion on the order of the answers: letters, positions, and answers that change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LETTERS_FIRST: Final = 1.25
 
 @dataclass(frozen=True, kw_only=True)
 class OrderConclusion(Conclusion):
-    """Does a run follow the order in which answers are shown?
+    """Conclusion on whether a run follows the order in which answers are shown.
 
     Attributes:
         status: see `OrderStatus`.
@@ -113,14 +113,14 @@ def order_conclusion(
 
 
 def _unmeasured(floor: NoiseFloor) -> str:
-    """Say why it is not known what noise alone changes; the model of a log cannot be asked."""
+    """Explain a missing noise floor; the model of a log cannot be asked."""
     if floor.source == "not in the log":
         return "the log has no repeats of one order"
     return "no repeats were measured; `pact-eval probe` measures them"
 
 
 def _followed(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
-    """Return what is chosen or avoided for its own sake: what is preferred in most views first.
+    """Return letters and positions chosen or avoided for their own sake, by number of views.
 
     The last position has a letter in every item, so it comes first only if it explains more views
     than any one letter does.
@@ -144,7 +144,7 @@ def _beyond(preference: Estimate) -> bool:
 
 
 def _reason(effect: OrderEffect, slots: SlotPreferences, flip_floor: float) -> str | None:
-    """Say why the flip rate decides nothing; None if it does."""
+    """Return the reason that the flip rate decides nothing; None if it does."""
     flips = effect.flip_rate
     if effect.finding == "one view":
         return "every item was shown in one order (K is 1)"

@@ -1,4 +1,4 @@
-"""Are the probabilities right? The conclusion on confidence and accuracy."""
+"""Conclusion on the probabilities: confidence against accuracy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ProbabilitiesStatus = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class ProbabilitiesConclusion(Conclusion):
-    """Can the probabilities of a run be trusted?
+    """Conclusion on whether the probabilities of a run can be trusted.
 
     Attributes:
         status: an error is shown if calibration is rejected; its direction is that of the gap, or
@@ -77,14 +77,14 @@ def probabilities_conclusion(
         ece: of all of these items.
     """
     gap = confidence_gap(items)
-    known = isinstance(ece, CalibrationError) and not math.isnan(ece.p_value)
+    tested = isinstance(ece, CalibrationError) and not math.isnan(ece.p_value)
     status: ProbabilitiesStatus = "no error shown"
     reason = None
     if items.answers_only:
         status, reason = "cannot tell", "only the answers are known"
     elif items.n_clusters < FEWEST_FAMILIES:
         status, reason = "cannot tell", f"too few families: {items.n_clusters:,}"
-    elif not known:
+    elif not tested:
         status, reason = "cannot tell", str(ece.reason or "no test of calibration")
     elif isinstance(ece, CalibrationError) and ece.rejected:
         status = "miscalibrated otherwise"
