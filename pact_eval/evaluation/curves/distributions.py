@@ -76,7 +76,7 @@ class ArmCurves:
 
 @dataclass(frozen=True, eq=False)
 class RiskReference:
-    """What the risk-coverage curve of an arm lies between; means over its runs.
+    """Bounds of the risk-coverage curve of an arm: random and oracle order; means over its runs.
 
     Attributes:
         arm: name of the arm.
@@ -110,7 +110,7 @@ class CurveDifference:
 
 @dataclass(frozen=True, eq=False)
 class RiskCoverageCurves(ArmCurves):
-    """Risk against coverage for all arms, with what to read the curves against.
+    """Risk against coverage for all arms, with their references.
 
     Attributes:
         references: random and oracle order, per arm.
@@ -143,12 +143,12 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         for arm, runs in experiment.arms.items()
     }
     curves = {
-        arm: [error_rate_curve(each.confidence, each.correct, coverage) for each in runs]
+        arm: [error_rate_curve(items.confidence, items.correct, coverage) for items in runs]
         for arm, runs in scored.items()
     }
     arms = []
     for arm, runs in experiment.arms.items():
-        areas = [metrics.aurc(each.confidence, each.correct) for each in scored[arm]]
+        areas = [metrics.aurc(items.confidence, items.correct) for items in scored[arm]]
         banded = len(scored) == 1
         arms.append(_arm_curve(experiment, arm, runs, curves[arm], areas, family, banded=banded))
     return RiskCoverageCurves(
@@ -206,7 +206,7 @@ def _run_risks(experiment: Experiment, run: ExperimentRun, coverages: FloatArray
 
 
 def _reference(arm: str, runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReference:
-    rates = [float(1 - each.correct.mean()) for each in runs]
+    rates = [float(1 - items.correct.mean()) for items in runs]
     oracles = [metrics.oracle_error_rate(rate, coverage) for rate in rates]
     return RiskReference(arm, float(np.mean(rates)), np.mean(oracles, axis=0))
 
@@ -233,7 +233,7 @@ def _differences(
             return np.asarray(np.mean(leads, axis=0), dtype=np.float64)
 
         band = curve_band(lead, family, rng=settings.rng(), resamples=band_resamples(settings, n))
-        seeds = tuple(each.seed for each in matches)
+        seeds = tuple(match.seed for match in matches)
         yield CurveDifference(main, other, seeds, lead(np.ones(n)), band)
 
 
@@ -258,8 +258,8 @@ def error_rate_curve(
         ranked_weights = weights[order]
         kept = np.r_[0.0, np.cumsum(ranked_weights)[ends]]
         errors = np.r_[0.0, np.cumsum(ranked_weights * wrong)[ends]]
-        wanted = coverage * kept[-1]
-        return np.asarray(np.interp(wanted, kept, errors) / wanted, dtype=np.float64)
+        covered = coverage * kept[-1]
+        return np.asarray(np.interp(covered, kept, errors) / covered, dtype=np.float64)
 
     return curve
 
@@ -282,12 +282,14 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     arms = []
     for arm, runs in experiment.arms.items():
         views = ((run, run.predictions) for run in runs)
-        several = [run for run, each in views if each.k > 1 and not each.repeats]
+        several = [
+            run for run, predictions in views if predictions.k > 1 and not predictions.repeats
+        ]
         if not several:
             continue
         tv = [run.asked_once().scored(experiment.settings.decoding).view_tv for run in several]
-        curves = [partial(_share, _reached(x, each)) for each in tv]
-        means = [float(each[~np.isnan(each)].mean()) for each in tv]
+        curves = [partial(_share, _reached(x, distances)) for distances in tv]
+        means = [float(distances[~np.isnan(distances)].mean()) for distances in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
         message = "one view only (K is 1): view TV is between views"
@@ -309,8 +311,8 @@ def _share(reached: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:
         weights: (n,) weights of the items.
     """
     weights = weights * (reached >= 0)
-    known = np.maximum(reached, 0)
-    per_point = np.bincount(known, weights=weights, minlength=_TV_POINTS)[:_TV_POINTS]
+    points = np.maximum(reached, 0)
+    per_point = np.bincount(points, weights=weights, minlength=_TV_POINTS)[:_TV_POINTS]
     return np.asarray(np.cumsum(per_point) / weights.sum(), dtype=np.float64)
 
 

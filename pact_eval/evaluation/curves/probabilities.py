@@ -36,7 +36,7 @@ _FEWEST_SAMPLES: Final = 100
 
 @dataclass(frozen=True, eq=False)
 class RecalibratedCurve:
-    """Accuracy by isotonic regression on confidence, and what chance would make of calibration.
+    """Accuracy by isotonic regression on confidence, with a consistency band.
 
     Attributes:
         pools: the bins that isotonic regression finds, with their counts; fractions.
@@ -207,7 +207,7 @@ def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[Binn
     """
     run.require_probabilities()
     both = (False,) if run.calibrator is None else (False, True)
-    return tuple(_binned_curve(experiment, run, calibrated=each) for each in both)
+    return tuple(_binned_curve(experiment, run, calibrated=calibrated) for calibrated in both)
 
 
 def _scored(experiment: Experiment, run: ExperimentRun, curve: BinnedCurve) -> ScoredItems:
@@ -232,8 +232,8 @@ def _bin_intervals(items: ScoredItems) -> tuple[FloatArray, FloatArray]:
     members = items.confidence_bin[:, None] == np.arange(metrics.BINS)
     counted = cluster_sums(members, items.family, items.n_families)
     positive = cluster_sums(members & items.correct[:, None], items.family, items.n_families)
-    bins = [rate_estimate(*each) for each in zip(positive.T, counted.T, strict=True)]
-    return np.array([each.low for each in bins]), np.array([each.high for each in bins])
+    bins = [rate_estimate(*counts) for counts in zip(positive.T, counted.T, strict=True)]
+    return np.array([rate.low for rate in bins]), np.array([rate.high for rate in bins])
 
 
 def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfidence:

@@ -131,8 +131,8 @@ def temperature_by_choices(experiment: Experiment) -> TemperatureByChoices:
         message = "no run has a calibrator"
         raise InputError(message)
     lengths = np.concatenate([run.predictions.prompt_tokens for run in runs])
-    known = lengths[~np.isnan(lengths)]
-    tokens = float(np.median(known)) if known.size else math.nan
+    recorded = lengths[~np.isnan(lengths)]
+    tokens = float(np.median(recorded)) if recorded.size else math.nan
     return TemperatureByChoices(tuple(_run_temperatures(run, tokens) for run in runs), tokens)
 
 
@@ -161,8 +161,8 @@ def _calibrator(run: ExperimentRun) -> Calibrator:
 def _identified(calibrator: Calibrator, parameter: str) -> bool | None:
     """Return whether a parameter is identified, from the calibrator's file; None if unknown."""
     listed = (calibrator.fit or {}).get("parameters")
-    for each in listed if isinstance(listed, list) else ():
-        if isinstance(each, Mapping) and each.get("name") == parameter:
-            known = each.get("identified")
-            return known if isinstance(known, bool) else None
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, Mapping) and entry.get("name") == parameter:
+            identified = entry.get("identified")
+            return identified if isinstance(identified, bool) else None
     return None

@@ -111,12 +111,12 @@ def training_curves(run: ExperimentRun) -> TrainingCurves:
 
 
 def _smoothed_columns(log: TrainingLog, names: Sequence[str]) -> dict[str, Smoothed]:
-    found = {}
+    columns = {}
     for name in names:
         if not log.missing([name]):
             steps, values = log.known(name)
-            found[name] = Smoothed(steps, values, smoothed(values))
-    return found
+            columns[name] = Smoothed(steps, values, smoothed(values))
+    return columns
 
 
 def smoothed(values: FloatArray, decay: float = DECAY) -> FloatArray:
