@@ -1,4 +1,4 @@
-"""Ablations: how the runs of other arms differ from that of the method at the same seed."""
+"""Ablations: differences of the runs of other arms from the method at the same seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUNDING: Final = 1e-12
 
 @dataclass(frozen=True)
 class Ablation:
-    """One run and how it differs from that of the method at the same seed.
+    """One run and its differences from that of the method at the same seed.
 
     Attributes:
         arm: of the run.
@@ -117,7 +117,7 @@ def ablations(
 
 
 def change_mark(metric: str, change: float, clear: Margin) -> Change | None:
-    """Say what a change of a metric means: better or worse, clearly or slightly.
+    """Classify a change of a metric: better or worse, clearly or slightly.
 
     Args:
         metric: its name.
@@ -140,7 +140,7 @@ def change_mark(metric: str, change: float, clear: Margin) -> Change | None:
 
 
 def read_clear_changes(path: Path) -> dict[str, Margin]:
-    """Read which changes of metrics are called clear.
+    """Read the margins of clear changes of metrics.
 
     Args:
         path: TOML file of metric names and margins, such as `accuracy = "2 points"`.
@@ -148,17 +148,17 @@ def read_clear_changes(path: Path) -> dict[str, Margin]:
     Raises:
         InputError: the file cannot be read, or names an unknown metric or a wrong margin.
     """
-    found = {}
+    margins = {}
     for metric, margin in read_toml(path).items():
         if metric not in metric_names():
             message = f"{path}: expected names of metrics, got {metric!r}"
             raise InputError(message)
         try:
-            found[metric] = parse_margin(str(margin), metric)
+            margins[metric] = parse_margin(str(margin), metric)
         except ValueError as error:
             message = f"{path}: {metric}: {error}"
             raise InputError(message) from None
-    return found
+    return margins
 
 
 def _questions(metrics: ArmMetrics, method: str, decoding: Decoding) -> tuple[MetricQuestion, ...]:
@@ -168,7 +168,9 @@ def _questions(metrics: ArmMetrics, method: str, decoding: Decoding) -> tuple[Me
         decodings = [MetricDecoding(decoding)]
         if find_metric(spec.name).of_views:
             decodings = [ENSEMBLE, ENSEMBLE_CALIBRATED]
-        questions += [(spec.name, known) for known in own.known_decodings(spec.name, decodings)[:1]]
+        questions += [
+            (spec.name, available) for available in own.known_decodings(spec.name, decodings)[:1]
+        ]
     return tuple(questions)
 
 

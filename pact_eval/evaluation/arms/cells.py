@@ -148,13 +148,13 @@ class MetricTable:
     def row(self, cell: MetricCell, seed: int | None) -> MetricRow:
         """Return a number, or NaN with the reason why there is none."""
         seed_there = seed if self.seeds(cell.arm) else None
-        found = self._rows.get((cell, seed_there))
-        if found is None:
+        row = self._rows.get((cell, seed_there))
+        if row is None:
             return MetricRow(cell, seed_there, math.nan, reason=self._why_absent(cell, seed_there))
-        if math.isnan(found.value):
-            where = f"{cell.metric} of {found.run} ({cell.decoding}, {cell.group})"
-            return replace(found, reason=f"{where}: {found.reason or 'undefined'}")
-        return found
+        if math.isnan(row.value):
+            where = f"{cell.metric} of {row.run} ({cell.decoding}, {cell.group})"
+            return replace(row, reason=f"{where}: {row.reason or 'undefined'}")
+        return row
 
     def _why_absent(self, cell: MetricCell, seed: int | None) -> str:
         seeds = self.seeds(cell.arm)
@@ -167,8 +167,8 @@ class MetricTable:
         of_run = cell.arm if seed is None else f"{cell.arm} seed {seed}"
         decodings = {key.decoding for key in at}
         if cell.decoding not in decodings:
-            known = ", ".join(str(each) for each in DECODINGS if each in decodings)
-            return f"no {cell.decoding} numbers of {of_run} (there are {known})"
+            available = ", ".join(str(decoding) for decoding in DECODINGS if decoding in decodings)
+            return f"no {cell.decoding} numbers of {of_run} (there are {available})"
         groups = {key.group for key in at if key.decoding == cell.decoding}
         if cell.group not in groups:
             return f"no group {cell.group} of {of_run} (there are {', '.join(sorted(groups))})"

@@ -184,7 +184,7 @@ def compare_arms(
         pairs=tuple(
             replace(pair, differences=differences[first, other]) for other, pair in pairs.items()
         ),
-        tests=max((each.evidence.tests for each in _every(differences)), default=0),
+        tests=max((difference.evidence.tests for difference in _every(differences)), default=0),
         notes=(
             *different,
             *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
@@ -198,10 +198,10 @@ def compare_arms(
 def _tested(differences: Mapping[tuple[str, str], GroupDifferences]) -> list[tuple[str, Evidence]]:
     """Return title and evidence of the differences that count as tests."""
     return [
-        (each.spec.title, each.evidence)
+        (difference.spec.title, difference.evidence)
         for by_group in differences.values()
         for group in tested_groups(list(by_group))
-        for each in by_group[group].values()
+        for difference in by_group[group].values()
     ]
 
 
@@ -214,12 +214,14 @@ def _every(differences: Mapping[tuple[str, str], GroupDifferences]) -> Iterator[
 def _with_standings(
     arms: Sequence[Arm], differences: Mapping[tuple[str, str], GroupDifferences]
 ) -> tuple[Arm, ...]:
-    """Say of every group and metric which arms are best or tied."""
+    """Add the arms that are best or tied, by group and metric."""
 
     def standing(group: str, spec: MetricSpec) -> dict[str, Standing]:
         means = {arm.name: arm.summaries[group][spec.name].mean for arm in arms}
-        known = {pair: each[group][spec.name] for pair, each in differences.items() if each}
-        return standings(means, spec, known)
+        of_metric = {
+            pair: by_group[group][spec.name] for pair, by_group in differences.items() if by_group
+        }
+        return standings(means, spec, of_metric)
 
     by_place = {
         (group, spec.name): standing(group, spec)
@@ -272,7 +274,7 @@ def compare_seeds(
         name: {
             seed: run
             for seed, run in runs.items()
-            if any(run is each.a or run is each.b for each in matches)
+            if any(run is match.a or run is match.b for match in matches)
         }
         for name, runs in (a, b)
     }
@@ -297,9 +299,11 @@ def _at_common_views(
         for arm, runs in arms.items()
         for seed in runs
     }
-    found, notes = at_common_views({name: arms[arm][seed] for (arm, seed), name in names.items()})
+    cut_runs, notes = at_common_views(
+        {name: arms[arm][seed] for (arm, seed), name in names.items()}
+    )
     same_k: dict[str, SeedRuns] = {
-        arm: {seed: found[names[arm, seed]] for seed in runs} for arm, runs in arms.items()
+        arm: {seed: cut_runs[names[arm, seed]] for seed in runs} for arm, runs in arms.items()
     }
     return same_k, notes
 
@@ -331,7 +335,7 @@ def _estimate(group: ResampledGroup, metric: str) -> Estimate:
 
 def _by_group(matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]]) -> list[GroupPairs]:
     """Return the runs of two arms group by group: one pair per shared seed."""
-    runs = (*(each.a for each in matches), *(each.b for each in matches))
+    runs = (*(match.a for match in matches), *(match.b for match in matches))
     return [
         list(zip(groups[: len(matches)], groups[len(matches) :], strict=True))
         for groups in zip(*runs, strict=True)

@@ -1,4 +1,4 @@
-"""The difference between two arms over their seeds, and which arms are shown to be best."""
+"""Difference between two arms over their seeds, and the arms that are best or tied."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     """
     entry = find_metric(metric)
     by_seed = [a.difference(b, metric) for a, b in pairs]
-    same_seeds, found = metric_difference(metric, pairs)
+    same_seeds, test = metric_difference(metric, pairs)
     of_families = None if entry.from_runs is None else same_seeds
     crossed = crossed_difference(by_seed, of_families=of_families)
     few = same_seeds.reason if math.isnan(same_seeds.low) else None
@@ -91,9 +91,9 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     if not math.isnan(new_seeds.low):
         scope = "new families and new seeds"
         marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
-        found = evidence("t over seeds and families", crossed.p_value, marked=marked)
-    sign = same_sign([each.value for each in by_seed])
-    return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, found)
+        test = evidence("t over seeds and families", crossed.p_value, marked=marked)
+    sign = same_sign([difference.value for difference in by_seed])
+    return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, test)
 
 
 def arm_differences(by_group: Sequence[GroupPairs]) -> GroupDifferences:
@@ -118,20 +118,20 @@ def adjusted_arm_differences(
         (pair, group, name)
         for pair, differences in pairs.items()
         for group in tested_groups(list(differences))
-        for name, each in differences[group].items()
-        if each.spec.better
+        for name, difference in differences[group].items()
+        if difference.spec.better
     ]
     raw = [pairs[pair][group][name].evidence for pair, group, name in places]
-    found = dict(zip(places, adjusted(raw), strict=True))
+    adjusted_evidence = dict(zip(places, adjusted(raw), strict=True))
     return {
         pair: {
             group: {
                 name: replace(
-                    each,
-                    evidence=found.get((pair, group, name))
-                    or found.get((pair, "all", name), each.evidence),
+                    difference,
+                    evidence=adjusted_evidence.get((pair, group, name))
+                    or adjusted_evidence.get((pair, "all", name), difference.evidence),
                 )
-                for name, each in by_metric.items()
+                for name, difference in by_metric.items()
             }
             for group, by_metric in differences.items()
         }
@@ -156,14 +156,14 @@ def standings(
         Otherwise it is "tied", and so is every arm that is not shown to be worse. Nothing if
         neither direction is better, or fewer than two arms have a value.
     """
-    known = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
+    defined = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
     top = best_mean(means, spec)
     if top is None:
         return {}
-    tied = [arm for arm in known if arm != top and not _shown_worse(arm, top, differences)]
+    tied = [arm for arm in defined if arm != top and not _shown_worse(arm, top, differences)]
     if not tied:
         return {top: "best"}
-    return {arm: "tied" for arm in known if arm in (top, *tied)}
+    return {arm: "tied" for arm in defined if arm in (top, *tied)}
 
 
 def best_mean(means: Mapping[str, float], spec: MetricSpec) -> str | None:
@@ -176,19 +176,19 @@ def best_mean(means: Mapping[str, float], spec: MetricSpec) -> str | None:
         >>> best_mean({"a": 0.3, "b": 0.2, "c": math.nan}, find_metric("nll_nats").spec)
         'b'
     """
-    known = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
-    if not spec.better or len(known) < 2:
+    defined = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
+    if not spec.better or len(defined) < 2:
         return None
-    top = max(known, key=lambda arm: spec.better * known[arm])
-    return None if math.isinf(known[top]) else top
+    top = max(defined, key=lambda arm: spec.better * defined[arm])
+    return None if math.isinf(defined[top]) else top
 
 
 def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDifference]) -> bool:
     """Return whether a paired difference shows that an arm is worse than the top arm."""
     for pair, sign in (((top, arm), 1), ((arm, top), -1)):
         if pair in differences:
-            each = differences[pair]
-            return each.marked and sign * each.spec.better * _lead(each) > 0
+            difference = differences[pair]
+            return difference.marked and sign * difference.spec.better * _lead(difference) > 0
     return False
 
 

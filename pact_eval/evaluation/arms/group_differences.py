@@ -1,4 +1,4 @@
-"""The difference in accuracy between two arms, by kind and by domain."""
+"""Difference in accuracy between two arms, by kind and by domain."""
 
 from __future__ import annotations
 
@@ -78,13 +78,15 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
         for place, group in enumerate(compared[0].groups):
             if by == "domain" and place == 0:
                 continue
-            values = [each.groups[place].metrics["accuracy"].difference for each in compared]
+            values = [
+                comparison.groups[place].metrics["accuracy"].difference for comparison in compared
+            ]
             groups.append(
                 GroupDifference(
                     by="all" if place == 0 else by,
                     name=group.name,
                     items=group.items,
-                    values=tuple(each.value for each in values),
+                    values=tuple(difference.value for difference in values),
                     mean=pair.differences[group.name]["accuracy"].same_seeds,
                     sign=pair.differences[group.name]["accuracy"].sign,
                 )

@@ -84,7 +84,7 @@ def parse_margin(text: str, metric: str) -> Margin:
         or match[2] not in ({unit, unit[:-1]} if unit else {""})
         or not math.isfinite(float(match[1]))
     ):
-        wanted = f'a number of {unit}, such as "2 {unit}"' if unit else 'a number, such as "0.01"'
-        message = f'expected {wanted}, got "{text}"'
+        expected = f'a number of {unit}, such as "2 {unit}"' if unit else 'a number, such as "0.01"'
+        message = f'expected {expected}, got "{text}"'
         raise ValueError(message)
     return Margin(float(match[1]), unit)

@@ -1,4 +1,4 @@
-"""The runs of two arms, matched by seed."""
+"""Matching of the runs of two arms by seed."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _wrong_numbers(line: _Line) -> Iterator[str]:
 
 
 def _contradiction(line: _Line) -> str | None:
-    """Say how the accuracy contradicts the counts; None if it does not, or one is not known."""
+    """Describe a contradiction of accuracy and counts; None without one, or if one is unknown."""
     text = line.cells.get("accuracy", "")
     accuracy, correct, count = _number(text), line.count("correct"), line.count("count")
     if accuracy is None or correct is None or not count:

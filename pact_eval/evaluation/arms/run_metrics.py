@@ -96,8 +96,8 @@ def decodings_of(run: ExperimentRun) -> tuple[MetricDecoding, ...]:
     views: tuple[Decoding, ...] = ("single", "ensemble")
     calibrations = (False,) if run.calibrator is None else (False, True)
     return tuple(
-        MetricDecoding(each, calibrated)
-        for each in views[: run.predictions.k]
+        MetricDecoding(decoding, calibrated)
+        for decoding in views[: run.predictions.k]
         for calibrated in calibrations
     )
 
@@ -121,10 +121,10 @@ def _rows(
 
 
 def _listed_under(metric: str, decoding: MetricDecoding) -> Iterator[MetricDecoding]:
-    found = find_metric(metric)
-    if not found.of_views:
+    entry = find_metric(metric)
+    if not entry.of_views:
         yield decoding
         return
     yield ENSEMBLE
-    if found.of_top_answer and decoding.calibrated:
+    if entry.of_top_answer and decoding.calibrated:
         yield ENSEMBLE_CALIBRATED

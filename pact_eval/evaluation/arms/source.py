@@ -1,4 +1,4 @@
-"""The numbers of several arms, from one of two sources: runs, or tables of published metrics."""
+"""Numbers of several arms, from one of two sources: runs, or tables of published metrics."""
 
 from __future__ import annotations
 
@@ -174,12 +174,12 @@ class ArmMetrics:
         self, metric: str, decodings: Iterable[MetricDecoding]
     ) -> tuple[MetricDecoding, ...]:
         """Return those decodings under which some run has a number of a metric, for all items."""
-        known = {
+        available = {
             row.cell.decoding
             for row in self.table.rows
             if row.cell.metric == metric and row.cell.group == "all" and not math.isnan(row.value)
         }
-        return tuple(decoding for decoding in decodings if decoding in known)
+        return tuple(decoding for decoding in decodings if decoding in available)
 
     def _with_noise(self, row: MetricRow) -> MetricRow:
         """Return the ECE of a run with its noise floor; any other number as it is."""
@@ -212,14 +212,14 @@ class ArmMetrics:
         if self.experiment is None or group != "all":
             return summaries
         resampled = {arm: self._resampled(arm, decoding) for arm in arms}
-        known = {arm: runs for arm, runs in resampled.items() if runs}
-        means = {arm: summaries[arm].mean for arm in known}
+        arm_runs = {arm: runs for arm, runs in resampled.items() if runs}
+        means = {arm: summaries[arm].mean for arm in arm_runs}
         differences = {}
         top = best_mean(means, metric_spec(metric))
         if top is not None:
             differences = {
                 (top, arm): arm_difference(metric, [(match.a, match.b) for match in matches])
-                for arm, matches in against(known, top).items()
+                for arm, matches in against(arm_runs, top).items()
                 if matches and not math.isnan(means[arm])
             }
         standing = standings(means, metric_spec(metric), differences)
@@ -229,7 +229,7 @@ class ArmMetrics:
                 runs=tuple(run.estimate(metric) for run in runs.values()),
                 standing=standing.get(arm),
             )
-            for arm, runs in known.items()
+            for arm, runs in arm_runs.items()
         }
 
     def _summary(self, arm: str, cell: MetricCell) -> ArmSummary:
@@ -244,7 +244,7 @@ class ArmMetrics:
         return replace(summary, reason=reason)
 
     def _resampled(self, arm: str, decoding: MetricDecoding) -> Mapping[int | None, ResampledGroup]:
-        """Return all items of each run of an arm; nothing if a run cannot be decoded so."""
+        """Return all items of each run of an arm; nothing if a run lacks the decoding."""
         experiment = self.experiment
         if experiment is None:
             return {}

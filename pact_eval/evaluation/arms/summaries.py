@@ -1,4 +1,4 @@
-"""Means of arms next to each other: the main results, and what K views say together."""
+"""Means of arms next to each other: the main results, and K-view decoding."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def main_results(metrics: ArmMetrics, decoding: Decoding = "single") -> ArmSumma
 
 
 def k_views(metrics: ArmMetrics) -> ArmSummaries:
-    """Summarise what the K views of runs say together.
+    """Summarise the ensemble of the K views of runs.
 
     Accuracy, flips and gain rest on the argmax, which no temperature changes; ECE and TV are taken
     raw and, where the table has them, calibrated.
@@ -86,16 +86,16 @@ def k_views(metrics: ArmMetrics) -> ArmSummaries:
 
 def _summaries(metrics: ArmMetrics, questions: Sequence[MetricQuestion]) -> ArmSummaries:
     """Summarise metrics of arms with several seeds; metrics that no run has are left out."""
-    known = tuple(
+    available = tuple(
         (metric, decoding)
         for metric, decoding in questions
         if metrics.known_decodings(metric, (decoding,))
         or (metric == "ensemble_gain" and metrics.known_decodings("accuracy", (decoding,)))
     )
     arms = metrics.repeated_arms
-    columns = [metrics.summaries(arms, metric, decoding) for metric, decoding in known]
+    columns = [metrics.summaries(arms, metric, decoding) for metric, decoding in available]
     return ArmSummaries(
-        questions=known,
+        questions=available,
         arms={arm: tuple(column[arm] for column in columns) for arm in arms},
         sizes=metrics.sizes,
         published=metrics.published,

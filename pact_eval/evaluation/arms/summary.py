@@ -83,5 +83,5 @@ class ArmSummary:
 
     @property
     def chance(self) -> ChanceError | None:
-        """What chance alone makes of the ECE of these runs; None for other metrics."""
+        """ECE of these runs expected by chance; None for other metrics."""
         return ChanceError.of(self.runs)
