@@ -1,4 +1,4 @@
-"""The items of two runs: whether they are the same, and how to put them in the same order."""
+"""Alignment of the items of two runs, and their mismatches."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
 def mismatch(
     a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
 ) -> ItemMismatch | None:
-    """Return how the items of two runs differ; None if they can be compared. See `align`."""
+    """Return the mismatch of the items of two runs; None if they can be compared. See `align`."""
     in_a, in_b = set(a.ids.tolist()), set(b.ids.tolist())
     if in_a != in_b:
         only_a = tuple(item for item in a.ids.tolist() if item not in in_b)
@@ -124,8 +124,8 @@ def mismatch(
 def _other_orders(a: IntArray, b: IntArray) -> npt.NDArray[np.bool_]:
     """Return (n,) whether two orders are known and differ; (n, C) each, unused letters -1."""
     letters = min(a.shape[1], b.shape[1])  # a run may have had items of more answers
-    known = (a[:, 0] >= 0) & (b[:, 0] >= 0)
-    return np.asarray(known & (a[:, :letters] != b[:, :letters]).any(axis=1), dtype=np.bool_)
+    recorded = (a[:, 0] >= 0) & (b[:, 0] >= 0)
+    return np.asarray(recorded & (a[:, :letters] != b[:, :letters]).any(axis=1), dtype=np.bool_)
 
 
 def in_order_of(a: Predictions, b: Predictions) -> Predictions:

@@ -1,4 +1,4 @@
-"""Scores of "the answer is right", in parts: every run of an experiment, raw and after T(x)."""
+"""Decomposed scores of correctness of every run of an experiment, raw and after T(x)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def run_answer_scores(experiment: Experiment) -> tuple[RunAnswerScores, ...]:
     Raises:
         InputError: a run does not have the decoding.
     """
-    found = []
+    scores = []
     for runs in experiment.arms.values():
         for run in runs:
-            found.append(_scores(experiment, run, calibrated=False))
+            scores.append(_scores(experiment, run, calibrated=False))
             if calibrated_items(experiment, run) is not None:
-                found.append(_scores(experiment, run, calibrated=True))
-    return tuple(each for each in found if each is not None)
+                scores.append(_scores(experiment, run, calibrated=True))
+    return tuple(run_scores for run_scores in scores if run_scores is not None)
 
 
 def _scores(

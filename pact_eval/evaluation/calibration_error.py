@@ -36,7 +36,7 @@ METHOD: Final = Method("test inversion interval", " (ECE)")
 
 @dataclass(frozen=True)
 class CalibrationError(Estimate):
-    """The ECE of some items, and what it says about the model.
+    """ECE of some items, with inference on the true error of the model.
 
     Attributes:
         value: the published ECE, a fraction.
@@ -145,8 +145,10 @@ def calibration_error(
         reason = ClusterText(none)
     elif n_families > 1:
         noise = centred_sums(gaps, rng=rng, resamples=resamples)
-        inverted = [_inverted(value, each, noise, c.size) for each in gap_directions(gaps, c)]
-        low, high = min(each[0] for each in inverted), max(each[2] for each in inverted)
+        inverted = [
+            _inverted(value, direction, noise, c.size) for direction in gap_directions(gaps, c)
+        ]
+        low, high = min(ends[0] for ends in inverted), max(ends[2] for ends in inverted)
         debiased = inverted[0][1]
         if p_value >= LEVEL:
             low = 0.0

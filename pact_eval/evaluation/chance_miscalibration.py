@@ -1,4 +1,4 @@
-"""The miscalibration and the ECE that chance alone gives a calibrated model."""
+"""Miscalibration and ECE of a calibrated model by chance alone."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def chance_miscalibration(items: ScoredItems, *, rng: np.random.Generator) -> Ch
         for outcomes in outcomes_if_calibrated(items, rng=rng, samples=samples):
             drawn.append(metrics.miscalibration_samples(items.confidence, outcomes))
             drawing.done += len(outcomes)
-    brier, log_nats = (np.concatenate(each) for each in zip(*drawn, strict=True))
+    brier, log_nats = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
     return ChanceMiscalibration(*_summary(brier), *_summary(log_nats))
 
 
 def outcomes_if_calibrated(
     items: ScoredItems, *, rng: np.random.Generator, samples: int
 ) -> Iterator[npt.NDArray[np.bool_]]:
-    """Draw which items are right if the model is calibrated; members of a family share draws.
+    """Draw outcomes of a calibrated model; members of a family share draws.
 
     Args:
         items: one or more items with references, under one decoding.
@@ -125,11 +125,11 @@ class ChanceError:
             >>> round(found.floor, 3), found.lowest_p, found.highest_p
             (0.055, 0.02, 0.3)
         """
-        known = [each for each in errors if isinstance(each, CalibrationError)]
-        if not known or len(known) < len(errors):
+        estimated = [error for error in errors if isinstance(error, CalibrationError)]
+        if not estimated or len(estimated) < len(errors):
             return None
-        if any(math.isnan(each.floor) for each in known):
+        if any(math.isnan(error.floor) for error in estimated):
             return None
-        p_values = [each.p_value for each in known]
-        floor = seed_summary([each.floor for each in known]).mean
+        p_values = [error.p_value for error in estimated]
+        floor = seed_summary([error.floor for error in estimated]).mean
         return cls(floor, min(p_values), max(p_values))

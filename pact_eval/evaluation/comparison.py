@@ -231,8 +231,8 @@ def compare(
     resamples = resamples or default_resamples(len(a))
     runs, notes = at_common_views({"A": a, "B": b})
     drawn = [resampled_groups(run, by, rng=rng, resamples=resamples) for run in runs.values()]
-    found = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
-    return replace(found, notes=(*notes, *one_order(runs["A"]), *found.notes))
+    comparison = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
+    return replace(comparison, notes=(*notes, *one_order(runs["A"]), *comparison.notes))
 
 
 def compare_groups(
@@ -245,9 +245,9 @@ def compare_groups(
     margin: float | None,
 ) -> Comparison:
     """Compare two runs whose groups are already resampled; see `compare`."""
-    with step("Comparing runs", sum(len(each.items) for each in a), "items"):
+    with step("Comparing runs", sum(len(group.items) for group in a), "items"):
         groups = tuple(
-            _group(each, other, rng, resamples, margin) for each, other in zip(a, b, strict=True)
+            _group(group, other, rng, resamples, margin) for group, other in zip(a, b, strict=True)
         )
     first, second = a[0].items, b[0].items
     ids = first.predictions.ids
@@ -289,28 +289,28 @@ def adjusted_together(comparisons: Sequence[Comparison]) -> tuple[Comparison, ..
         for name, metric in group.metrics.items()
         if metric.spec.better
     }
-    found = dict(zip(tests, adjusted(list(tests.values())), strict=True))
+    adjusted_evidence = dict(zip(tests, adjusted(list(tests.values())), strict=True))
 
     def of_group(at: int, group: GroupComparison) -> GroupComparison:
         changed = {
             name: replace(
                 metric,
-                evidence=found.get((at, group.name, name))
-                or found.get((at, "all", name), metric.evidence),
+                evidence=adjusted_evidence.get((at, group.name, name))
+                or adjusted_evidence.get((at, "all", name), metric.evidence),
             )
             for name, metric in group.metrics.items()
         }
         return replace(group, metrics=changed)
 
     titles = [comparisons[at].groups[0].metrics[name].spec.title for at, _, name in tests]
-    limits = too_few_resamples(list(zip(titles, found.values(), strict=True)))
+    limits = too_few_resamples(list(zip(titles, adjusted_evidence.values(), strict=True)))
     return tuple(
         replace(
-            each,
-            groups=tuple(of_group(at, group) for group in each.groups),
-            notes=(*each.notes, *limits),
+            comparison,
+            groups=tuple(of_group(at, group) for group in comparison.groups),
+            notes=(*comparison.notes, *limits),
         )
-        for at, each in enumerate(comparisons)
+        for at, comparison in enumerate(comparisons)
     )
 
 
@@ -392,12 +392,12 @@ def _metric(
     b: ResampledGroup,
     margin: float | None,
 ) -> MetricComparison:
-    difference, found = metric_difference(spec.name, [(a, b)])
+    difference, test = metric_difference(spec.name, [(a, b)])
     verdict = None
     if margin is not None and spec.unit in _RATES:
         verdict = equivalence_verdict(difference, margin, better=spec.better)
     sides = a.estimate(spec.name), b.estimate(spec.name)
-    return MetricComparison(spec, *sides, difference, found, verdict)
+    return MetricComparison(spec, *sides, difference, test, verdict)
 
 
 def _accuracy_tests(

@@ -53,13 +53,13 @@ class Split:
 
 def run_splits(experiment: Experiment) -> tuple[Split, ...]:
     """Count the records that the runs scored; one split per data file, identified by SHA-256."""
-    found: dict[tuple[str, int], Split] = {}
+    splits: dict[tuple[str, int], Split] = {}
     for run in experiment.all_runs:
         name, sha256, views = _data_name(run), run.provenance.data.sha256, run.predictions
         key = (sha256 or name, len(views))
-        known = found.get(key) or _of_views(name, sha256, views)
-        found[key] = replace(known, runs=known.runs + 1)
-    return tuple(found.values())
+        split = splits.get(key) or _of_views(name, sha256, views)
+        splits[key] = replace(split, runs=split.runs + 1)
+    return tuple(splits.values())
 
 
 def splits_of_folder(folder: Path) -> tuple[Split, ...]:
@@ -101,7 +101,9 @@ def data_splits(experiment: Experiment, folders: Sequence[Path] = ()) -> tuple[S
     ]
     scored = list(run_splits(experiment))
     for number, split in enumerate(listed):
-        same = next((each for each in scored if each.sha256 == split.sha256), None)
+        same = next(
+            (scored_split for scored_split in scored if scored_split.sha256 == split.sha256), None
+        )
         if same is not None:
             listed[number] = replace(split, runs=same.runs)
             scored.remove(same)
@@ -154,7 +156,7 @@ def _counted(
         role=role,
         records=kinds.total(),
         families=len(families),
-        pairs=sum(sorted(each) == ["base", "counterfactual"] for each in families.values()),
+        pairs=sum(sorted(variants) == ["base", "counterfactual"] for variants in families.values()),
         source_families=None if sources <= {""} else len(sources - {""}),
         kinds=tuple(kinds[kind] for kind in _KINDS),
         runs=0,

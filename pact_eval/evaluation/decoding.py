@@ -1,4 +1,4 @@
-"""The decoding that a metric is of: which views, and whether they are calibrated."""
+"""Decoding of a metric: its views, and whether they are calibrated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DecodingName = Literal["single", "ensemble", "repeats", "repeats_together"]
 
 
 def decoding_name(decoding: Decoding, repeats: int) -> DecodingName:
-    """Return what the numbers of a run are of.
+    """Return the name of a decoding.
 
     `single` is view 0, and `ensemble` all K views. If the views are repeats of one order, single is
     the mean over the repeats of each metric (`repeats`), and ensemble the one distribution that

@@ -198,7 +198,7 @@ class Unstable(Diagnostic):
 
 @dataclass(frozen=True)
 class OrderUnknown(Diagnostic):
-    """Whether answers follow their order cannot be told."""
+    """It is unknown whether answers follow their order."""
 
     conclusion: OrderConclusion
     kind: ClassVar[str] = "order-unknown"
@@ -363,17 +363,17 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
         InputError: the item sets differ, or no other arm has a seed in common with the method.
     """
     experiment.require_same_items()
-    found = tuple(
+    matched = tuple(
         MatchedRuns(
             method, arm, match.seed, experiment.seeds(method, arm).seeds[match.seed].groups[0]
         )
         for arm, matches in experiment.against(method).items()
         for match in matches
     )
-    if not found:
+    if not matched:
         message = f"no other arm has a seed in common with {method}"
         raise InputError(message)
-    return found
+    return matched
 
 
 def on_data(conclusion: DataConclusion, experiment: Experiment) -> tuple[Leak, ...]:
@@ -403,16 +403,16 @@ def diagnose(experiment: Experiment) -> tuple[Diagnostic, ...]:
     Raises:
         InputError: a run does not have the decoding.
     """
-    found = [*_on_experiment(experiment)]
+    diagnostics = [*_on_experiment(experiment)]
     if experiment.same_items:
-        found += on_better(experiment.better_than(experiment.main_arm).values())
+        diagnostics += on_better(experiment.better_than(experiment.main_arm).values())
     for run in experiment.runs:
-        found += _on_run(experiment, run)
+        diagnostics += _on_run(experiment, run)
     for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
         accuracy = experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"]
-        found += on_few_families(run.label, accuracy)
-    found += _on_notes(experiment)
-    return tuple(found)
+        diagnostics += on_few_families(run.label, accuracy)
+    diagnostics += _on_notes(experiment)
+    return tuple(diagnostics)
 
 
 def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
@@ -480,8 +480,8 @@ def made_worse(experiment: Experiment, run: ExperimentRun) -> frozenset[str]:
     metrics_of_all = {} if change is None else change.groups[0].metrics
     return frozenset(
         name
-        for name, each in metrics_of_all.items()
-        if each.marked and sign_of(each.difference) == -each.spec.better
+        for name, comparison in metrics_of_all.items()
+        if comparison.marked and sign_of(comparison.difference) == -comparison.spec.better
     )
 
 
@@ -552,7 +552,7 @@ def on_confident_errors(
         return ()
     share = float(wrong.sum() / confident.sum())
     severity: Severity = "critical" if share > CONFIDENT_WRONG else "info"
-    of_items, total = (int(each.any(axis=1).sum()) for each in (wrong, confident))
+    of_items, total = (int(flags.any(axis=1).sum()) for flags in (wrong, confident))
     return (ConfidentErrors(severity, run, of_items, total, len(wrong), share, repeats),)
 
 
@@ -598,18 +598,18 @@ def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, 
         (group.name, name): group.metrics[name] for group in groups for name in PROPER_SCORES
     }
     worse = shown_increases(
-        {place: each.difference for place, each in metrics_of.items()},
-        {place: each.evidence.p_value for place, each in metrics_of.items()},
+        {place: metric.difference for place, metric in metrics_of.items()},
+        {place: metric.evidence.p_value for place, metric in metrics_of.items()},
     )
-    found = []
-    for place, each in metrics_of.items():
+    diagnostics = []
+    for place, metric in metrics_of.items():
         # Only all items have to be better: a kind may have nothing to improve.
-        no_better = place == ("all", "nll_nats") and not each.difference.high < 0
+        no_better = place == ("all", "nll_nats") and not metric.difference.high < 0
         if place in worse or no_better:
             severity: Severity = "warning" if place in worse else "info"
-            sides = each.b, each.a, each.difference
-            found.append(CalibrationNotBetter(severity, run, *place, *sides))
-    return tuple(found)
+            sides = metric.b, metric.a, metric.difference
+            diagnostics.append(CalibrationNotBetter(severity, run, *place, *sides))
+    return tuple(diagnostics)
 
 
 def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[LeadDiagnostic]:
@@ -677,16 +677,18 @@ def on_versions(provenances: Mapping[str, Provenance]) -> tuple[DifferentVersion
         >>> on_versions({"a": a, "b": b})[0].values
         {'2.12': ('a',), '2.13': ('b',)}
     """
-    found = []
-    names = dict.fromkeys(name for each in provenances.values() for name in each.versions)
+    diagnostics = []
+    names = dict.fromkeys(
+        name for provenance in provenances.values() for name in provenance.versions
+    )
     for name in names:
         values = _by_value(provenances, partial(_version, name=name))
         if len(values) > 1:
-            found.append(DifferentVersions("info", None, name, values))
-    for run, each in provenances.items():
-        if each.resumed_with_versions:
-            found.append(DifferentVersions("info", run, "", {}))
-    return tuple(found)
+            diagnostics.append(DifferentVersions("info", None, name, values))
+    for run, provenance in provenances.items():
+        if provenance.resumed_with_versions:
+            diagnostics.append(DifferentVersions("info", run, "", {}))
+    return tuple(diagnostics)
 
 
 def _version(provenance: Provenance, name: str) -> Json:
@@ -719,8 +721,8 @@ def _by_value(
 ) -> dict[str, tuple[str, ...]]:
     """Return the labels of the runs by value; runs without one are left out."""
     groups: dict[str, list[str]] = {}
-    for run, each in provenances.items():
-        value = get(each)
+    for run, provenance in provenances.items():
+        value = get(provenance)
         if value is not None:
             groups.setdefault(value if isinstance(value, str) else dumps(value), []).append(run)
     return {value: tuple(runs) for value, runs in groups.items()}

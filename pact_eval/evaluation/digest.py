@@ -1,4 +1,4 @@
-"""The digest of a report: which sealed runs and settings it was made from.
+"""Digest of a report: its sealed runs and settings.
 
 Two people who compare digests know that their reports come from the same rows, calibrators,
 settings and other files (texts, criteria, thresholds), and from the same version of pact-eval. The
@@ -47,7 +47,7 @@ class ReportDigest:
 
     @property
     def content(self) -> dict[str, Json]:
-        """What the digest covers."""
+        """Content that the digest covers."""
         return {
             "format": FORMAT,
             "version": self.version,
@@ -58,7 +58,7 @@ class ReportDigest:
 
     @property
     def json(self) -> dict[str, Json]:
-        """What it covers, and the digest itself."""
+        """Content, and the digest itself."""
         return {"sha256": self.sha256, **self.content}
 
 
@@ -75,7 +75,7 @@ def report_digest(
     Returns:
         The digest.
     """
-    found: tuple[Mapping[str, Json], ...] = tuple(
+    run_digests: tuple[Mapping[str, Json], ...] = tuple(
         {"arm": run.arm, "run": seal_digest(run.run.seal), "calibrator": _calibrator_sha256(run)}
         for run in runs
     )
@@ -85,7 +85,7 @@ def report_digest(
         chosen["without_leaks"] = True
     if settings.target_error is not None:
         chosen["target_error"] = settings.target_error
-    return ReportDigest(metadata.version("pact-eval"), chosen, found, inputs or {})
+    return ReportDigest(metadata.version("pact-eval"), chosen, run_digests, inputs or {})
 
 
 def _calibrator_sha256(run: ExperimentRun) -> str | None:

@@ -92,7 +92,7 @@ class ExperimentRun:
 
     @property
     def provenance(self) -> Provenance:
-        """What `run.json` records."""
+        """Content of `run.json`."""
         return self.run.provenance
 
     @cached_property
@@ -116,7 +116,7 @@ class ExperimentRun:
 
     @property
     def mismatch(self) -> ItemMismatch | None:
-        """How the items differ from those of the first run; None if they are the same."""
+        """Mismatch of the items with those of the first run; None if they are the same."""
         return self._read[1]
 
     @cached_property
@@ -376,5 +376,5 @@ class ExperimentRun:
         if key not in self._cache:
             with self.naming_errors():
                 self._cache[key] = compute()
-        found: Result = self._cache[key]
-        return found
+        result: Result = self._cache[key]
+        return result

@@ -24,7 +24,7 @@ _AnyEstimate = TypeVar("_AnyEstimate", bound=Estimate)
 
 
 def too_few(metric: Metric, clusters: int, runs: Sequence[ScoredItems]) -> ClusterText | None:
-    """Return why a metric, or a difference of it, has no interval; None if enough families count.
+    """Return the reason for no interval of a metric or difference; None if enough families count.
 
     Args:
         metric: entry of the registry.

@@ -56,11 +56,15 @@ def gap_directions(gaps: FloatArray, confidence: FloatArray) -> list[FloatArray]
     bins = metrics.bin_index(confidence)
     count = np.bincount(bins, minlength=total.size).astype(np.float64)
     trend = _trend(total, count, count > 0, _DEGREE)
-    found = [trend, _trend(total, count, count > 0, 0)]
+    directions = [trend, _trend(total, count, count > 0, 0)]
     local = _local_bins(gaps, count)
     if local.any():
-        found.insert(0, _beside_local(gaps, count, local))
-    kept = [each for each in found if np.abs(each).sum() > _ROUNDING * confidence.size]
+        directions.insert(0, _beside_local(gaps, count, local))
+    kept = [
+        direction
+        for direction in directions
+        if np.abs(direction).sum() > _ROUNDING * confidence.size
+    ]
     # Gaps without a trend: nothing is smoother than they are.
     return kept or [total]
 
@@ -85,11 +89,11 @@ def _local_bins(gaps: FloatArray, count: FloatArray) -> BoolArray:
     """Return which bins stand out from the trend of the others, the farthest first."""
     total = gaps.sum(axis=0)
     error = np.sqrt(np.diag(_covariance(gaps)))
-    known = ((gaps != 0).sum(axis=0) >= _FEWEST_FAMILIES) & (error > 0)
+    estimable = ((gaps != 0).sum(axis=0) >= _FEWEST_FAMILIES) & (error > 0)
     fitted = count > 0
     while fitted.sum() > _FEWEST_BINS:
         away = np.abs(total - _trend(total, count, fitted, _DEGREE))
-        z = np.divide(away, error, out=np.zeros_like(away), where=known & fitted)
+        z = np.divide(away, error, out=np.zeros_like(away), where=estimable & fitted)
         if z.max() <= _LOCAL:
             break
         fitted[z.argmax()] = False

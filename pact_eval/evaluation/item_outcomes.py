@@ -1,4 +1,4 @@
-"""What a run says of each item: outcomes to sort items by, and distributions to show of one."""
+"""Outcomes and distributions of each item of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pact_eval.evaluation.items import ScoredItems, pair_partners
 
 @dataclass(frozen=True, eq=False)
 class ItemConfidences:
-    """How sure a run is of its answers to n items.
+    """Confidences of a run in its answers to n items.
 
     Attributes:
         confidence: (n,) probability of the answer.
@@ -121,7 +121,7 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
     items, views = run.scored(experiment.settings.decoding), run.predictions
     calibrated = calibrated_items(experiment, run)
     shown = run.in_orders().scored("single") if run.provenance.shuffled else items
-    answers, right = (_by_repeat(items, each) for each in (items.predicted, items.correct))
+    answers, right = (_by_repeat(items, values) for values in (items.predicted, items.correct))
     first = _first_of_most(answers)
     rows = np.arange(len(views))
     return ItemOutcomes(

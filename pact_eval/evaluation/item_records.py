@@ -1,4 +1,4 @@
-"""The records of the items of runs: read from files or folders, and checked against the runs."""
+"""Records of the items of runs: read from files or folders, and checked against the runs."""
 
 from __future__ import annotations
 
@@ -54,30 +54,30 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
     for path in _files(paths):
         hashes.setdefault(sha256_of_file(path), path)
     read: dict[Path, dict[str, Record]] = {}
-    found: dict[str, Record] = {}
+    records_by_id: dict[str, Record] = {}
     different: list[DifferentData] = []
     for run in experiment.runs:
-        wanted = scored_hash(run)
-        if wanted in hashes:
-            files = [hashes[wanted]]
+        sha256 = scored_hash(run)
+        if sha256 in hashes:
+            files = [hashes[sha256]]
         else:
             files = list(hashes.values())
-            if wanted is not None:
+            if sha256 is not None:
                 names = tuple(map(str, files))
                 folder = run.place
-                different.append(DifferentData("critical", run.label, folder, wanted, names))
+                different.append(DifferentData("critical", run.label, folder, sha256, names))
         for file in files:
             if file not in read:
                 read[file] = {record.id: record for record in read_records(file)}
         records = _matched(run, [read[file] for file in files], files)
         _check_questions(run, records)
         for key, record in records.items():
-            found.setdefault(key, record)
-    return ItemRecords(found, tuple(hashes), tuple(different))
+            records_by_id.setdefault(key, record)
+    return ItemRecords(records_by_id, tuple(hashes), tuple(different))
 
 
 def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:
-    """Say whether the datasets that the runs scored are among files of records or in folders.
+    """Return whether the datasets that the runs scored are among files of records or in folders.
 
     Args:
         paths: as for `read_item_records`.

@@ -1,4 +1,4 @@
-"""Which runs may be compared: those of one role, data, contract, prompts and base model.
+"""Rules for comparable runs: one role, data, contract, prompts and base model.
 
 Every command that puts runs next to each other asks `join_all`. The adapter may differ, and so may
 K: view metrics are then compared on the views that both runs have.
@@ -148,17 +148,17 @@ def other_training(runs: Sequence[RunFolder]) -> tuple[OtherTraining, ...]:
         One value per different training.
     """
     stated = [(run, training) for run in runs if (training := run.provenance.custody.training)]
-    found: dict[tuple[tuple[str, str], ...], OtherTraining] = {}
+    trainings: dict[tuple[tuple[str, str], ...], OtherTraining] = {}
     for run, training in stated[1:]:
         first = stated[0][1].roles
         names = dict.fromkeys([*first, *training.roles])
         digests = {name: _digest(training.roles, name) for name in names}
         roles = tuple(name for name in names if _digest(first, name) != digests[name])
         key = tuple((name, str(digests[name])) for name in roles)
-        if roles and key not in found:
+        if roles and key not in trainings:
             trained = (first.get("train"), training.roles.get("train"))
-            found[key] = OtherTraining(stated[0][0].place, run.place, roles, trained)
-    return tuple(found.values())
+            trainings[key] = OtherTraining(stated[0][0].place, run.place, roles, trained)
+    return tuple(trainings.values())
 
 
 def _digest(roles: Mapping[str, TrainedRole], name: str) -> str | None:
@@ -167,8 +167,8 @@ def _digest(roles: Mapping[str, TrainedRole], name: str) -> str | None:
 
 def unsealed(runs: Sequence[RunFolder]) -> tuple[UnsealedFiles, ...]:
     """Return the runs whose folders have files that look like theirs and are not sealed."""
-    found = ((run.place, unsealed_files(run.folder, run.seal)) for run in runs)
-    return tuple(UnsealedFiles(place, names) for place, names in found if names)
+    run_files = ((run.place, unsealed_files(run.folder, run.seal)) for run in runs)
+    return tuple(UnsealedFiles(place, names) for place, names in run_files if names)
 
 
 def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
@@ -180,7 +180,7 @@ def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
     Returns:
         For each such run, the first earlier run with its weights and another seed.
     """
-    found: list[SameWeights] = []
+    duplicates: list[SameWeights] = []
     for place, run in enumerate(runs):
         adapter, seed = run.provenance.adapter, run.seed
         if adapter is None or adapter.sha256 is None or seed is None:
@@ -190,9 +190,9 @@ def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
             if twin is None or twin.sha256 != adapter.sha256 or other.seed in (None, seed):
                 continue
             folders = other.place, run.place
-            found.append(SameWeights(*folders, (other.seed or 0, seed), adapter.sha256))
+            duplicates.append(SameWeights(*folders, (other.seed or 0, seed), adapter.sha256))
             break
-    return tuple(found)
+    return tuple(duplicates)
 
 
 def join_all(runs: Sequence[RunFolder], *, allow: Collection[Allowance]) -> tuple[UnlikeRuns, ...]:
@@ -210,11 +210,11 @@ def join_all(runs: Sequence[RunFolder], *, allow: Collection[Allowance]) -> tupl
     Raises:
         InputError: two runs differ in what a comparison holds fixed, and it is not allowed.
     """
-    found: list[UnlikeRuns] = []
+    unlike_runs: list[UnlikeRuns] = []
     for place, run in enumerate(runs):
         pairs = [unlike for other in runs[:place] for unlike in join(other, run, allow=allow)]
-        found += pairs[:1]
-    return tuple(found)
+        unlike_runs += pairs[:1]
+    return tuple(unlike_runs)
 
 
 def join(
@@ -240,10 +240,13 @@ def join(
             base model. The message says in what, and which option accepts it.
     """
     differences = join_differences(first.provenance, other.provenance)
-    refused = [each for each in differences if each.allowance not in allow]
+    refused = [difference for difference in differences if difference.allowance not in allow]
     if refused:
-        lines = [f"  {each.words}: {each.before} and {each.after}" for each in refused]
-        options = " ".join(f"--allow {each.allowance}" for each in refused)
+        lines = [
+            f"  {difference.words}: {difference.before} and {difference.after}"
+            for difference in refused
+        ]
+        options = " ".join(f"--allow {difference.allowance}" for difference in refused)
         message = (
             f"{first.place} and {other.place} do not belong together:\n"
             + "\n".join(lines)

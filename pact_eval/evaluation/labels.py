@@ -54,8 +54,8 @@ class Labels:
         """Return some rows, with the texts that occur in them."""
         codes = self.codes[rows]
         if len(codes) * _FEW < len(self.texts):
-            found, numbers = np.unique(codes, return_inverse=True)
-            return Labels(numbers, self.texts.gather(found))
+            unique_codes, numbers = np.unique(codes, return_inverse=True)
+            return Labels(numbers, self.texts.gather(unique_codes))
         present = np.bincount(codes, minlength=len(self.texts)) > 0
         return Labels((np.cumsum(present) - 1)[codes], self.texts.filter(pl.Series(present)))
 
@@ -72,8 +72,8 @@ class Labels:
         """Return the rows of each name, kinds in their own order, other names sorted."""
         by_code = np.argsort(self.codes, kind="stable")
         ends = np.cumsum(np.bincount(self.codes, minlength=len(self.names)))
-        found = dict(zip(self.names.tolist(), np.split(by_code, ends[:-1]), strict=True))
-        return {name: found[name] for name in ordered_groups(list(found))}
+        rows = dict(zip(self.names.tolist(), np.split(by_code, ends[:-1]), strict=True))
+        return {name: rows[name] for name in ordered_groups(list(rows))}
 
 
 def label_codes(labels: TextArray) -> IntArray:
@@ -83,8 +83,8 @@ def label_codes(labels: TextArray) -> IntArray:
 
 def ordered_groups(names: list[str]) -> list[str]:
     """Return the names of groups in the order of the report: kinds first, then other names."""
-    known = [name for name in _KIND_ORDER if name in names]
-    return known + [name for name in names if name not in known]
+    kinds = [name for name in _KIND_ORDER if name in names]
+    return kinds + [name for name in names if name not in kinds]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Marks: which differences are shown at the 5% level, each alone or many of them together."""
+"""Marks of differences that are significant at 5%, alone or adjusted together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TestName = Literal["interval", "t over seeds and families"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Whether a difference is shown, and by which test.
+    """Test of a difference, and its mark.
 
     Attributes:
         test: the test behind the mark.
@@ -80,19 +80,19 @@ def interval_evidence(metric: Metric, inference: Inference, difference: Estimate
     if math.isnan(difference.low):
         return evidence("interval", math.nan, marked=False)
     marked = bool(difference.excludes_zero and metric.spec.better)
-    found = evidence("interval", inference.p_value(), marked=marked)
+    test = evidence("interval", inference.p_value(), marked=marked)
     resamples, clusters = inference.resamples, inference.clusters
     if not resamples or clusters < 2:
-        return found
+        return test
     least = least_p_value(resamples, clusters)
-    return replace(found, least_p_value=least, resamples=resamples, clusters=clusters)
+    return replace(test, least_p_value=least, resamples=resamples, clusters=clusters)
 
 
-def too_few_resamples(found: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResamples, ...]:
+def too_few_resamples(differences: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResamples, ...]:
     """Return a note if p-values of resamples cannot be small enough for the first mark of Holm.
 
     Args:
-        found: titles of metrics, and their evidence after `adjusted`.
+        differences: titles of metrics, and their evidence after `adjusted`.
 
     Examples:
         >>> drawn = evidence("interval", 0.01, marked=False)
@@ -102,39 +102,39 @@ def too_few_resamples(found: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResa
         (1, 3781, 0)
     """
     limited = [
-        (title, each)
-        for title, each in found
-        if each.tests * each.least_p_value > LEVEL and not math.isnan(each.p_value)
+        (title, test)
+        for title, test in differences
+        if test.tests * test.least_p_value > LEVEL and not math.isnan(test.p_value)
     ]
     if not limited:
         return ()
-    tests = max(each.tests for _, each in limited)
+    tests = max(test.tests for _, test in limited)
     level = LEVEL / tests
-    needed = [resamples_needed(level, each.clusters) for _, each in limited if each.resamples]
+    needed = [resamples_needed(level, test.clusters) for _, test in limited if test.resamples]
     within = [number for number in needed if number <= MOST_RESAMPLES]
     titles = tuple(dict.fromkeys(title for title, _ in limited))
     beyond = len(limited) - len(within)
     return (TooFewResamples(titles, tests, level, len(limited), max(within, default=None), beyond),)
 
 
-def adjusted(found: Sequence[Evidence]) -> list[Evidence]:
+def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
     """Adjust the p-values of several differences together, by Holm's procedure.
 
     Args:
-        found: those of one output; a p-value of NaN is no test.
+        tests: those of one output; a p-value of NaN is no test.
 
     Examples:
         >>> one, two = (evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))
         >>> [(each.adjusted_p_value, each.marked) for each in adjusted([one, two])]
         [(0.03, True), (0.02, True)]
     """
-    together = holm(np.array([each.p_value for each in found], dtype=np.float64))
+    together = holm(np.array([test.p_value for test in tests], dtype=np.float64))
     return [
         replace(
-            each,
+            test,
             adjusted_p_value=p_value,
             tests=together.tests,
-            marked=bool(each.marked and p_value <= LEVEL),
+            marked=bool(test.marked and p_value <= LEVEL),
         )
-        for each, p_value in zip(found, together.adjusted.tolist(), strict=True)
+        for test, p_value in zip(tests, together.adjusted.tolist(), strict=True)
     ]

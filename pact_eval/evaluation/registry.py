@@ -1,4 +1,4 @@
-"""The registry of metrics: the only list of metrics, and of how each is computed.
+"""Registry of metrics: the only list of metrics, with their computation.
 
 An entry has a name, a title, a unit, a direction and requirements. It has a function that computes
 one number per item of a block, and a reduction that computes the metric of a group. `evaluate`,
@@ -69,7 +69,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """How a metric is named and shown.
+    """Name, title, unit and direction of a metric.
 
     Attributes:
         name: key in JSON.
@@ -239,9 +239,9 @@ def rate_difference(drawn: Resampled) -> Inference:
     """
     if not math.isfinite(drawn.value):
         return mean_difference(drawn)
-    found = drawn.rows()
-    if found is not None and np.abs(found[0]).max() <= 1 + _ROUNDING:
-        return replace(paired_rates(*found, drawn.n_clusters), value=drawn.value)
+    rows = drawn.rows()
+    if rows is not None and np.abs(rows[0]).max() <= 1 + _ROUNDING:
+        return replace(paired_rates(*rows, drawn.n_clusters), value=drawn.value)
     return RatesOfOtherRows(drawn)
 
 
@@ -775,8 +775,8 @@ def _add_metrics_of_confidence() -> None:
     )
 
 
-def _add(*found: Metric) -> None:
-    for metric in found:
+def _add(*entries: Metric) -> None:
+    for metric in entries:
         register_metric(metric)
 
 

@@ -1,4 +1,4 @@
-"""From a run's predictions to every number of the report."""
+"""Report on one run: every number, from its predictions."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Evaluation(Result):
 
     @property
     def decoding_name(self) -> DecodingName:
-        """What the numbers are of, in outputs."""
+        """Name of the decoding in outputs."""
         return decoding_name(self.decoding, self.repeats)
 
 
@@ -210,8 +210,8 @@ def evaluate_items(
     drawn = resampled_groups(
         items, by, rng=rng, resamples=resamples or default_resamples(len(items))
     )
-    with step("Computing intervals", sum(len(each.items) for each in drawn), "items"):
-        groups = tuple(group_numbers(each) for each in drawn)
+    with step("Computing intervals", sum(len(group.items) for group in drawn), "items"):
+        groups = tuple(group_numbers(group) for group in drawn)
     ties = None if noise is None else near_ties(items.facts.logit_gap, noise)
     return Evaluation(
         contexts=items.contexts,
@@ -231,7 +231,7 @@ def evaluate_items(
             *RepeatedPrompts.of(items),
             *notes,
             *_notes(items, groups[0], ties),
-            *small_groups({each.name: each.items.n_clusters for each in drawn}, items.unit),
+            *small_groups({group.name: group.items.n_clusters for group in drawn}, items.unit),
         ),
     )
 
@@ -271,8 +271,10 @@ def _letters(items: ScoredItems) -> SlotHomogeneity | None:
     if items.reference is None:
         return None
     facts = items.facts
-    found = slot_homogeneity(facts.picked, facts.held, items.cluster[facts.of_item])
-    return found if facts.of_item.size else replace(found, reason=ClusterText(_NO_ORDERS))
+    homogeneity = slot_homogeneity(facts.picked, facts.held, items.cluster[facts.of_item])
+    return (
+        homogeneity if facts.of_item.size else replace(homogeneity, reason=ClusterText(_NO_ORDERS))
+    )
 
 
 def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tuple[Note, ...]:

@@ -1,4 +1,4 @@
-"""The dataset behind runs: which files it has, and what an audit of them says."""
+"""Dataset behind runs: its files, and an audit of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def recorded_data(runs: Sequence[ExperimentRun]) -> tuple[Path, ...] | None:
 
 
 def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataConclusion:
-    """Say whether the data of runs is sound, without the accuracies of a leak.
+    """Conclude on the data of runs, without the accuracies of a leak.
 
     What an adapter was trained on is as its run recorded it. The datasets of the settings are
     audited with every check. Without any, the files that the runs name are compared with the other
@@ -66,8 +66,8 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
     if conclusion.leak is None:
         return conclusion
     views = [read_any_run(run.run).predictions for run in runs]
-    ids = [item for each in views for item in each.ids.tolist()]
-    families = [family for each in views for family in each.family.tolist()]
+    ids = [item for predictions in views for item in predictions.ids.tolist()]
+    families = [family for predictions in views for family in predictions.family.tolist()]
     return conclusion.of_items(dict(zip(ids, families, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""The runs in a folder: what each is, its accuracy, and whether it is complete and unchanged."""
+"""List of the runs in a folder: identity, accuracy, completeness and seal."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
         ...     list_runs([Path(folder)])
         ()
     """
-    found = [run for folder in folders for run in _run_folders(folder)]
-    return tuple(_listed(run) for run in tracked(found, "Reading runs", "runs"))
+    run_folders = [run for folder in folders for run in _run_folders(folder)]
+    return tuple(_listed(run) for run in tracked(run_folders, "Reading runs", "runs"))
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -89,7 +89,7 @@ def _run_folders(folder: Path) -> list[Path]:
         raise InputError(message)
     if _looks_like_a_run(folder):
         return [folder]
-    return sorted(each for each in folder.iterdir() if each.is_dir() and _looks_like_a_run(each))
+    return sorted(path for path in folder.iterdir() if path.is_dir() and _looks_like_a_run(path))
 
 
 def _looks_like_a_run(folder: Path) -> bool:
