@@ -131,3 +131,57 @@ def test_the_essay_on_ece_has_the_numbers_of_the_statistics_page() -> None:
         (row,) = re.findall(rf"^\| {families} \| 0\.0 \| (.+) \|$", measured, re.MULTILINE)
         cells = row.split(" | ")
         assert (cells[0], float(cells[4])) == (mean, float(covered)), families
+
+
+FIELD_WORDS = {
+    "position": r"\bslots?\b",
+    "threshold": r"\bgates?\b(?! for CI| failed)",
+    "prediction set": r"\banswer sets?\b",
+    "significan": r"\bshown to\b|\b(?:not|none|called|if|differences?|effect|error|gain) "
+    r"(?:(?:is|are|can be) )?shown\b",
+}
+"""The field's words, each with the pattern of ours; a gate for CI is another sense."""
+
+
+def blocks(markdown: str) -> Iterator[str]:
+    """Yields paragraphs, list items and table rows; without headings, code and link targets."""
+    text = re.sub(r"^```.*?^```$", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^#.*$|`[^`]*`|\]\([^)]*\)", "", text, flags=re.MULTILINE)
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:\||-|\d+\.))", text):
+        yield " ".join(block.split())
+
+
+def unexplained(markdown: str) -> list[str]:
+    """Returns the first uses of our words that the field's word is not next to."""
+    first_uses = {
+        word: next(
+            (block for block in blocks(markdown) if re.search(ours, block, re.IGNORECASE)), word
+        )
+        for word, ours in FIELD_WORDS.items()
+    }
+    return [block for word, block in first_uses.items() if word not in block.lower()]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name
+)
+def test_the_words_of_the_field_are_next_to_ours_at_first_use(page: Path) -> None:
+    assert not unexplained(page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("bare", "explained"),
+    [
+        ("Which slots are preferred?", "Which slots (positions) are preferred?"),
+        ("| `gates` | the chosen gate |", "| `gates` | the chosen gate (threshold) |"),
+        ("An answer set per item.", "An answer set (prediction set) per item."),
+        ("No difference is shown.", "No difference is shown (significant)."),
+    ],
+)
+def test_a_first_use_without_the_word_of_the_field_is_noticed(bare: str, explained: str) -> None:
+    assert len(unexplained(f"# A position\n\n{bare}\n\n{explained}")) == 1
+    assert not unexplained(f"# Title\n\n{explained}\n\n{bare}")
+
+
+def test_other_senses_of_our_words_need_no_explanation() -> None:
+    assert not unexplained("A gate for CI is shown next to the rate.\n\n```text\nslot\n```\n`gate`")
