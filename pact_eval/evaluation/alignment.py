@@ -106,10 +106,10 @@ def mismatch(
     }
     if a.accepted is not None or b.accepted is not None:
         columns["right answers"] = (a.right_answers, b.right_answers)
-    for column, (of_a, of_b) in columns.items():
-        if of_a is None or of_b is None:
+    for column, (a_values, b_values) in columns.items():
+        if a_values is None or b_values is None:
             continue
-        unlike = of_a != of_b[rows]
+        unlike = a_values != b_values[rows]
         differs = np.flatnonzero(unlike.any(axis=1) if unlike.ndim == 2 else unlike)
         if differs.size:
             differing = tuple(a.ids[differs].tolist())

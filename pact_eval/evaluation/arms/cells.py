@@ -202,5 +202,5 @@ def _problems(row: MetricRow, before: MetricRow | None) -> list[str]:
     ]
 
 
-def _same(one: float, other: float) -> bool:
-    return one == other or (math.isnan(one) and math.isnan(other))
+def _same(first: float, second: float) -> bool:
+    return first == second or (math.isnan(first) and math.isnan(second))

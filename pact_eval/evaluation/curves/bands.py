@@ -70,7 +70,7 @@ def curve_band(
 
 def _percentiles(replicates: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
     ends = np.full((2, replicates.shape[1]), np.nan)
-    some = ~np.isnan(replicates).all(axis=0)
-    if some.any():
-        ends[:, some] = np.nanquantile(replicates[:, some], [tail, 1 - tail], axis=0)
+    defined = ~np.isnan(replicates).all(axis=0)
+    if defined.any():
+        ends[:, defined] = np.nanquantile(replicates[:, defined], [tail, 1 - tail], axis=0)
     return ends[0], ends[1]

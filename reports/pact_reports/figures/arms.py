@@ -155,12 +155,12 @@ def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
     arms = next(iter(result.kinds.values()))[1]
     handles, labels = _marks(ax, arms, intervals=result.families is not None)
     styles = [looks.arms[arm.arm] for arm in arms]
-    named = [
+    arm_handles = [
         ax.plot([], [], color=style.colour, marker=style.marker, linestyle="none")[0]
         for style in styles
     ]
-    called = [shown(looks.names.arm(arm.arm), 20) for arm in arms]
-    legend_below(ax, [*named, *handles], [*called, *labels])
+    arm_labels = [shown(looks.names.arm(arm.arm), 20) for arm in arms]
+    legend_below(ax, [*arm_handles, *handles], [*arm_labels, *labels])
     return inert(ax)
 
 

@@ -125,8 +125,8 @@ def _verdict(diagnostic: WeakVerdict) -> str:
         )
     if diagnostic.seeds:
         (seed,) = diagnostic.seeds
-        one = "one run without a seed" if seed is None else f"seed {seed} alone"
-        reasons.append(f"it rests on {one}")
+        basis = "one run without a seed" if seed is None else f"seed {seed} alone"
+        reasons.append(f"it rests on {basis}")
     result = diagnostic.result
     return f"{result.hypothesis.id} is {result.verdict}, but {'; and '.join(reasons)}"
 

@@ -56,9 +56,9 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
 def provenance_html(request: PageRequest) -> Html:
     """Write the provenance of the runs by keys, and the command of the page."""
     experiment = request.experiment
-    called = request.names.run
-    runs = {called(run.label): run for run in experiment.runs}
-    runs |= {f"{called(run.label)} on ablated contexts": run for run in experiment.ablated}
+    run_name = request.names.run
+    runs = {run_name(run.label): run for run in experiment.runs}
+    runs |= {f"{run_name(run.label)} on ablated contexts": run for run in experiment.ablated}
     return joined([*_by_keys(runs), _page(request), _full(runs)])
 
 

@@ -128,8 +128,8 @@ def tempering_sentences(tempering: ServedTempering) -> Iterator[str]:
     everything, *kinds = tempering.found
     alike = {kind.finding for kind in kinds} == {"raw"}
     for kind in [everything] if alike or not kinds else kinds:
-        what = "" if kind.kind == "all" else f" of {kind.kind}"
-        yield f"Served probabilities{what} {_looks(kind)}."
+        of_kind = "" if kind.kind == "all" else f" of {kind.kind}"
+        yield f"Served probabilities{of_kind} {_looks(kind)}."
 
 
 def _looks(tempering: Tempering) -> str:

@@ -163,15 +163,15 @@ def _seen(conclusion: Acting) -> str:
 
 def _needed(gate: ActingGate, unit: ClusterUnit) -> str:
     units = CLUSTERS[unit]
-    here = f"the run has {gate.families:,}"
+    run_size = f"the run has {gate.families:,}"
     if gate.needed is None:
-        return f"nothing shows that more {units} like these would do, {here}"
+        return f"nothing shows that more {units} like these would do, {run_size}"
     if gate.needed <= gate.families:
         return (
             f"its {gate.families:,} {units} would often do, but the drawn items of these do not "
             "show it: score more"
         )
-    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, {here}"
+    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, {run_size}"
 
 
 def _most_needed(conclusion: Acting, unit: ClusterUnit) -> str:

@@ -103,13 +103,13 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
                 )
             )
         )
-    made = f", {effect.decoding} decoding" if effect.decoding else ""
+    decoding_text = f", {effect.decoding} decoding" if effect.decoding else ""
     titles = (
         *("items", "T", "NLL ↓", "Brier ↓", "ECE ↓", "AURC ↓"),
         *("change of NLL, 95% interval", "accuracy"),
     )
     return (
-        _table("effect", f"{name}{made}", "before -> after", titles, rows),
+        _table("effect", f"{name}{decoding_text}", "before -> after", titles, rows),
         *(Line(f"Warning: {calibration_sentence(note)}", "caution") for note in effect.warnings),
         *(Line(f"Note: {calibration_sentence(note)}", "caution") for note in effect.notes),
     )

@@ -220,8 +220,8 @@ def _gate_cells(gate: Gate, rule: Rule, *, costs: bool) -> tuple[Cell, ...]:
     )
     if not costs or gate.cost is None:
         return cells
-    here, asking = gate.cost
-    return (*cells, Cell(f"{here:.3g}", below=f"{asking:.3g}"))
+    cost, asking = gate.cost
+    return (*cells, Cell(f"{cost:.3g}", below=f"{asking:.3g}"))
 
 
 def _checked_cells(gate: CheckedGate, rule: Rule) -> tuple[Cell, ...]:
