@@ -17,6 +17,7 @@ import numpy as np
 
 from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.differences import (
     ArmDifference,
     GroupDifferences,
@@ -27,7 +28,6 @@ from pact_eval.evaluation.arms.differences import (
     standings,
 )
 from pact_eval.evaluation.arms.matching import SeedMatch, matched_seeds, sorted_seeds
-from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
 from pact_eval.evaluation.items import ScoredItems

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval._choices import GroupBy
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.differences import arm_difference, best_mean, standings
 from pact_eval.evaluation.arms.matching import against
 from pact_eval.evaluation.arms.run_metrics import collection_metrics
-from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_spec

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.differences import Standing
-from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.chance_miscalibration import ChanceError
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.registry import MetricSpec, Unit, find_metric

@@ -18,8 +18,8 @@ from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.ablations import read_clear_changes
+from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.evaluation.arms.summary import ArmSummary
 from pact_eval.evaluation.data_splits import splits_of_folder
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import metric_spec, registered_metrics
