@@ -1,4 +1,4 @@
-"""The answers that a command gives first: is A better than B, and how good is a run?
+"""Answers that a command gives first: comparison of two runs, and rates of one.
 
 Both are given at view 0 and over K views, because the two can differ: an ensemble of views hides
 what the letters do to a single answer.
@@ -64,7 +64,7 @@ class DecodedComparison:
 
 @dataclass(frozen=True)
 class ComparisonAnswer:
-    """Is A better than B? At view 0, and over K views if both runs have them.
+    """Comparison of A and B at view 0, and over K views if both runs have them.
 
     Attributes:
         chosen: under the decoding of the settings.
@@ -77,8 +77,8 @@ class ComparisonAnswer:
     @property
     def by_views(self) -> tuple[DecodedComparison, ...]:
         """View 0 first, then K views."""
-        found = (self.chosen, *(() if self.other is None else (self.other,)))
-        return tuple(sorted(found, key=lambda each: each.k))
+        comparisons = (self.chosen, *(() if self.other is None else (self.other,)))
+        return tuple(sorted(comparisons, key=lambda comparison: comparison.k))
 
 
 @dataclass(frozen=True)
@@ -167,17 +167,17 @@ def compare_rates(
         resamples: bootstrap resamples of families.
         margin: largest difference that does not matter; see `compare`.
     """
-    wanted = [find_metric(name) for name in _HEADLINE]
+    metrics = [find_metric(name) for name in _HEADLINE]
     groups = [
         [
             resampled_group(
-                "all", items.with_sorted_families(), rng=rng, resamples=resamples, wanted=wanted
+                "all", items.with_sorted_families(), rng=rng, resamples=resamples, wanted=metrics
             )
         ]
         for items in (a, b)
     ]
-    found = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
-    return found.groups[0]
+    comparison = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
+    return comparison.groups[0]
 
 
 def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | None:
@@ -192,11 +192,11 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     if without.is_empty():
         return None
     rows = items.repeats if items.repeat is not None else 1
-    asked, right = np.full(len(without), rows), np.zeros(len(without), dtype=np.int64)
+    totals, right = np.full(len(without), rows), np.zeros(len(without), dtype=np.int64)
     if rows > 1 or items.k == 1:
-        asked, right = (
+        totals, right = (
             without[name].fill_null(default).to_numpy() if name in without.columns else values
-            for name, default, values in (("asked", rows, asked), ("right", 0, right))
+            for name, default, values in (("asked", rows, totals), ("right", 0, right))
         )
     names = np.r_[items.clusters.names, without[items.unit].fill_null("").to_numpy()]
     _, codes = np.unique(names.astype(str), return_inverse=True)
@@ -204,7 +204,7 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     cluster = np.r_[codes[:answered][items.cluster], codes[answered:]]
     return rate_estimate(
         np.bincount(cluster, np.r_[items.correct, right]),
-        np.bincount(cluster, np.r_[np.ones(len(items)), asked]),
+        np.bincount(cluster, np.r_[np.ones(len(items)), totals]),
     )
 
 

@@ -74,12 +74,15 @@ def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> EceDiff
     missing = next((part.estimate for part in parts if math.isnan(part.estimate.low)), None)
     if missing is not None or math.isnan(plain.low):
         return EceDifference(drawn, None, plain.reason if missing is None else missing.reason)
-    found = [part.estimate for part in parts]
+    estimates = [part.estimate for part in parts]
     summed = summed_interval(
         [part.weight for part in parts],
-        [each.debiased if isinstance(each, CalibrationError) else each.value for each in found],
-        [each.low for each in found],
-        [each.high for each in found],
+        [
+            estimate.debiased if isinstance(estimate, CalibrationError) else estimate.value
+            for estimate in estimates
+        ],
+        [estimate.low for estimate in estimates],
+        [estimate.high for estimate in estimates],
         _correlation(parts),
         n_clusters=drawn.n_clusters,
     )
@@ -107,6 +110,6 @@ def _overconfidence(drawn: Resampled) -> FloatArray:
 def correlations(rows: Sequence[FloatArray]) -> FloatArray:
     """Return (m, m) correlations of rows; 0 with a row that does not vary."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.atleast_2d(np.nan_to_num(np.corrcoef(np.stack(rows))))
-    found[np.diag_indices(len(rows))] = 1.0
-    return found
+        matrix = np.atleast_2d(np.nan_to_num(np.corrcoef(np.stack(rows))))
+    matrix[np.diag_indices(len(rows))] = 1.0
+    return matrix

@@ -82,20 +82,20 @@ def shared_views(code_orders: Sequence[IntArray]) -> SharedViews:
     letters = min(orders.shape[2] for orders in code_orders)
     of_runs = [orders[:, :, :letters] for orders in code_orders]
     by_place = np.logical_or(
-        np.logical_and.reduce([_same(of_runs[0][:, :k], each[:, :k]) for each in of_runs]),
-        np.logical_or.reduce([(each[:, :, 0] < 0).any(axis=1) for each in of_runs]),
+        np.logical_and.reduce([_same(of_runs[0][:, :k], orders[:, :k]) for orders in of_runs]),
+        np.logical_or.reduce([(orders[:, :, 0] < 0).any(axis=1) for orders in of_runs]),
     )
     if k == 1 or by_place.all():
         return SharedViews(k)
     unlike = np.flatnonzero(~by_place)
-    known: dict[tuple[bytes, ...], list[list[int]]] = {}
+    views_by_orders: dict[tuple[bytes, ...], list[list[int]]] = {}
     of_items: list[list[list[int]]] = []
     for row in unlike.tolist():
-        orders = [each[row] for each in of_runs]
-        key = tuple(each.tobytes() for each in orders)
-        if key not in known:
-            known[key] = _views_of_common_orders(orders)
-        of_items.append(known[key])
+        item_orders = [run_orders[row] for run_orders in of_runs]
+        key = tuple(order.tobytes() for order in item_orders)
+        if key not in views_by_orders:
+            views_by_orders[key] = _views_of_common_orders(item_orders)
+        of_items.append(views_by_orders[key])
     common = k if by_place.any() else max(len(views[0]) for views in of_items)
     chosen = []
     for run in range(len(of_runs)):
@@ -141,7 +141,7 @@ def _views_of_common_orders(orders: Sequence[IntArray]) -> list[list[int]]:
     Args:
         orders: of each run, (K, C) the orders of the item.
     """
-    numbered = [_numbered(each.tolist()) for each in orders]
+    numbered = [_numbered(run_orders.tolist()) for run_orders in orders]
     common = [key for key in numbered[0] if all(key in views for views in numbered[1:])]
     if not common:
         message = "an item is shown in other letter orders by every run: it cannot be compared"

@@ -325,7 +325,7 @@ class Experiment:
 
     @property
     def leaks(self) -> tuple[DataLeak, ...]:
-        """What leaks, or leaked and is left out; empty if nothing does."""
+        """Leaks, including those that are left out; empty without any."""
         return () if self.data.leak is None else (self.data.leak,)
 
     @property
@@ -350,7 +350,9 @@ class Experiment:
     @property
     def _of_several_views(self) -> tuple[ExperimentRun, ...]:
         views = ((run, run.predictions) for run in self.runs)
-        return tuple(run for run, each in views if each.k > 1 and not each.repeats)
+        return tuple(
+            run for run, predictions in views if predictions.k > 1 and not predictions.repeats
+        )
 
     @cached_property
     def _common_views(self) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
@@ -375,8 +377,8 @@ class Experiment:
     @cached_property
     def mismatches(self) -> tuple[ItemMismatch, ...]:
         """One value for each run on full contexts whose items differ from those of the first."""
-        found = (run.mismatch for run in self.runs)
-        return tuple(each for each in found if each is not None)
+        mismatches = (run.mismatch for run in self.runs)
+        return tuple(mismatch for mismatch in mismatches if mismatch is not None)
 
     def require_two_runs(self) -> None:
         """Refuse runs on ablated contexts, and fewer than two runs.
@@ -388,7 +390,10 @@ class Experiment:
         for run in self.ablated:
             run.run.require_references()
         if len(self.runs) < 2:
-            others = "".join(f"; {each.run} has the role {each.role}" for each in self.skipped)
+            others = "".join(
+                f"; {skipped_run.run} has the role {skipped_run.role}"
+                for skipped_run in self.skipped
+            )
             message = f"expected two or more runs of one role, got {len(self.runs)}{others}"
             raise InputError(message)
 
@@ -455,7 +460,9 @@ class Experiment:
         if not self.settings.calibrated:
             return self.notices
         decoding = self.settings.decoding
-        of_runs = (each for run in self.all_runs for each in run.calibrator_warnings(decoding))
+        of_runs = (
+            warning for run in self.all_runs for warning in run.calibrator_warnings(decoding)
+        )
         return (*self.notices, *of_runs)
 
     @cached_property
@@ -628,8 +635,8 @@ class Experiment:
         Raises:
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
-        found = self._comparison(a, b)
-        return adjusted_together([found])[0] if self.settings.holm else found
+        comparison = self._comparison(a, b)
+        return adjusted_together([comparison])[0] if self.settings.holm else comparison
 
     def _comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
         """Compare two runs, without adjusting for the number of tests."""
@@ -639,7 +646,7 @@ class Experiment:
         settings = self.settings
 
         def compared() -> Comparison:
-            found = compare(
+            comparison = compare(
                 self._scored(a),
                 self._scored(b),
                 by=settings.by,
@@ -652,7 +659,7 @@ class Experiment:
                 for name, run in zip("AB", self._decoded_alike(a, b), strict=True)
                 for note in _known_in_part(run, settings.decoding, calibrated=settings.calibrated)
             )
-            return replace(found, notes=(*found.notes, *of_runs))
+            return replace(comparison, notes=(*comparison.notes, *of_runs))
 
         return a.once(("comparison", id(b), settings), compared)
 
@@ -668,7 +675,7 @@ class Experiment:
         return (a, b) if single else self._at_common_views(a, b)[0]
 
     def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
-        """Say whether A is better than B: under the decoding of the settings, and under the other.
+        """Compare A and B under the decoding of the settings, and under the other.
 
         The other decoding is never calibrated: a calibrator belongs to one decoding.
 
@@ -681,11 +688,13 @@ class Experiment:
         """
         return self._answer(a, b, self.comparison(a, b))
 
-    def _answer(self, a: ExperimentRun, b: ExperimentRun, found: Comparison) -> ComparisonAnswer:
+    def _answer(
+        self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
+    ) -> ComparisonAnswer:
         """Return the answer in a comparison under the decoding of the settings."""
         settings, (pair, shared) = self.settings, self._at_common_views(a, b)
         repeats = common_repeats((a, b), settings.decoding)
-        chosen = decoded_comparison(found.groups[0], settings.decoding, shared.k, repeats)
+        chosen = decoded_comparison(comparison.groups[0], settings.decoding, shared.k, repeats)
         if shared.k == 1 or a.provenance.answers_only or b.provenance.answers_only:
             return ComparisonAnswer(chosen, None)
         decoding = other_decoding(settings.decoding)
@@ -699,7 +708,7 @@ class Experiment:
         return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, shared.k, repeats))
 
     def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
-        """Say whether an arm is better than each of the others at shared seeds; computed once.
+        """Compare an arm with each of the others at shared seeds; computed once.
 
         Args:
             method: name of the arm.
@@ -758,13 +767,13 @@ class Experiment:
             return (chosen,)
         decoding = other_decoding(settings.decoding)
 
-        def found() -> DecodedRates:
+        def other_rates() -> DecodedRates:
             items = self._items(run, decoding, calibrated=False)
             resamples = settings.resamples or default_resamples(len(items))
             return decoded_rates(items, rng=settings.rng(), resamples=resamples)
 
-        other = run.once(("rates", decoding, settings), found)
-        return tuple(sorted((chosen, other), key=lambda each: each.k))
+        other = run.once(("rates", decoding, settings), other_rates)
+        return tuple(sorted((chosen, other), key=lambda rates: rates.k))
 
     def _accuracy_of_asked(self, run: ExperimentRun) -> Estimate | None:
         without = unanswered_items(run.run)
@@ -971,7 +980,7 @@ class Experiment:
         settings, effect = self.settings, self.order_effect(run)
         run = run.in_orders()
 
-        def found() -> OrderAudit:
+        def audit() -> OrderAudit:
             ensemble = None
             # The views of an item may rule out all of its answers.
             with contextlib.suppress(InputError):
@@ -987,7 +996,7 @@ class Experiment:
             )
 
         key = ("order", settings.unit, settings.seed, settings.resamples)
-        return run.once(key, found)
+        return run.once(key, audit)
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -1000,8 +1009,10 @@ class Experiment:
         self.require_two_runs()
         self.require_same_items()
         first, *others = self.runs
-        found = tuple(self._comparison(first, run) for run in tracked(others, "Comparing", "runs"))
-        return adjusted_together(found) if self.settings.holm else found
+        comparisons = tuple(
+            self._comparison(first, run) for run in tracked(others, "Comparing", "runs")
+        )
+        return adjusted_together(comparisons) if self.settings.holm else comparisons
 
     def sweep(self, run: ExperimentRun, ks: range | None = None) -> tuple[SweepPoint, ...]:
         """Evaluate a run at several numbers of views.
@@ -1083,7 +1094,7 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class RunReport(Result):
-    """What `pact-eval report` shows of a run. Each part is computed when it is first needed.
+    """Report of `pact-eval report` on a run. Each part is computed when it is first needed.
 
     Attributes:
         experiment: the run, with the settings of all numbers.
@@ -1117,12 +1128,12 @@ class RunReport(Result):
 
     @property
     def order(self) -> OrderEffect:
-        """What the order of the answers moves, beside noise."""
+        """Effect of the order of the answers, next to noise."""
         return self.experiment.order_effect(self.run)
 
     @property
     def conclusions(self) -> tuple[Conclusion, ...]:
-        """What is concluded of the run alone: data, order, probabilities, and acting if asked."""
+        """Conclusions on the run alone: data, order, probabilities, and acting if asked."""
         if self.run.ablated:
             return (self.experiment.data,)
         experiment, run = self.experiment, self.run
@@ -1131,12 +1142,12 @@ class RunReport(Result):
 
     @property
     def order_audit(self) -> OrderAudit:
-        """What the order of the answers does, slot by slot; reads the views into memory."""
+        """Audit of the order of the answers, slot by slot; reads the views into memory."""
         return self.experiment.order_audit(self.run)
 
     @cached_property
     def digest(self) -> ReportDigest:
-        """Which sealed run, calibrator and settings the numbers follow from."""
+        """Digest of the sealed run, calibrator and settings."""
         return report_digest([self.run], self.experiment.settings)
 
 
@@ -1163,11 +1174,11 @@ def _folders(pattern: str) -> list[Path]:
         return run_folders([pattern])
     if Path(pattern).exists():
         return [Path(pattern)]
-    found = sorted(Path(each) for each in glob.glob(pattern))  # noqa: PTH207 - may be absolute
-    if not found:
+    folders = sorted(Path(path) for path in glob.glob(pattern))  # noqa: PTH207 - may be absolute
+    if not folders:
         message = f"--arms: {pattern}: no such run folder"
         raise InputError(message)
-    return found
+    return folders
 
 
 def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
@@ -1211,11 +1222,11 @@ def _rounded(
     views, temperature = run.scored(decoding, calibrated=calibrated).predictions, None
     if calibrator is not None:
         temperature = calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
-    found = run.once(
+    note = run.once(
         ("rounded", decoding, calibrated),
         lambda: rounded_scores(views, decoding, decimals, temperature),
     )
-    return (found,)
+    return (note,)
 
 
 def _rows_per_item(runs: Sequence[RunFolder]) -> int:
@@ -1227,9 +1238,9 @@ def _unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems
     """Return the items that any of several runs left unanswered."""
     if len(runs) < 2:
         return frozenset(), None
-    found = {run.place: unanswered_ids(run) for run in runs}
-    named = {name: len(ids) for name, ids in found.items() if ids}
+    unanswered = {run.place: unanswered_ids(run) for run in runs}
+    named = {name: len(ids) for name, ids in unanswered.items() if ids}
     if not named:
         return frozenset(), None
-    without = frozenset().union(*found.values())
+    without = frozenset().union(*unanswered.values())
     return without, LeftOutItems(len(without), named)

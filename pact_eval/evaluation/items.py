@@ -217,14 +217,14 @@ class ScoredItems:
         Raises:
             InputError: there are fewer than two source families.
         """
-        found = replace(self, unit=unit)
-        if unit == "source_family" and found.n_clusters < 2:
+        items = replace(self, unit=unit)
+        if unit == "source_family" and items.n_clusters < 2:
             message = (
                 "--unit source_family: expected two or more source families, got "
-                f"{found.n_clusters:,}; use --unit family"
+                f"{items.n_clusters:,}; use --unit family"
             )
             raise InputError(message)
-        return found
+        return items
 
     @cached_property
     def correct(self) -> BoolArray:
@@ -352,8 +352,8 @@ class ScoredItems:
         if now == number:
             return self
         rows = np.arange(len(self)).reshape(-1, now)
-        found = self.taken(np.tile(rows, number // now).ravel())
-        return replace(found, repeats=number)._with_repeats()
+        repeated = self.taken(np.tile(rows, number // now).ravel())
+        return replace(repeated, repeats=number)._with_repeats()
 
     def _with_repeats(self) -> ScoredItems:
         numbers = np.tile(np.arange(self.repeats), len(self) // self.repeats)
@@ -441,20 +441,20 @@ def read_items(
             raise RunError(message) from None
         return part, SliceTexts.of(frame.gather_every(k), groupings, letters)
 
-    found = []
+    slices = []
     with (
         ThreadPoolExecutor(workers or min(_MOST_WORKERS, os.cpu_count() or 1)) as pool,
         step("Reading items", rows // k, "items") as read,
     ):
         starts = range(0, rows, size)
-        for start, each in zip(starts, pool.map(scored, starts), strict=True):
-            found.append(each)
+        for start, scored_slice in zip(starts, pool.map(scored, starts), strict=True):
+            slices.append(scored_slice)
             read.done = min(start + size, rows) // k
     if letters:
-        _refuse_repeated_ids(np.concatenate([text.ids for _, text in found])[::per_item], path)
-    labels = {name: joined_labels([text.labels[name] for _, text in found]) for name in groupings}
-    family = joined_families([text.families for _, text in found])
-    items = _scored_items([part for part, _ in found], columns, values, family, labels, scoring, k)
+        _refuse_repeated_ids(np.concatenate([text.ids for _, text in slices])[::per_item], path)
+    labels = {name: joined_labels([text.labels[name] for _, text in slices]) for name in groupings}
+    family = joined_families([text.families for _, text in slices])
+    items = _scored_items([part for part, _ in slices], columns, values, family, labels, scoring, k)
     items = _without_probabilities(items) if answers_only else items
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
@@ -485,13 +485,13 @@ def _check_answers_only(
 
 def _without_probabilities(items: ScoredItems) -> ScoredItems:
     """Return items of which only the answers are known; per-item values of the others are NaN."""
-    known = {
+    item_values = {
         name: values if find_metric(name).of_answers else _undefined(len(items))
         for name, values in items.values.items()
     }
     facts = replace(items.facts, smallest_probability=math.nan, logit_gap=np.empty(0))
     confidence = _undefined(len(items))
-    return replace(items, confidence=confidence, values=known, facts=facts, answers_only=True)
+    return replace(items, confidence=confidence, values=item_values, facts=facts, answers_only=True)
 
 
 def streamable_items(path: Path) -> int:
@@ -570,7 +570,7 @@ class _ViewSlice:
 
 @dataclass(frozen=True)
 class _Scoring:
-    """How slices are scored."""
+    """Settings for scoring slices."""
 
     decoding: Decoding
     calibrator: Calibrator | None
@@ -587,22 +587,22 @@ class _Columns:
     """
 
     n: int
-    found: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    by_name: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, name: str, rows: IntArray | slice, values: npt.NDArray[Any]) -> None:
         """Write the values of some items."""
         with self._lock:
-            if name not in self.found:
-                self.found[name] = np.empty(self.n, dtype=values.dtype)
-        self.found[name][rows] = values
+            if name not in self.by_name:
+                self.by_name[name] = np.empty(self.n, dtype=values.dtype)
+        self.by_name[name][rows] = values
 
     def leave_out(self, parts: Sequence[_Part]) -> None:
         """Write NaN where a slice has no such values.
 
         This is done last, because to fill whole columns before makes all threads wait.
         """
-        for name, column in self.found.items():
+        for name, column in self.by_name.items():
             for part in parts:
                 if name not in part.metrics:
                     column[part.rows] = np.nan
@@ -610,7 +610,7 @@ class _Columns:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What is found in one slice, in addition to columns.
+    """Results of one slice, in addition to columns.
 
     Attributes:
         rows: its items.
@@ -632,13 +632,13 @@ class _Part:
 def _slice_of_views(views: Predictions) -> _ViewSlice:
     n, k, width = views.logits.shape
     used = np.arange(width) < views.n_choices[:, None, None]
-    known = views.code_order >= 0
+    recorded = views.code_order >= 0
     return _ViewSlice(
         k=k,
         n_choices=views.n_choices,
         logits=views.logits[np.broadcast_to(used, (n, k, width))],
-        codes=views.code_order[known],
-        code_lengths=known.sum(axis=2).ravel(),
+        codes=views.code_order[recorded],
+        code_lengths=recorded.sum(axis=2).ravel(),
         distinct=distinct_orders(views.code_order),
         kind=views.kind,
         is_base=views.variant == "base",
@@ -667,8 +667,8 @@ def _slice_of_frame(frame: pl.DataFrame, k: int, *, letters: bool) -> _ViewSlice
         tokens = first["prompt_tokens"].cast(pl.Float64).fill_null(math.nan).to_numpy()
     mass = None
     if "answer_mass" in frame.columns:
-        known = frame["answer_mass"].cast(pl.Float64).fill_null(math.nan)
-        mass = known.to_numpy().reshape(-1, k)
+        masses = frame["answer_mass"].cast(pl.Float64).fill_null(math.nan)
+        mass = masses.to_numpy().reshape(-1, k)
     return _ViewSlice(
         k=k,
         n_choices=first["n_choices"].to_numpy().astype(np.int64),
@@ -706,7 +706,7 @@ def _score(
         values: where the per-item values of metrics are written, by name of the metric.
     """
     n, k = len(views.n_choices), views.k
-    wanted = _wanted(views)
+    functions = _item_functions(views)
     picks = np.empty((n, k) if scoring.letters else (0, k), dtype=np.int64)
     smallest = 0.0
     with step("Scoring items", n, "items") as scored:
@@ -714,9 +714,9 @@ def _score(
             rows = start + block.rows
             columns.put("predicted", rows, block.predicted.astype(np.int16))
             columns.put("confidence", rows, block.confidence)
-            for name, function in wanted.items():
+            for name, function in functions.items():
                 values.put(name, rows, np.asarray(function(block)))
-                scored.done += len(rows) / len(wanted)
+                scored.done += len(rows) / len(functions)
             if scoring.letters:
                 columns.put("logit_gap", rows, block.logit_gap)
                 picks[block.rows] = block.predicted_by_view
@@ -730,7 +730,7 @@ def _score(
     of_item, slots = _slots(views, picks, reordered)
     return _Part(
         rows=slice(start, start + n),
-        metrics=frozenset(wanted),
+        metrics=frozenset(functions),
         slots=slots,
         of_item=start + of_item,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
@@ -742,7 +742,7 @@ def _contexts(views: _ViewSlice) -> Contexts:
     return "ablated" if views.reference is None else "full"
 
 
-def _wanted(views: _ViewSlice) -> dict[str, BlockFunction]:
+def _item_functions(views: _ViewSlice) -> dict[str, BlockFunction]:
     """Return the per-item functions that are defined on a slice."""
     has_score = bool((views.kind == "score").any())
     return {
@@ -807,22 +807,22 @@ def _slots(
     Views that repeat the only order of an item are left out.
     """
     lengths = views.code_lengths
-    known = np.flatnonzero(lengths)
-    if views.reference is None or not known.size:
+    recorded = np.flatnonzero(lengths)
+    if views.reference is None or not recorded.size:
         return np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.int16)
-    starts = (np.cumsum(lengths) - lengths)[known]
+    starts = (np.cumsum(lengths) - lengths)[recorded]
     answers = picks.ravel(), np.repeat(views.reference, views.k)
-    slots = np.empty((2, known.size), dtype=np.int16)
+    slots = np.empty((2, recorded.size), dtype=np.int16)
     for row, answer in zip(slots, answers, strict=True):
         at = np.flatnonzero(views.codes == np.repeat(answer, lengths))
-        if at.size != known.size or ((at < starts) | (at - starts >= lengths[known])).any():
+        if at.size != recorded.size or ((at < starts) | (at - starts >= lengths[recorded])).any():
             message = "code_order: expected every answer at exactly one code"
             raise RunError(message)
         row[:] = at - starts
     if not reordered.all():
-        kept = reordered[known // views.k] | (known % views.k == 0)
-        return known[kept] // views.k, slots[:, kept]
-    return known // views.k, slots
+        kept = reordered[recorded // views.k] | (recorded % views.k == 0)
+        return recorded[kept] // views.k, slots[:, kept]
+    return recorded // views.k, slots
 
 
 def _scored_items(
@@ -836,11 +836,11 @@ def _scored_items(
 ) -> ScoredItems:
     """Return the items of all slices."""
     values.leave_out(parts)
-    found, n = columns.found, columns.n
-    reordered = found.get("reordered")
-    contexts: Contexts = "full" if "reference" in found else "ablated"
+    item_columns, n = columns.by_name, columns.n
+    reordered = item_columns.get("reordered")
+    contexts: Contexts = "full" if "reference" in item_columns else "ablated"
     by_metric = {
-        metric.name: values.found.get(metric.name, _undefined(n))
+        metric.name: values.by_name.get(metric.name, _undefined(n))
         for metric in metrics_for(contexts)
         if metric.per_item is not None
     }
@@ -854,13 +854,13 @@ def _scored_items(
         k=k,
         family_labels=family,
         labels=labels,
-        is_base=found["is_base"],
-        reference=found.get("reference"),
-        predicted=found.get("predicted", np.empty(0, dtype=np.int16)),
-        confidence=found.get("confidence", np.empty(0)),
+        is_base=item_columns["is_base"],
+        reference=item_columns.get("reference"),
+        predicted=item_columns.get("predicted", np.empty(0, dtype=np.int16)),
+        confidence=item_columns.get("confidence", np.empty(0)),
         values=by_metric,
         reordered=None if reordered is None or reordered.all() else reordered,
-        facts=_facts(parts, found.get("logit_gap", np.empty(0))),
+        facts=_facts(parts, item_columns.get("logit_gap", np.empty(0))),
     )
 
 
@@ -871,13 +871,13 @@ def _undefined(n: int) -> FloatArray:
 
 def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
     mass = np.concatenate([part.answer_mass for part in parts])
-    known = mass[~np.isnan(mass)]
+    recorded = mass[~np.isnan(mass)]
     picked, held = np.concatenate([part.slots for part in parts], axis=1)
     return ViewFacts(
         picked=picked,
         held=held,
         of_item=np.concatenate([part.of_item for part in parts]),
-        answer_mass=float(known.mean()) if known.size else math.nan,
+        answer_mass=float(recorded.mean()) if recorded.size else math.nan,
         # Imports may hold logits whose probabilities are below the smallest float64.
         smallest_probability=max(
             float(np.exp(min(part.smallest_log_prob for part in parts))), math.ulp(0.0)

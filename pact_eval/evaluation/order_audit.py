@@ -49,7 +49,7 @@ _SAME: Final = 1e-9
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What noise alone moves.
+    """Effect of noise alone.
 
     Attributes:
         source: where it is from.
@@ -73,7 +73,7 @@ class NoiseFloor:
 
 @dataclass(frozen=True)
 class OrderEffect:
-    """Do answers follow the order in which they are shown?
+    """Effect of the order in which answers are shown.
 
     Attributes:
         finding: what is known, by the view TV.
@@ -94,7 +94,7 @@ class OrderEffect:
 
 @dataclass(frozen=True)
 class OrderGain:
-    """What averaging over K orders changes in one metric.
+    """Change in one metric by averaging over K orders.
 
     Attributes:
         spec: the metric.
@@ -257,12 +257,16 @@ def order_audit(
     near = _near_ties(items, effect.floor)
     gains: tuple[OrderGain, ...] = ()
     if ensemble is not None and len(items) and items.reference is not None:
-        wanted = [find_metric(name) for name in GAINS]
+        metrics = [find_metric(name) for name in GAINS]
         k_views, view_0 = (
             resampled_group(
-                "all", each.with_sorted_families(), rng=rng, resamples=resamples, wanted=wanted
+                "all",
+                view_items.with_sorted_families(),
+                rng=rng,
+                resamples=resamples,
+                wanted=metrics,
             )
-            for each in (ensemble.taken(rows), items)
+            for view_items in (ensemble.taken(rows), items)
         )
         gains = tuple(_gain(name, k_views, view_0, near, effect.floor) for name in GAINS)
     return OrderAudit(
@@ -270,7 +274,7 @@ def order_audit(
         items=len(items),
         one_order=len(single) - len(items),
         flip_floor=flip_floor(items, effect.floor),
-        gains=tuple(each for each in gains if not math.isnan(each.difference.value)),
+        gains=tuple(gain for gain in gains if not math.isnan(gain.difference.value)),
         slots=slots,
     )
 
@@ -293,13 +297,13 @@ def _gain(
     near: npt.NDArray[np.bool_],
     floor: NoiseFloor,
 ) -> OrderGain:
-    difference, found = metric_difference(name, [(k_views, view_0)])
+    difference, test = metric_difference(name, [(k_views, view_0)])
     return OrderGain(
         spec=find_metric(name).spec,
         single=view_0.estimate(name),
         ensemble=k_views.estimate(name),
         difference=difference,
-        evidence=found,
+        evidence=test,
         floor=_gain_floor(name, view_0.items, near, floor) if floor.known else math.nan,
     )
 

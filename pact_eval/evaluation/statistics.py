@@ -92,15 +92,15 @@ def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None)
         items: the items of the group, one or more.
         wanted: the metrics; None uses every reported metric that is defined for such items.
     """
-    found = metrics_for(items.contexts) if wanted is None else wanted
+    chosen = metrics_for(items.contexts) if wanted is None else wanted
     bases: dict[str, Basis] = {}
     sets = []
     for score in (False, True):
-        here = [metric for metric in found if ("score items" in metric.needs) == score]
-        if not here:
+        members_metrics = [metric for metric in chosen if ("score items" in metric.needs) == score]
+        if not members_metrics:
             continue
         members = items.score_items if score else items
-        reductions = _reductions(members, here)
+        reductions = _reductions(members, members_metrics)
         statistics = {name: reduced.statistic for name, reduced in reductions.items()}
         bases |= {
             name: reduced.basis for name, reduced in reductions.items() if reduced.basis is not None
@@ -109,7 +109,7 @@ def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None)
     return GroupStatistics(items, tuple(sets), bases)
 
 
-def _reductions(items: ScoredItems, wanted: Sequence[Metric]) -> dict[str, Reduced]:
+def _reductions(items: ScoredItems, entries: Sequence[Metric]) -> dict[str, Reduced]:
     """Reduce every metric; those of many items two at a time, as numpy uses one processor."""
 
     def reduced(metric: Metric) -> Reduced:
@@ -118,23 +118,23 @@ def _reductions(items: ScoredItems, wanted: Sequence[Metric]) -> dict[str, Reduc
         return metric.reduction(items, metric.name)
 
     if len(items) < _MANY_ITEMS:
-        return {metric.name: reduced(metric) for metric in wanted}
+        return {metric.name: reduced(metric) for metric in entries}
     with ThreadPoolExecutor(2) as pool:
-        names = [metric.name for metric in wanted]
-        return dict(zip(names, pool.map(reduced, wanted), strict=True))
+        names = [metric.name for metric in entries]
+        return dict(zip(names, pool.map(reduced, entries), strict=True))
 
 
 def point_values(group: GroupStatistics) -> dict[str, float]:
     """Return the value of every metric on the items, without resampling; NaN if undefined."""
     values: dict[str, float] = {}
-    for each in group.sets:
-        for name, statistic in each.statistics.items():
-            if not each.n_clusters:
+    for statistic_set in group.sets:
+        for name, statistic in statistic_set.statistics.items():
+            if not statistic_set.n_clusters:
                 values[name] = float("nan")
             elif isinstance(statistic, TotalsStatistic):
                 values[name] = statistic.on_rows()
             else:
-                values[name] = float(statistic(np.ones((1, each.n_clusters)))[0])
+                values[name] = float(statistic(np.ones((1, statistic_set.n_clusters)))[0])
     return values
 
 
@@ -151,24 +151,24 @@ def point_estimates(
     Returns:
         The estimates by group, all items first, and by metric.
     """
-    wanted = None if names is None else [find_metric(name) for name in names]
-    found = {}
+    entries = None if names is None else [find_metric(name) for name in names]
+    estimates = {}
     for group, rows in items.rows_by_group(by).items():
-        statistics = group_statistics(items.taken(rows), wanted)
-        found[group] = {
+        statistics = group_statistics(items.taken(rows), entries)
+        estimates[group] = {
             name: _point(statistics, name, value)
             for name, value in point_values(statistics).items()
         }
-    return found
+    return estimates
 
 
 def _point(group: GroupStatistics, name: str, value: float) -> Estimate:
     basis = group.bases.get(name) or Basis(len(group.items), group.items.n_clusters, "")
-    reason = _said(basis.reason_if_none) if math.isnan(value) else None
+    reason = _reason_text(basis.reason_if_none) if math.isnan(value) else None
     return Estimate(value, math.nan, math.nan, basis.units, basis.families, None, reason)
 
 
-def _said(reason: str) -> ClusterText | None:
+def _reason_text(reason: str) -> ClusterText | None:
     return ClusterText(reason) if reason else None
 
 
@@ -228,7 +228,7 @@ class ResampledGroup:
     def undefined_reason(self, metric: str) -> ClusterText | None:
         """Return why no item of the group has the metric; None if some items have it."""
         basis = self.basis(metric)
-        return None if basis.units else _said(basis.reason_if_none)
+        return None if basis.units else _reason_text(basis.reason_if_none)
 
 
 def same_stream(rng: np.random.Generator) -> np.random.Generator:
@@ -257,22 +257,22 @@ def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
     entry = find_metric(metric)
     drawn = Resampled.mean([group.drawn[metric] for group in groups])
     if entry.from_runs is None:
-        found = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
+        estimate = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
     else:
         parts = [
             DifferencePart(1 / len(groups), group.estimate(metric), group.drawn[metric])
             for group in groups
         ]
-        found = entry.from_runs(drawn, parts).estimate()
+        estimate = entry.from_runs(drawn, parts).estimate()
     basis = joint_basis(groups, metric)
     few = too_few(entry, basis.families, [group.items for group in groups])
-    found = without_interval(entry.within_bounds(found), few)
+    estimate = without_interval(entry.within_bounds(estimate), few)
     undefined = next(filter(None, (group.undefined_reason(metric) for group in groups)), None)
     return replace(
-        found,
+        estimate,
         n=basis.units,
         clusters=basis.families,
-        reason=undefined or found.reason,
+        reason=undefined or estimate.reason,
     )
 
 
@@ -341,11 +341,11 @@ def resampled_group(
     """
     statistics = group_statistics(items, wanted)
     drawn: dict[str, Resampled] = {}
-    for each in statistics.sets:
+    for statistic_set in statistics.sets:
         drawn |= resample(
-            each.statistics,
-            n_clusters=each.n_clusters,
-            n=each.n,
+            statistic_set.statistics,
+            n_clusters=statistic_set.n_clusters,
+            n=statistic_set.n,
             rng=same_stream(rng),
             resamples=resamples,
             lazily=True,

@@ -66,14 +66,14 @@ def sweep(
     if not ks or ks.start < 1 or ks[-1] > predictions.k:
         message = f"expected numbers of views from 1 to {predictions.k}, got {_shown(ks)}"
         raise InputError(message)
-    found = []
+    points = []
     for k in tracked(ks, "Evaluating views", "views"):
         group = swept_group(
             predictions, k, rng=rng, resamples=resamples, calibrator=calibrator, unit=unit
         )
         with step("Computing intervals", len(group.items), "items"):
-            found.append(SweepPoint(k, group_numbers(group)))
-    return tuple(found)
+            points.append(SweepPoint(k, group_numbers(group)))
+    return tuple(points)
 
 
 def swept_group(

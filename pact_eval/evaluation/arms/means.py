@@ -115,7 +115,7 @@ def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
     """
     views = shared_items(experiment).predictions
     families = len(set(views.family.tolist()))
-    found = []
+    means = []
     for spec in registered_metrics("full", "figure of arms"):
         if spec.unit != "percent":
             continue
@@ -124,8 +124,8 @@ def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
             _arm(experiment, arm, spec.name, calibrated=calibrated) for arm in experiment.arms
         )
         if not all(math.isnan(arm.mean) for arm in arms):
-            found.append(MetricMeans(spec, arms, len(views), families))
-    return tuple(found)
+            means.append(MetricMeans(spec, arms, len(views), families))
+    return tuple(means)
 
 
 def ece_by_kind(experiment: Experiment) -> EceByKind:
@@ -177,11 +177,15 @@ def published_ece_by_kind(metrics: ArmMetrics, decoding: Decoding = "single") ->
         group: (_items(metrics.rows_of(group)), _published(metrics, "ece", decoding, group))
         for group in dict.fromkeys(row.cell.group for row in metrics.table.rows)
     }
-    known = {name: each for name, each in kinds.items() if not all(map(_undefined, each[1]))}
-    if not known:
+    defined = {
+        name: (items, arms)
+        for name, (items, arms) in kinds.items()
+        if not all(map(_undefined, arms))
+    }
+    if not defined:
         message = f"no ECE under the decoding {decoding}"
         raise InputError(message)
-    return EceByKind(known, _items(metrics.rows_of("all")), None)
+    return EceByKind(defined, _items(metrics.rows_of("all")), None)
 
 
 def _published(
@@ -274,12 +278,12 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
         message = "one view only (K is 1): there is nothing to sweep"
         raise InputError(message)
     families = len(set(views.family.tolist()))
-    found = []
+    sweeps = []
     for name in _SWEPT_METRICS:
-        defined = tuple(each[name] for each in swept if each[name].views)
+        defined = tuple(arm_sweeps[name] for arm_sweeps in swept if arm_sweeps[name].views)
         if defined:
-            found.append(ViewsSweep(metric_spec(name), defined, len(views), families))
-    return tuple(found)
+            sweeps.append(ViewsSweep(metric_spec(name), defined, len(views), families))
+    return tuple(sweeps)
 
 
 def _arm_sweeps(settings: Settings, arm: str, runs: Sequence[ExperimentRun]) -> dict[str, ArmSweep]:

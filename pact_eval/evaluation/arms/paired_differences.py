@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _METRICS: Final = ("accuracy", "pair_accuracy")
 
-_Found = MetricComparison | ArmDifference
+_RateDifference = MetricComparison | ArmDifference
 
 
 @dataclass(frozen=True)
@@ -64,38 +64,38 @@ def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDiffe
     Raises:
         InputError: items differ.
     """
-    found: list[PairedDifference] = []
+    differences: list[PairedDifference] = []
     for arm, answer in experiment.answers(method).items():
         seeds = len(answer.seeds) if isinstance(answer, ArmPair) else 1
         repeats = 1 if isinstance(answer, ArmPair) else answer.chosen.repeats
         by_views = dict(sorted(_by_views(experiment, answer)))
         for at in range(len(_METRICS)):
             for k, metrics in by_views.items():
-                each, value = metrics[at], _difference(metrics[at])
+                rate, value = metrics[at], _difference(metrics[at])
                 if not math.isnan(value.value):
-                    found.append(
+                    differences.append(
                         PairedDifference(
-                            arm, seeds, each.spec.title, k, value, each.marked, repeats
+                            arm, seeds, rate.spec.title, k, value, rate.marked, repeats
                         )
                     )
-    return tuple(found)
+    return tuple(differences)
 
 
-def _difference(found: _Found) -> Estimate:
-    return found.difference if isinstance(found, MetricComparison) else found.same_seeds
+def _difference(rate: _RateDifference) -> Estimate:
+    return rate.difference if isinstance(rate, MetricComparison) else rate.same_seeds
 
 
 def _by_views(
     experiment: Experiment, answer: ComparisonAnswer | ArmPair
-) -> Iterator[tuple[int, Sequence[_Found]]]:
+) -> Iterator[tuple[int, Sequence[_RateDifference]]]:
     """Return number of views, and the differences in both rates."""
     if isinstance(answer, ComparisonAnswer):
-        for each in answer.by_views:
-            yield each.k, (each.accuracy, each.pair_accuracy)
+        for decoded in answer.by_views:
+            yield decoded.k, (decoded.accuracy, decoded.pair_accuracy)
         return
     settings = experiment.settings
     matches = experiment.against(answer.a)[answer.b]
-    runs = [run for each in matches for run in (each.a, each.b)]
+    runs = [run for match in matches for run in (match.a, match.b)]
     of_common_views, shared = runs_at_common_views(runs)
     chosen = answer.differences["all"]
     k = {"single": 1, "ensemble": shared.k}
@@ -106,7 +106,7 @@ def _by_views(
         drawn = {
             run: _drawn(experiment, cut, decoding) for run, cut in zip(runs, used, strict=True)
         }
-        pairs = [(drawn[each.a], drawn[each.b]) for each in matches]
+        pairs = [(drawn[match.a], drawn[match.b]) for match in matches]
         yield k[decoding], [arm_difference(name, pairs) for name in _METRICS]
 
 
