@@ -21,64 +21,49 @@ if TYPE_CHECKING:
 DATA: Final = Path("data")
 """Folder of the dataset if none is given."""
 
-_RUNS: Final = "runs"
 _EVALUATION: Final = (None, "evaluation")
 
 
-def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
+def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
     """Return the dataset file to score, and what was chosen.
 
     Args:
-        given: a file, or a folder whose manifest names one evaluation file; None is the folder
+        data: a file, or a folder whose manifest names one evaluation file; None is the folder
             `data`.
 
     Raises:
         click.UsageError: nothing was given, and there is no folder `data`.
         InputError: the folder has no manifest, or not exactly one evaluation file.
     """
-    from pact_eval.data.files import evaluation_file
+    from pact_eval.data.files import dataset_file
 
-    if given is None and not DATA.is_dir():
+    if data is None and not DATA.is_dir():
         message = (
             "expected --data FILE: there is no folder `data` here, and no setting `data` "
             "(`pact-eval init` writes settings)"
         )
         raise click.UsageError(message)
-    place = DATA if given is None else given
-    if not place.is_dir():
-        return place, ()
-    file = evaluation_file(place).path
+    place = DATA if data is None else data
+    file = dataset_file(place)
+    if file == place:
+        return file, ()
     return file, (f"--data {file} (evaluation file of {place / 'manifest.json'})",)
 
 
 def chosen_run(
-    asked: ModelRequest | ServerRequest, labels: Mapping[str, Json]
+    request: ModelRequest | ServerRequest, labels: Mapping[str, Json]
 ) -> tuple[Path, tuple[str, ...]]:
     """Return the run folder to write, and what was chosen: `runs/<arm or adapter>-<seed>`.
 
     Args:
-        asked: the adapter and the base model, or the model of a server.
+        request: the adapter and the base model, or the model of a server.
         labels: arm, training seed and role of the run.
     """
-    from pact_eval.scoring.servers.request import ServerRequest
+    from pact_eval.scoring.sources import RUNS, default_folder
 
-    name = Path(asked.model).name if isinstance(asked, ServerRequest) else _name_of(asked)
-    parts = [str(labels.get("arm") or name)]
-    seed, role = labels.get("seed"), labels.get("role")
-    parts += [] if seed is None else [str(seed)]
-    parts += [] if role in _EVALUATION else [str(role)]
-    quantize = None if isinstance(asked, ServerRequest) else asked.quantize
-    parts += [] if quantize is None else [quantize]
-    folder = config_of(click.get_current_context()).get("runs", _RUNS)
-    out = Path(folder) / "-".join(parts).replace("/", "_")
+    runs = config_of(click.get_current_context()).get("runs", RUNS)
+    out = default_folder(request, labels, runs)
     return out, (f"--out {out}",)
-
-
-def _name_of(model: ModelRequest) -> str:
-    if model.adapter is not None and model.apply_adapter:
-        return model.adapter.resolve().name
-    base = Path(model.base_model or "base").name
-    return base if model.adapter is None else f"{base}-without-{model.adapter.resolve().name}"
 
 
 def next_command(folder: Path) -> str:
@@ -104,8 +89,8 @@ def _same_data(folder: Path, run: Provenance) -> list[Path]:
     from pact_eval.errors import RunError
     from pact_eval.runs.provenance import read_provenance
 
-    found = []
-    for other in sorted(each for each in folder.parent.iterdir() if each.is_dir()):
+    runs = []
+    for other in sorted(path for path in folder.parent.iterdir() if path.is_dir()):
         if other.name == folder.name or not (other / "predictions.parquet").exists():
             continue
         try:
@@ -113,8 +98,8 @@ def _same_data(folder: Path, run: Provenance) -> list[Path]:
         except RunError:
             continue
         if theirs.data == run.data and theirs.role in _EVALUATION:
-            found.append(other)
-    return found
+            runs.append(other)
+    return runs
 
 
 def contract_remarks(contract: PromptContract) -> tuple[str, ...]:

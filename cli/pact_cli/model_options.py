@@ -14,7 +14,7 @@ from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import check_quantisation
 from pact_eval.scoring.request import DEVICES, DtypeName, EngineName, ModelRequest
-from pact_eval.scoring.servers.request import ServerRequest, WireName
+from pact_eval.scoring.servers.request import MOST_CONCURRENT, ServerRequest, WireName
 from pact_eval.scoring.workers.request import WorkersRequest
 
 
@@ -145,7 +145,7 @@ _SERVER: Final = [
     option(
         "--concurrency",
         group="Server",
-        type=click.IntRange(1, 256),
+        type=click.IntRange(1, MOST_CONCURRENT),
         default=ServerRequest.concurrency,
         show_default=True,
         help="Requests under way at the same time.",
@@ -257,9 +257,9 @@ def model_options(command: Command) -> Command:
 def model_or_server_options(command: Command) -> Command:
     """Add the options for a model here or on a server.
 
-    The command gets `asked`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
+    The command gets `request`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
     """
-    return gathered("asked", _gatherer(_SERVER_OF_RUN), [*_MODEL, *_SERVER_OF_RUN])(command)
+    return gathered("request", _gatherer(_SERVER_OF_RUN), [*_MODEL, *_SERVER_OF_RUN])(command)
 
 
 def workers_options(command: Command) -> Command:
@@ -276,10 +276,10 @@ def workers_options(command: Command) -> Command:
 def model_or_server_to_ask_options(command: Command) -> Command:
     """Add the options for a model here, or on a server that is not scored but asked.
 
-    The command gets `asked`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
+    The command gets `request`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
     """
     to_ask = [option for option in _SERVER if _parameter_names([option])[0] not in _OF_A_PROBE]
-    return gathered("asked", _gatherer(to_ask), [*_MODEL, *to_ask])(command)
+    return gathered("request", _gatherer(to_ask), [*_MODEL, *to_ask])(command)
 
 
 def server_options(command: Command) -> Command:
@@ -314,14 +314,14 @@ def _refuse_options(options: Sequence[Callable[[Any], Any]], use: str) -> None:
     """Refuse options on the command line that have no meaning with a use."""
     context = click.get_current_context()
     names = _parameter_names(options)
-    given = [
+    refused = [
         parameter.opts[0] if isinstance(parameter, click.Option) else "ADAPTER"
         for parameter in context.command.params
         if parameter.name in names
         and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     ]
-    if given:
-        message = f"{', '.join(given)}: cannot be used with {use}"
+    if refused:
+        message = f"{', '.join(refused)}: cannot be used with {use}"
         raise click.UsageError(message)
 
 
@@ -346,18 +346,14 @@ def _server_request(
 
 
 def _model_request(
-    adapter: Path | None, base_model: str | None, *, no_adapter: bool, merge: bool, **options: Any
+    adapter: Path | None, base_model: str | None, *, no_adapter: bool, **options: Any
 ) -> ModelRequest:
-    if merge and no_adapter:
-        message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
-        raise click.UsageError(message)
     if adapter is None and not (no_adapter and base_model):
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
-    return ModelRequest(
-        adapter=adapter,
-        base_model=base_model,
-        apply_adapter=not no_adapter,
-        merge=merge,
-        **options,
-    )
+    try:
+        return ModelRequest(
+            adapter=adapter, base_model=base_model, apply_adapter=not no_adapter, **options
+        )
+    except AdapterError as error:
+        raise click.UsageError(str(error)) from None
