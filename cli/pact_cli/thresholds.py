@@ -217,7 +217,8 @@ def thresholds(
     from pact_eval.thresholds.choice import choose_thresholds
     from pact_eval.thresholds.conclusion import acting_without_probabilities
     from pact_eval.thresholds.files import write_thresholds
-    from pact_reports.presenters.decisions import present_acting, present_thresholds
+    from pact_reports.presenters.acting import present as present_acting
+    from pact_reports.presenters.thresholds import present
 
     target = wanted.target()
     untestable = None if out else acting_without_probabilities(run, target, confidence)
@@ -236,15 +237,15 @@ def thresholds(
     )
     if out is not None:
         write_thresholds(out, chosen)
-    emit(present_thresholds(chosen), out=out, brief=brief, as_json=as_json)
+    emit(present(chosen), files=[out] if out else [], brief=brief, as_json=as_json)
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds.checking import check_thresholds
-    from pact_reports.presenters.decisions import present_thresholds_check
+    from pact_reports.presenters.thresholds_check import present
 
     check = check_thresholds(file, run, settings=settings)
-    emit(present_thresholds_check(check), brief=brief, as_json=as_json)
+    emit(present(check), brief=brief, as_json=as_json)
     click.get_current_context().exit(exit_code(check.verdict))
 
 

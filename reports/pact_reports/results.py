@@ -16,17 +16,8 @@ from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.results import Result
-from pact_eval.thresholds.answer_sets import AnswerSets
-from pact_eval.thresholds.checking import ThresholdsCheck
-from pact_eval.thresholds.choice import Thresholds
-from pact_eval.thresholds.set_checking import AnswerSetsCheck
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.presenters.decisions import (
-    present_answer_sets,
-    present_answer_sets_check,
-    present_thresholds,
-    present_thresholds_check,
-)
+from pact_reports.presenters.registry import presenter_of
 from pact_reports.sentences.answers import scorecard_answer
 from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line
 from pact_reports.sentences.data import leak_lines
@@ -98,21 +89,7 @@ def parts_of(result: Result) -> Iterable[Part]:
         case JudgedHypotheses():
             parts, answer = scorecard_parts(result), scorecard_answer(result)
             return (*_warnings(result), *parts, _answer(answer))
-    return _of_decisions(result)
-
-
-def _of_decisions(result: Result) -> Iterable[Part]:
-    match result:
-        case Thresholds():
-            return present_thresholds(result).parts()
-        case ThresholdsCheck():
-            return present_thresholds_check(result).parts()
-        case AnswerSets():
-            return present_answer_sets(result).parts()
-        case AnswerSetsCheck():
-            return present_answer_sets_check(result).parts()
-    message = f"no tables for a result of type {type(result).__name__}"
-    raise TypeError(message)
+    return presenter_of(result).parts()
 
 
 def _answer(text: str) -> Line:
