@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command, from_settings
-from pact_cli.console import output, print_json, warn
+from pact_cli.console import emit, output, print_json, warn
 from pact_cli.leaks import exit_on_leak, named_data
 from pact_cli.options import PATH, json_option, names_of, settings_options
 from pact_cli.parameters import option
@@ -122,29 +122,17 @@ def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
 def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     from pact_eval.drift.drift import measure_drift
-    from pact_reports.sentences.data import leak_lines
-    from pact_reports.sentences.drift import drift_answer
-    from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.table import Line
-    from pact_reports.tables.drift import drift_parts
-    from pact_reports.writers.json import answer_json, drift_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.drift import present
 
-    files = [Path(each) for each in arguments[2:]]
-    if len(arguments) < 2 or any(each.is_dir() for each in files):
+    files = [Path(argument) for argument in arguments[2:]]
+    if len(arguments) < 2 or any(file.is_dir() for file in files):
         message = "--gate: expected two runs, and then files of thresholds if there are any"
         raise click.UsageError(message)
     if settings.margin is None:
         message = "--gate needs --margin, the largest change in accuracy that does not matter"
         raise click.UsageError(message)
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
-    warn(map(warning_sentence, drift.warnings))
-    answer = drift_answer(drift)
-    if as_json:
-        print_json({"answer": answer_json([drift.data]) | {"drift": answer}, **drift_json(drift)})
-    else:
-        leak = leak_lines(drift.data.leak)
-        show(output(), [*leak, *drift_parts(drift), Line(answer, "strong")])
+    emit(present(drift), as_json=as_json)
     exit_on_leak([drift.data])
     codes = {
         "equivalent": 0,

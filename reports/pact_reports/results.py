@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.calibration.runs import FittedRun
-from pact_eval.drift.drift import Drift
 from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -21,13 +20,11 @@ from pact_reports.presenters.registry import presenter_of
 from pact_reports.sentences.answers import scorecard_answer
 from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line
 from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.drift import drift_answer
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
-from pact_reports.tables.drift import drift_parts
 from pact_reports.tables.fit import fitted_parts
 from pact_reports.tables.report import evaluation_parts, run_parts
 from pact_reports.tables.scorecard import scorecard_parts
@@ -36,7 +33,7 @@ from pact_reports.writers.html import legend_html, table_html
 
 _COLUMNS: Final = 92
 
-_Warned: TypeAlias = RunReport | Evaluation | Comparison | FittedRun | Drift | JudgedHypotheses
+_Warned: TypeAlias = RunReport | Evaluation | Comparison | FittedRun | JudgedHypotheses
 
 
 def to_html(result: Result) -> str:
@@ -82,10 +79,6 @@ def parts_of(result: Result) -> Iterable[Part]:
             return adapter_parts([result], None, fail_on="error")
         case FittedRun():
             return (*_warnings(result), *fitted_parts(result, result.folder))
-        case Drift():
-            leaks = leak_lines(result.data.leak)
-            parts = *leaks, *_warnings(result), *drift_parts(result)
-            return (*parts, _answer(drift_answer(result)))
         case JudgedHypotheses():
             parts, answer = scorecard_parts(result), scorecard_answer(result)
             return (*_warnings(result), *parts, _answer(answer))

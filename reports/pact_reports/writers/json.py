@@ -46,7 +46,6 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.calibration.runs import FittedRun
     from pact_eval.data.files import DataFile, FileFacts, Manifest
     from pact_eval.data.manifest import WrittenManifest
-    from pact_eval.drift.drift import Drift
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.preregistration.scorecard import JudgedCheck
     from pact_eval.prompts.requests import Decision
@@ -88,29 +87,6 @@ def to_json(value: Any) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return shown(value) if isinstance(value, Path) else str(value)
-
-
-def drift_json(drift: Drift) -> dict[str, Json]:
-    """Turn the drift between two runs into JSON values.
-
-    Args:
-        drift: of both runs; the parts without a counterpart are null or empty.
-    """
-    first, second = (run.place for run in drift.runs)
-    parts = ("pairing", "differences", "accuracy", "metrics", "answers", "distance")
-    return {
-        "a": first,
-        "b": second,
-        "finding": drift.finding,
-        "decoding": {**drift.settings.label},
-        "views": drift.views,
-        "intervals": GENERALISATION[drift.settings.unit],
-        **{name: to_json(getattr(drift, name)) for name in parts},
-        "temperatures": to_json(drift.temperings),
-        "gates": to_json(drift.gates),
-        "mix": to_json(drift.mix),
-        "warnings": warnings_json(drift.warnings),
-    }
 
 
 def run_list_json(runs: Sequence[ListedRun], names: ArmNames = KEYS) -> dict[str, Json]:
