@@ -13,11 +13,9 @@ from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.report import Evaluation
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_eval.results import Result
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.presenters.registry import presenter_of
-from pact_reports.sentences.answers import scorecard_answer
 from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import warning_sentence
@@ -27,13 +25,12 @@ from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.fit import fitted_parts
 from pact_reports.tables.report import evaluation_parts, run_parts
-from pact_reports.tables.scorecard import scorecard_parts
 from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
 
 _COLUMNS: Final = 92
 
-_Warned: TypeAlias = RunReport | Evaluation | Comparison | FittedRun | JudgedHypotheses
+_Warned: TypeAlias = RunReport | Evaluation | Comparison | FittedRun
 
 
 def to_html(result: Result) -> str:
@@ -79,9 +76,6 @@ def parts_of(result: Result) -> Iterable[Part]:
             return adapter_parts([result], None, fail_on="error")
         case FittedRun():
             return (*_warnings(result), *fitted_parts(result, result.folder))
-        case JudgedHypotheses():
-            parts, answer = scorecard_parts(result), scorecard_answer(result)
-            return (*_warnings(result), *parts, _answer(answer))
     return presenter_of(result).parts()
 
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.calibration.runs import FittedRun
     from pact_eval.data.files import DataFile, FileFacts, Manifest
     from pact_eval.data.manifest import WrittenManifest
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-    from pact_eval.preregistration.scorecard import JudgedCheck
     from pact_eval.prompts.requests import Decision
     from pact_eval.stats.estimate import Estimate
     from pact_eval.stats.homogeneity import SlotHomogeneity
@@ -435,48 +433,6 @@ def decisions_json(decisions: Sequence[Decision]) -> dict[str, Json]:
             }
             for decision in decisions
         }
-    }
-
-
-def scorecard_json(judged: JudgedHypotheses) -> dict[str, Json]:
-    """Turn a scorecard into JSON values: verdicts, evidence, registration."""
-    registration = judged.registration
-    registered_at = registration.registered_at
-    return {
-        "hypotheses": [
-            {
-                "id": result.hypothesis.id,
-                "title": result.hypothesis.title,
-                "claim": result.hypothesis.claim,
-                "verdict": result.verdict,
-                "shown": result.shown,
-                "conclusion": result.conclusion,
-                "refuted_by": [str(each) for each in result.refuted_by],
-                "because": result.because,
-                "checks": [_judged_check(check) for check in result.checks],
-                "beside": [_judged_check(check) for check in result.beside],
-            }
-            for result in judged.scorecard.results
-        ],
-        "registration": {
-            "status": registration.status,
-            "reasons": list(registration.reasons),
-            "registered_at": None if registered_at is None else registered_at.isoformat(),
-        },
-        "warnings": warnings_json(judged.warnings),
-    }
-
-
-def _judged_check(result: JudgedCheck) -> Json:
-    from pact_eval.preregistration.criteria import describe_check
-
-    return {
-        "says": result.check.says,
-        "decides": describe_check(result.check),
-        "summary": result.summary,
-        "shown": result.shown,
-        "needs": result.check.needs,
-        "comparisons": [to_json(each) for each in result.comparisons],
     }
 
 
