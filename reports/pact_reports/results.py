@@ -7,7 +7,6 @@ from typing import Final, TypeAlias
 
 from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.dataset import DataAudit
-from pact_eval.calibration.runs import FittedRun
 from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -23,14 +22,13 @@ from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
-from pact_reports.tables.fit import fitted_parts
 from pact_reports.tables.report import evaluation_parts, run_parts
 from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
 
 _COLUMNS: Final = 92
 
-_Warned: TypeAlias = RunReport | Evaluation | Comparison | FittedRun
+_Warned: TypeAlias = RunReport | Evaluation | Comparison
 
 
 def to_html(result: Result) -> str:
@@ -74,8 +72,6 @@ def parts_of(result: Result) -> Iterable[Part]:
             return data_audit_parts(result, fail_on="error")
         case AdapterAudit():
             return adapter_parts([result], None, fail_on="error")
-        case FittedRun():
-            return (*_warnings(result), *fitted_parts(result, result.folder))
     return presenter_of(result).parts()
 
 

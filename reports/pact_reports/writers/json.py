@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.audit.dataset import DataAudit
     from pact_eval.audit.findings import CheckResult, Finding
     from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
-    from pact_eval.calibration.runs import FittedRun
     from pact_eval.data.files import DataFile, FileFacts, Manifest
     from pact_eval.data.manifest import WrittenManifest
     from pact_eval.prompts.requests import Decision
@@ -69,9 +68,9 @@ def to_json(value: Any) -> Json:
     if isinstance(value, Method | MetricDecoding):
         return str(value)
     if isinstance(value, Note):
-        return _typed(value, note_sentence(value))
+        return note_json(value, note_sentence(value))
     if isinstance(value, ItemMismatch | Notice):
-        return _typed(value, warning_sentence(value))
+        return note_json(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -85,6 +84,12 @@ def to_json(value: Any) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return shown(value) if isinstance(value, Path) else str(value)
+
+
+def note_json(note: Note | CalibrationNote | ItemMismatch | Notice, text: str) -> dict[str, Json]:
+    """Turn a note into JSON values: its kind, its numbers and its sentence."""
+    numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
+    return {"kind": type(note).__name__, **numbers, "text": text}
 
 
 def run_list_json(runs: Sequence[ListedRun], names: ArmNames = KEYS) -> dict[str, Json]:
@@ -332,12 +337,6 @@ def order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json]
     return found | {"text": [each for each in said if each is not None]}
 
 
-def _typed(note: Note | CalibrationNote | ItemMismatch | Notice, text: str) -> dict[str, Json]:
-    """Turn a note into JSON values: its kind, its numbers and its sentence."""
-    numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
-    return {"kind": type(note).__name__, **numbers, "text": text}
-
-
 def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]) -> list[Json]:
     """Turn warnings into JSON values: the kind of each, its values, and its sentence (`text`).
 
@@ -352,7 +351,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
 def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
     if isinstance(warning, ItemMismatch | Notice):
         return to_json(warning)
-    return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
+    return {"run": warning.run, **note_json(warning.note, warning_sentence(warning))}
 
 
 def _metrics(specs: Sequence[MetricSpec]) -> Json:
@@ -381,36 +380,6 @@ def _group(group: Group, smallest_probability: float, unit: ClusterUnit) -> Json
         },
         "answer_scores": to_json(group.answer_scores),
         "answer_scores_by_chance": to_json(group.chance),
-    }
-
-
-def calibration_json(fitted: FittedRun) -> dict[str, Json]:
-    """Turn a fit on a run into JSON values: the fit, its reasons, and its effect on runs.
-
-    Args:
-        fitted: the fit.
-
-    Returns:
-        Rates as fractions, NLL in nats. The scores of every run come with its `warnings`, one for
-        every score that got worse on all items or on a kind.
-    """
-    from pact_reports.sentences.calibration import calibration_sentence
-
-    return {
-        "folder": shown(fitted.folder),
-        "calibrator": to_json(fitted.calibrator),
-        "choice": to_json(fitted.choice),
-        "fit": to_json(fitted.fit),
-        "effects": {
-            shown(name): {
-                "decoding": effect.decoding,
-                "groups": to_json(effect.groups),
-                "warnings": [_typed(note, calibration_sentence(note)) for note in effect.warnings],
-                "notes": [_typed(note, calibration_sentence(note)) for note in effect.notes],
-            }
-            for name, effect in fitted.effects.items()
-        },
-        "warnings": warnings_json(fitted.warnings),
     }
 
 
