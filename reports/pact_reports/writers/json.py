@@ -25,7 +25,6 @@ from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
 from pact_eval.evaluation.registry import MetricSpec, find_metric
 from pact_eval.evaluation.report import Evaluation, Group
-from pact_eval.evaluation.run_list import ListedRun
 from pact_eval.prompts.contract import position_name
 from pact_eval.runs.remote.urls import shown
 from pact_eval.stats.estimate import Method
@@ -90,26 +89,6 @@ def note_json(note: Note | CalibrationNote | ItemMismatch | Notice, text: str) -
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
-
-
-def run_list_json(runs: Sequence[ListedRun], names: ArmNames = KEYS) -> dict[str, Json]:
-    """Turn a list of runs into JSON values: accuracies as fractions, times in ISO 8601.
-
-    Args:
-        runs: the runs.
-        names: display names of arms: `arm_name`, next to the key `arm`.
-    """
-    return {
-        "runs": [
-            {
-                **{each.name: to_json(getattr(run, each.name)) for each in fields(run)},
-                "arm_name": None if run.arm is None else names.arm(run.arm),
-                "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
-                "created": None if run.created is None else run.created.isoformat(),
-            }
-            for run in runs
-        ]
-    }
 
 
 def arms_json(comparison: ArmsComparison, names: ArmNames = KEYS) -> Json:
