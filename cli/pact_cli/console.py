@@ -87,12 +87,18 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def emit(
-    presenter: Presenter, *, files: Iterable[Path] = (), brief: bool = False, as_json: bool
+    presenter: Presenter,
+    *,
+    provenance: Mapping[str, Json] | None = None,
+    files: Iterable[Path] = (),
+    brief: bool = False,
+    as_json: bool,
 ) -> None:
     """Print a result: its warnings to stderr, and then its JSON, its answers, or everything.
 
     Args:
         presenter: the result.
+        provenance: what JSON has before the result.
         files: those that were written; JSON does not name them.
         brief: print the answers alone, in one line each.
         as_json: print one JSON object.
@@ -101,7 +107,7 @@ def emit(
 
     warn(presenter.warnings)
     if as_json:
-        print_json(presenter.to_json())
+        print_json({**(provenance or {}), **presenter.to_json()})
         return
     lines = [f"wrote {one_line(str(path))}" for path in files]
     if brief:

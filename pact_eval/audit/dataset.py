@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Final
 
@@ -37,12 +37,16 @@ class DataAudit(Result):
         facts: hash, rows and fingerprint of each file.
         families: number of families of each file.
         checks: one result per check that was asked for, in the order of `DATA_CHECKS`.
+        source: the files and their manifest.
+        settings: what the checks allowed.
     """
 
     files: tuple[DataFile, ...]
     facts: tuple[FileFacts, ...]
     families: tuple[int, ...]
     checks: tuple[CheckResult, ...]
+    source: DatasetSource = field(repr=False)
+    settings: DataAuditSettings = field(repr=False)
 
     @property
     def tampered(self) -> bool:
@@ -98,7 +102,9 @@ def audit_data(
     n_families = [
         index.frame.filter(file=number)["family"].n_unique() for number in range(len(index.files))
     ]
-    return DataAudit(index.files, index.facts, tuple(n_families), tuple(results))
+    return DataAudit(
+        *(index.files, index.facts, tuple(n_families), tuple(results)), source, settings
+    )
 
 
 @contextmanager

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from pact_eval.audit.adapter.audit import AdapterAudit
-from pact_eval.audit.dataset import DataAudit
 from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -19,8 +17,6 @@ from pact_reports.sentences.conclusions import beside_leak, better_words, conclu
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Legend, Line, Part, Table
-from pact_reports.tables.adapter import adapter_parts
-from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.report import evaluation_parts, run_parts
 from pact_reports.writers import terminal
@@ -68,10 +64,6 @@ def parts_of(result: Result) -> Iterable[Part]:
             return (*_warnings(result), *comparison_parts(result), *last)
         case ArmsComparison():
             return arms_parts(result, show_items=False)
-        case DataAudit():
-            return data_audit_parts(result, fail_on="error")
-        case AdapterAudit():
-            return adapter_parts([result], None, fail_on="error")
     return presenter_of(result).parts()
 
 
