@@ -25,7 +25,7 @@ from pact_eval.results import Result
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.thresholds.files import write_thresholds
 from pact_eval.thresholds.set_files import write_answer_sets
-from pact_reports.writers.json import report_json
+from pact_reports.presenters.registry import presenter_of
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"
 SETTINGS = pact_eval.Settings(resamples=200)
@@ -101,7 +101,7 @@ def test_the_report_of_python_has_the_json_of_the_command(runs: tuple[Path, Path
         [*command, "--resamples", "200"], capture_output=True, text=True, check=True
     )
     report = Experiment.read([runs[0]], SETTINGS).report()
-    assert report_json(report, audit=True) == json.loads(printed.stdout)
+    assert presenter_of(report).to_json() == json.loads(printed.stdout)
     assert "Accuracy" in str(report)
 
 

@@ -111,7 +111,7 @@ def emit(
         return
     lines = [f"wrote {one_line(str(path))}" for path in files]
     if brief:
-        lines = [*map(one_line, presenter.answers), *lines]
+        lines = [*map(one_line, presenter.answers()), *lines]
     else:
         first, *rest = presenter.printed()
         show(output(), first)

@@ -8,23 +8,20 @@ from typing import Final, TypeAlias
 from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.report import Evaluation
 from pact_eval.results import Result
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.presenters.registry import presenter_of
-from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line
+from pact_reports.sentences.conclusions import beside_leak, better_words
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.comparison import arms_parts, comparison_parts
-from pact_reports.tables.report import evaluation_parts, run_parts
 from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
 
 _COLUMNS: Final = 92
 
-_Warned: TypeAlias = RunReport | Evaluation | Comparison
+_Warned: TypeAlias = Comparison
 
 
 def to_html(result: Result) -> str:
@@ -51,12 +48,6 @@ def to_text(result: Result) -> str:
 def parts_of(result: Result) -> Iterable[Part]:
     """Return the tables and lines of a result, in the order of the terminal."""
     match result:
-        case RunReport():
-            leaks = leak_lines(result.experiment.data.leak)
-            return (*leaks, *_warnings(result), *run_parts(result))
-        case Evaluation():
-            lines = map(_answer, map(conclusion_line, result.conclusions))
-            return (*_warnings(result), *evaluation_parts(result), *lines)
         case Comparison():
             better, leak = result.conclusion, _leak(result)
             said = None if better is None else beside_leak(better_words(better), leak)

@@ -26,6 +26,6 @@ def present(sets: AnswerSets) -> Presenter:
             "alternatives": to_json(sets.alternatives),
             "warnings": warnings_json(sets.warnings),
         },
-        answers=[answer],
+        answers=lambda: [answer],
         warnings=[*map(warning_sentence, sets.warnings)],
     )

@@ -29,6 +29,6 @@ def present(check: AnswerSetsCheck) -> Presenter:
             "answer": answer,
             "warnings": [*warnings],
         },
-        answers=[answer],
+        answers=lambda: [answer],
         warnings=warnings,
     )

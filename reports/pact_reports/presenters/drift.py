@@ -19,9 +19,9 @@ def present(drift: Drift) -> Presenter:
     return Presenter(
         tables=partial(drift_parts, drift),
         to_json=partial(_json, drift),
-        answers=[drift_answer(drift)],
+        answers=lambda: [drift_answer(drift)],
         warnings=[*map(warning_sentence, drift.warnings)],
-        leak=drift.data.leak,
+        leak=lambda: drift.data.leak,
     )
 
 

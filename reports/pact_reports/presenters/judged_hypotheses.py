@@ -26,7 +26,7 @@ def present(judged: JudgedHypotheses, names: ArmNames = KEYS) -> Presenter:
     return Presenter(
         tables=partial(scorecard_parts, judged, names),
         to_json=partial(_json, judged),
-        answers=[scorecard_answer(judged)],
+        answers=lambda: [scorecard_answer(judged)],
         warnings=[*map(warning_sentence, judged.warnings)],
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pact_eval._json import Json
@@ -18,35 +18,35 @@ class Presenter:
     Attributes:
         tables: makes the tables and lines before the answers.
         to_json: makes the object of `--json`.
-        answers: the result in a sentence or a few, printed last, or alone with `--brief`.
         warnings: what a reader must know before the numbers, a sentence each.
-        leak: the leak of the data behind the result; its line comes first.
+        answers: makes the result in a sentence or a few, printed last, or alone with `--brief`.
+        leak: gets the leak of the data behind the result; its line comes first.
         blocks: makes what a command prints if that is more than one block, between which there are
             no blank lines; files that were written are named after the first.
 
     Examples:
-        >>> presenter = Presenter(tuple, lambda: {"fine": True}, ["All is well."], ["Look."])
+        >>> presenter = Presenter(tuple, dict, ["Look."], lambda: ["All is well."])
         >>> [part.text for part in presenter.parts()]
         ['Warning: Look.', 'All is well.']
     """
 
     tables: Callable[[], Iterable[Part]]
     to_json: Callable[[], dict[str, Json]]
-    answers: Iterable[str] = ()
-    warnings: Iterable[str] = ()
-    leak: DataLeak | None = None
+    warnings: Sequence[str] = ()
+    answers: Callable[[], Iterable[str]] = tuple
+    leak: Callable[[], DataLeak | None] = lambda: None
     blocks: Callable[[], Iterable[Iterable[Part]]] | None = None
 
     def parts(self) -> Iterable[Part]:
         """Return everything in the order of Python's `print`: warnings, tables, answers."""
         warnings = (Line(f"Warning: {sentence}", "caution") for sentence in self.warnings)
-        return (*leak_lines(self.leak), *warnings, *self.tables(), *answer_lines(self.answers))
+        return (*leak_lines(self.leak()), *warnings, *self.tables(), *answer_lines(self.answers()))
 
     def printed(self) -> Iterable[Iterable[Part]]:
         """Return the blocks that a command prints after the warnings."""
         if self.blocks is not None:
             return self.blocks()
-        return ((*leak_lines(self.leak), *self.tables(), *answer_lines(self.answers)),)
+        return ((*leak_lines(self.leak()), *self.tables(), *answer_lines(self.answers())),)
 
 
 def answer_lines(answers: Iterable[str]) -> Iterable[Line]:

@@ -25,7 +25,11 @@ def present(experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPo
         run: the run.
         points: its numbers for each number of views.
     """
-    answer, leak = sweep_answer(points), experiment.data.leak
+
+    def answers() -> list[str]:
+        answer, prefix = sweep_answer(points), leak_prefix(experiment.data.leak)
+        return [] if answer is None else [f"{prefix}{answer}"]
+
     return Presenter(
         tables=lambda: (
             Line(one_line(run.run.title), "strong"),
@@ -38,7 +42,7 @@ def present(experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPo
             "points": to_json(points),
             "warnings": warnings_json(experiment.applied_warnings),
         },
-        answers=[] if answer is None else [f"{leak_prefix(leak)}{answer}"],
+        answers=answers,
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
-        leak=leak,
+        leak=lambda: experiment.data.leak,
     )

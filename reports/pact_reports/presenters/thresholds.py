@@ -25,6 +25,6 @@ def present(thresholds: Thresholds) -> Presenter:
             "alternatives": to_json(thresholds.alternatives),
             "warnings": warnings_json(thresholds.warnings),
         },
-        answers=[thresholds_answer(thresholds)],
+        answers=lambda: [thresholds_answer(thresholds)],
         warnings=[*map(warning_sentence, thresholds.warnings)],
     )

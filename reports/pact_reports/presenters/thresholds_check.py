@@ -27,6 +27,6 @@ def present(check: ThresholdsCheck) -> Presenter:
             "answer": answer,
             "warnings": [*warnings],
         },
-        answers=[answer],
+        answers=lambda: [answer],
         warnings=warnings,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,17 +19,13 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.notes import Note
-from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
-from pact_eval.evaluation.registry import MetricSpec, find_metric
-from pact_eval.evaluation.report import Evaluation, Group
-from pact_eval.prompts.contract import position_name
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.runs.remote.urls import shown
 from pact_eval.stats.estimate import Method
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS, GENERALISATION, reason_text
+from pact_reports.numbers import CLUSTERS, reason_text
 from pact_reports.sentences.notes import note_sentence, warning_sentence
 
 _MOST_IDS: Final = 20
@@ -38,10 +34,9 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
     from pact_eval.prompts.requests import Decision
     from pact_eval.stats.estimate import Estimate
-    from pact_eval.stats.homogeneity import SlotHomogeneity
 
 
-_COUNTS: Final[dict[ClusterUnit, str]] = {
+COUNTS: Final[dict[ClusterUnit, str]] = {
     "family": "families",
     "source_family": "source_families",
 }
@@ -139,7 +134,7 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
         "low": to_json(estimate.low),
         "high": to_json(estimate.high),
         "n": estimate.n,
-        _COUNTS[unit]: estimate.clusters,
+        COUNTS[unit]: estimate.clusters,
         "method": "none" if estimate.method is None else estimate.method.over(CLUSTERS[unit]),
         "reason": reason_text(estimate.reason, unit),
     }
@@ -151,59 +146,6 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
             "debiased": to_json(estimate.debiased),
         }
     return found
-
-
-def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> dict[str, Json]:
-    """Turn an evaluation into JSON values.
-
-    Args:
-        evaluation: the numbers.
-        provenance: the run's `run.json`, passed on in full.
-
-    Returns:
-        Rates and probabilities are fractions, not percent. What JSON cannot say (NaN, infinity) is
-        null next to a `reason`; what ablated contexts do not have is null.
-    """
-    ties = evaluation.near_ties
-    smallest = evaluation.smallest_probability
-    return {
-        "run": dict(provenance),
-        "contexts": evaluation.contexts,
-        "decoding": {"views": evaluation.decoding_name, "calibration": evaluation.calibration},
-        "k": evaluation.k,
-        "repeats": evaluation.repeats,
-        "by": evaluation.by,
-        "unit": evaluation.unit,
-        "intervals": GENERALISATION[evaluation.unit],
-        "metrics": _metrics(evaluation.metrics),
-        "groups": [_group(group, smallest, evaluation.unit) for group in evaluation.groups],
-        "letters": _letters(evaluation.letters, evaluation.unit),
-        "mean_answer_mass": to_json(evaluation.mean_answer_mass),
-        "smallest_probability": to_json(smallest),
-        "near_ties": None if ties is None else asdict(ties),
-        "notes": [to_json(note) for note in evaluation.notes],
-        "warnings": warnings_json(evaluation.warnings),
-    }
-
-
-def report_json(
-    report: RunReport, names: ArmNames = KEYS, *, audit: bool = False
-) -> dict[str, Json]:
-    """Turn what `pact-eval report` shows of a run into JSON values.
-
-    Args:
-        report: of the run.
-        names: display names of arms.
-        audit: also the audit of the order, slot by slot.
-    """
-    run = report.run
-    return evaluation_json(report.evaluation, run.provenance) | {
-        "arm_name": names.arm(run.arm),
-        "rates": to_json(report.rates),
-        "answer": answer_json(report.conclusions),
-        "order": order_json(report.order, report.order_audit if audit else None),
-        "digest": report.digest.json,
-    }
 
 
 def answer_json(
@@ -267,47 +209,6 @@ def data_json(conclusion: DataConclusion) -> dict[str, Json]:
     }
 
 
-def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
-    if letters is None:
-        return None
-    return {
-        "codes": [position_name(slot) for slot in range(len(letters.observed))],
-        "picked": letters.observed.tolist(),
-        "right_answer": letters.expected.tolist(),
-        "chi2": to_json(letters.chi2),
-        "dof": letters.dof,
-        "p_value": to_json(letters.p_value),
-        "item_views": letters.units,
-        _COUNTS[unit]: letters.clusters,
-        f"discordant_{_COUNTS[unit]}": letters.discordant_clusters,
-        "letter_p_values": to_json(letters.letter_p_values),
-        "favoured": [position_name(slot) for slot in letters.favoured],
-        "avoided": [position_name(slot) for slot in letters.avoided],
-        "detectable_shift": to_json(letters.detectable),
-        "reason": reason_text(letters.reason, unit),
-    }
-
-
-def order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json]:
-    """Turn what the order of the answers does into JSON values, as fractions, with its sentences.
-
-    Args:
-        effect: of a run.
-        audit: its gains, with NLL in nats, and its slots; None leaves them out.
-    """
-    from pact_reports.tables.order_audit import order_sentence, slots_sentence
-
-    said = [order_sentence(effect)]
-    found: dict[str, Json] = {"effect": to_json(effect)}
-    if audit is not None:
-        slots = audit.slots
-        said += [slots_sentence(slots)] if audit.items else []
-        found |= {each.name: to_json(getattr(audit, each.name)) for each in fields(audit)}
-        found["preferred"] = [position_name(slot) for slot in slots.preferred]
-        found["avoided"] = [position_name(slot) for slot in slots.avoided]
-    return found | {"text": [each for each in said if each is not None]}
-
-
 def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]) -> list[Json]:
     """Turn warnings into JSON values: the kind of each, its values, and its sentence (`text`).
 
@@ -323,35 +224,6 @@ def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
     if isinstance(warning, ItemMismatch | Notice):
         return to_json(warning)
     return {"run": warning.run, **note_json(warning.note, warning_sentence(warning))}
-
-
-def _metrics(specs: Sequence[MetricSpec]) -> Json:
-    return [
-        {"name": spec.name, "title": spec.title, "unit": spec.unit, "better": spec.better}
-        for spec in specs
-    ]
-
-
-def _group(group: Group, smallest_probability: float, unit: ClusterUnit) -> Json:
-    return {
-        "name": group.name,
-        "items": group.items,
-        "families": group.families,
-        _COUNTS[unit]: group.clusters,
-        "metrics": {
-            name: estimate_json(estimate, unit) for name, estimate in group.estimates.items()
-        },
-        "pairs": None if group.pairs is None else asdict(group.pairs),
-        "nll": None
-        if group.nll is None
-        else {
-            "infinite_items": group.nll.infinite_items,
-            "finite_mean": to_json(group.nll.finite_mean),
-            "lower_bound": to_json(group.nll.lower_bound(smallest_probability)),
-        },
-        "answer_scores": to_json(group.answer_scores),
-        "answer_scores_by_chance": to_json(group.chance),
-    }
 
 
 def decisions_json(decisions: Sequence[Decision]) -> dict[str, Json]:
