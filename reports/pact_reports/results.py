@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
+from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -13,6 +14,7 @@ from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.presenters.registry import presenter_of
 from pact_reports.sentences.conclusions import beside_leak, better_words
 from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.drift import analysis_sentences
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.comparison import arms_parts, comparison_parts
@@ -49,13 +51,17 @@ def parts_of(result: Result) -> Iterable[Part]:
     """Return the tables and lines of a result, in the order of the terminal."""
     match result:
         case Comparison():
-            better, leak = result.conclusion, _leak(result)
-            said = None if better is None else beside_leak(better_words(better), leak)
-            last = () if said is None else (_answer(str(said)),)
-            return (*_warnings(result), *comparison_parts(result), *last)
+            return (*_warnings(result), *comparison_parts(result), *_after_comparison(result))
         case ArmsComparison():
             return arms_parts(result, show_items=False)
     return presenter_of(result).parts()
+
+
+def _after_comparison(result: Comparison) -> Iterable[Line]:
+    """Yield the analyses and the answer of two runs; none if items alone were compared."""
+    if isinstance(result, RunComparison):
+        yield from map(Line, analysis_sentences(result))
+        yield _answer(str(beside_leak(better_words(result.conclusion), result.data.leak)))
 
 
 def _answer(text: str) -> Line:
@@ -68,11 +74,6 @@ def _warnings(result: _Warned) -> Iterable[Line]:
             yield from leak_lines(warning)
         else:
             yield _warning(warning_sentence(warning))
-
-
-def _leak(result: Comparison) -> DataLeak | None:
-    """Return what leaks, which is one of the warnings."""
-    return next((each for each in result.warnings if isinstance(each, DataLeak)), None)
 
 
 def _warning(sentence: str) -> Line:
