@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -86,11 +85,7 @@ def calibrate(
     path = fitted.write(out, overwrite=overwrite)
     if exported is not None:
         write_decision_file(*exported)
-    warnings = [
-        f"{shown(folder)}: {calibration_sentence(note)}"
-        for folder, effect in fitted.effects.items()
-        for note in effect.warnings
-        if as_json  # tables have these warnings
-    ]
+    for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
+        warn(f"{shown(folder)}: {calibration_sentence(note)}" for note in effect.warnings)
     files = [path] if export is None else [path, export]
-    emit(replace(present(fitted, path, exported), warnings=warnings), files=files, as_json=as_json)
+    emit(present(fitted, path, exported), files=files, warned=True, as_json=as_json)

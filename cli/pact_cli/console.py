@@ -91,6 +91,7 @@ def emit(
     *,
     provenance: Mapping[str, Json] | None = None,
     files: Iterable[Path] = (),
+    warned: bool = False,
     brief: bool = False,
     as_json: bool,
 ) -> None:
@@ -100,12 +101,13 @@ def emit(
         presenter: the result.
         provenance: what JSON has before the result.
         files: those that were written; JSON does not name them.
+        warned: whether the warnings are printed already.
         brief: print the answers alone, in one line each.
         as_json: print one JSON object.
     """
     from pact_reports.writers.terminal import show
 
-    warn(presenter.warnings)
+    warn(() if warned else presenter.warnings)
     if as_json:
         print_json({**(provenance or {}), **presenter.to_json()})
         return

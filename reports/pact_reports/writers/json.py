@@ -6,35 +6,29 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.evaluation.alignment import ItemMismatch
-from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
 from pact_eval.evaluation.calibration_error import CalibrationError
-from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.notes import Note
-from pact_eval.evaluation.registry import find_metric
 from pact_eval.runs.remote.urls import shown
 from pact_eval.stats.estimate import Method
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS, GENERALISATION, reason_text
+from pact_reports.numbers import CLUSTERS, reason_text
 from pact_reports.sentences.notes import note_sentence, warning_sentence
 
 _MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
-    from pact_eval.drift.run_comparison import RunComparison
     from pact_eval.prompts.requests import Decision
     from pact_eval.stats.estimate import Estimate
 
@@ -79,103 +73,6 @@ def note_json(note: Note | CalibrationNote | ItemMismatch | Notice, text: str) -
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
-
-
-def comparisons_json(
-    comparisons: Sequence[RunComparison], items: Sequence[Json] | None = None
-) -> dict[str, Json]:
-    """Turn comparisons of a run with others into JSON values, as `pact-eval compare` prints them.
-
-    Args:
-        comparisons: of the first run with each of the others, at least one.
-        items: of each comparison, the items that only one of its runs answers correctly; None
-            leaves them out.
-    """
-    experiment = comparisons[0].experiment
-    pairs = [_pair_json(comparison) for comparison in comparisons]
-    if items is not None:
-        pairs = [pair | {"items": only_one} for pair, only_one in zip(pairs, items, strict=True)]
-    better = [comparison.conclusion for comparison in comparisons]
-    return {
-        "answer": answer_json([experiment.data], better),
-        **_experiment_json(experiment),
-        "comparisons": [*pairs],
-    }
-
-
-def _pair_json(comparison: RunComparison) -> dict[str, Json]:
-    a, b = (run.place for run in comparison.runs)
-    numbers = {each.name: to_json(getattr(comparison, each.name)) for each in fields(Comparison)}
-    # Warnings and conclusions of all comparisons are next to them.
-    numbers |= {"warnings": [], "conclusion": None}
-    analyses = {"tempering": comparison.tempering, "quantising": comparison.quantising}
-    shown_analyses = {name: to_json(each) for name, each in analyses.items() if each is not None}
-    return {"a": a, "b": b, "comparison": numbers, **shown_analyses}
-
-
-def arms_comparison_json(experiment: Experiment, names: ArmNames = KEYS) -> dict[str, Json]:
-    """Turn a comparison of arms into JSON values, as `pact-eval compare --arms` prints it.
-
-    Args:
-        experiment: runs of several arms.
-        names: display names of arms.
-    """
-    return {
-        "answer": answer_json([experiment.data], experiment.better_arms),
-        **_experiment_json(experiment),
-        "arms": arms_json(experiment.arms_comparison, names),
-    }
-
-
-def _experiment_json(experiment: Experiment) -> dict[str, Json]:
-    """Return what holds for all comparisons of an experiment."""
-    return {
-        "decoding": {**experiment.settings.label},
-        "intervals": GENERALISATION[experiment.settings.unit],
-        "unlike_runs": [to_json(unlike) for unlike in experiment.unlike],
-        "warnings": warnings_json(experiment.applied_warnings),
-    }
-
-
-def arms_json(comparison: ArmsComparison, names: ArmNames = KEYS) -> Json:
-    """Turn a comparison of arms into JSON values.
-
-    Args:
-        comparison: the arms.
-        names: display names of arms: `arm_name`, next to the key `name`.
-    """
-    return cast("dict[str, Json]", to_json(comparison)) | {
-        "arms": [_arm_json(arm, names) for arm in comparison.arms],
-        "standings": to_json(comparison.standings),
-    }
-
-
-def _arm_json(arm: Arm, names: ArmNames) -> Json:
-    return {
-        "name": arm.name,
-        "arm_name": names.arm(arm.name),
-        "seeds": [*arm.seeds],
-        "summaries": {
-            group: {
-                metric: {
-                    "mean": to_json(summary.mean),
-                    "deviation": to_json(summary.deviation),
-                    "n": len(summary.runs),
-                    "reason": summary.reason,
-                }
-                for metric, summary in summaries.items()
-            }
-            for group, summaries in arm.summaries.items()
-        },
-        "chance": {
-            group: {
-                metric: to_json(summary.chance)
-                for metric, summary in summaries.items()
-                if find_metric(metric).noise_floor
-            }
-            for group, summaries in arm.summaries.items()
-        },
-    }
 
 
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
