@@ -1,10 +1,10 @@
-"""Results as tables: HTML for notebooks, and text for `print`."""
+"""Results for Python: HTML for notebooks, text for `print`, and JSON values."""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
-from pact_eval.evaluation.comparison import Comparison
+from pact_eval._json import Json
 from pact_eval.results import Result
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.presenters.registry import presenter_of
@@ -13,8 +13,6 @@ from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
 
 _COLUMNS: Final = 92
-
-_Warned: TypeAlias = Comparison
 
 
 def to_html(result: Result) -> str:
@@ -36,6 +34,15 @@ def to_text(result: Result) -> str:
         result: what a function of `pact_eval` returned.
     """
     return terminal.to_text(*presenter_of(result).parts(), width=_COLUMNS).rstrip("\n")
+
+
+def to_json(result: Result) -> dict[str, Json]:
+    """Return a result as the object that a command prints with `--json`, if all is shown.
+
+    Args:
+        result: what a function of `pact_eval` returned.
+    """
+    return presenter_of(result).to_json()
 
 
 def _part(part: Part) -> Html:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pact_eval._json import Json
 from pact_eval.prompts.requests import Decision
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
-from pact_reports.writers.json import decisions_json, to_json
 
 if TYPE_CHECKING:  # decisions of a model here need no client
     from pact_eval.scoring.servers.decide import ServedDecisions, ServedField, Spread
@@ -142,37 +140,3 @@ def _spread_table(fields: Sequence[ServedField]) -> Table:
 
 def _spread(found: Spread, of: str) -> tuple[str, str, str]:
     return f"{found.answers} {of}", f"{100 * found.largest_tv:.1f}", f"{found.flips}"
-
-
-def served_json(found: ServedDecisions) -> dict[str, Json]:
-    """Turn the answers of a server into JSON values; TV is a fraction."""
-    decided = decisions_json([each.decision for each in found.fields if each.decision is not None])
-    answers = decided["answers"]
-    assert isinstance(answers, dict)  # noqa: S101 -- it was made so
-    for each in found.fields:
-        known = answers.get(each.field.name)
-        answers[each.field.name] = (known if isinstance(known, dict) else {}) | {
-            "orders": [
-                {
-                    "order": [each.field.answers[index].key for index in one.order],
-                    "probabilities": {
-                        answer.key: p
-                        for answer, p in zip(each.field.answers, one.probabilities, strict=True)
-                    },
-                }
-                for one in each.orders
-            ],
-            "between_orders": to_json(each.between_orders),
-            "between_repeats": to_json(each.between_repeats),
-            "missing": to_json(each.missing),
-        }
-    return {
-        "answers": answers,
-        "server": {
-            "wire": found.wire,
-            "asked": found.asked,
-            "answered_by": found.answered_by,
-            "decimals": found.decimals,
-            "requests": found.requests,
-        },
-    }

@@ -29,7 +29,6 @@ _MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
-    from pact_eval.prompts.requests import Decision
     from pact_eval.stats.estimate import Estimate
 
 
@@ -180,25 +179,3 @@ def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
     if isinstance(warning, ItemMismatch | Notice):
         return to_json(warning)
     return {"run": warning.run, **note_json(warning.note, warning_sentence(warning))}
-
-
-def decisions_json(decisions: Sequence[Decision]) -> dict[str, Json]:
-    """Turn decisions into `{"answers": {field: ...}}`."""
-    return {
-        "answers": {
-            decision.field.name: {
-                "type": decision.field.kind,
-                "answer": decision.answer,
-                "probabilities": {
-                    answer.key: probability
-                    for answer, probability in zip(
-                        decision.field.answers, decision.probabilities, strict=True
-                    )
-                },
-                "expected_level": decision.expected_level,
-                "answer_mass": decision.answer_mass,
-                "views_agree": decision.views_agree,
-            }
-            for decision in decisions
-        }
-    }
