@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
 import click
 
-from pact_cli.calibrate import calibrate
-from pact_cli.compare import compare
-from pact_cli.decide import decide
-from pact_cli.demo import demo
+from pact_cli.commands import PactCommand
 from pact_cli.errors import PactGroup
-from pact_cli.export import export
-from pact_cli.figures_and_tables import figures, tables
-from pact_cli.import_rows import import_rows
-from pact_cli.init import init
-from pact_cli.preregistration import register, scorecard
-from pact_cli.probe import probe
-from pact_cli.report import report
-from pact_cli.runs import runs
-from pact_cli.score import score
-from pact_cli.sets import sets
-from pact_cli.sweep import sweep
-from pact_cli.thresholds import thresholds
-from pact_cli.verify import verify
+
+_ORDER: Final = (
+    *("demo", "init", "register", "probe", "score", "import", "runs", "report", "calibrate"),
+    *("compare", "sweep", "thresholds", "sets", "scorecard", "figures", "tables", "verify"),
+    *("decide", "export"),
+)
+"""The order of work, in which `--help` shows the commands; further ones come last."""
 
 
 @click.group(
@@ -46,25 +43,18 @@ def main() -> None:
     """
 
 
-for command in (  # in the order of work, which `--help` shows
-    demo,
-    init,
-    register,
-    probe,
-    score,
-    import_rows,
-    runs,
-    report,
-    calibrate,
-    compare,
-    sweep,
-    thresholds,
-    sets,
-    scorecard,
-    figures,
-    tables,
-    verify,
-    decide,
-    export,
-):
+def _commands() -> Iterator[click.Command]:
+    """Yield the commands of the modules next to this one."""
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if module.ispkg or module.name.startswith("_") or module.name == "main":
+            continue
+        members = vars(import_module(f"pact_cli.{module.name}")).values()
+        yield from (member for member in members if isinstance(member, PactCommand))
+
+
+def _place(command: click.Command) -> int:
+    return _ORDER.index(command.name) if command.name in _ORDER else len(_ORDER)
+
+
+for command in sorted(_commands(), key=_place):
     main.add_command(command)
