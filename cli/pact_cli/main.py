@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import click
 
-from pact_cli.commands import PactCommand
 from pact_cli.errors import PactGroup
+from pact_cli.lazy_commands import LazyCommands
 
-_ORDER: Final = (
-    *("demo", "init", "register", "probe", "score", "import", "runs", "report", "calibrate"),
-    *("compare", "sweep", "thresholds", "sets", "scorecard", "figures", "tables", "verify"),
-    *("decide", "export"),
+COMMANDS: Final = LazyCommands(
+    {  # in the order of work, which `--help` shows
+        "demo": "pact_cli.demo:demo",
+        "init": "pact_cli.init:init",
+        "register": "pact_cli.preregistration:register",
+        "probe": "pact_cli.probe:probe",
+        "score": "pact_cli.score:score",
+        "import": "pact_cli.import_rows:import_rows",
+        "runs": "pact_cli.runs:runs",
+        "report": "pact_cli.report:report",
+        "calibrate": "pact_cli.calibrate:calibrate",
+        "compare": "pact_cli.compare:compare",
+        "sweep": "pact_cli.sweep:sweep",
+        "thresholds": "pact_cli.thresholds:thresholds",
+        "sets": "pact_cli.sets:sets",
+        "scorecard": "pact_cli.preregistration:scorecard",
+        "figures": "pact_cli.figures_and_tables:figures",
+        "tables": "pact_cli.figures_and_tables:tables",
+        "verify": "pact_cli.verify:verify",
+        "decide": "pact_cli.decide:decide",
+        "export": "pact_cli.export:export",
+    },
+    folder=Path(__file__).parent,
 )
-"""The order of work, in which `--help` shows the commands; further ones come last."""
 
 
 @click.group(
     cls=PactGroup,
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")
@@ -41,20 +57,3 @@ def main() -> None:
     Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict (both only if a
     verdict is required, or with --check), 5 a hash or a registration does not match.
     """
-
-
-def _commands() -> Iterator[click.Command]:
-    """Yield the commands of the modules next to this one."""
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if module.ispkg or module.name.startswith("_") or module.name == "main":
-            continue
-        members = vars(import_module(f"pact_cli.{module.name}")).values()
-        yield from (member for member in members if isinstance(member, PactCommand))
-
-
-def _place(command: click.Command) -> int:
-    return _ORDER.index(command.name) if command.name in _ORDER else len(_ORDER)
-
-
-for command in sorted(_commands(), key=_place):
-    main.add_command(command)

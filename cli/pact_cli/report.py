@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.experiment import Experiment, RunReport
     from pact_eval.evaluation.settings import Settings
-    from pact_reports.files import Outputs, WrittenReport
+    from pact_reports.files import WrittenReport
+    from pact_reports.outputs import Outputs
 
 
 @command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
@@ -171,7 +172,6 @@ def print_reports(
         Of each run, the conclusion on its data.
     """
     from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.presenters.report import present as present_reports
     from pact_reports.presenters.run_report import present
     from pact_reports.sentences.notes import warning_sentence
 
@@ -184,6 +184,8 @@ def print_reports(
         tempering = None if local is None else _tempering(report, local)
         presented.append((report, present(report, names, full=full, tempering=tempering)))
     if as_json:
+        from pact_reports.presenters.report import present as present_reports
+
         emit(present_reports(presented, skipped, left_out_files()), as_json=True)
     for _, presenter in () if as_json else presented:
         emit(presenter, as_json=False)

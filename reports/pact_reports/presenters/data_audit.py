@@ -10,8 +10,6 @@ from pact_eval.audit.dataset import DataAudit
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.tables.audit import data_audit_parts
-from pact_reports.writers.audit_json import checks_json, file_json
-from pact_reports.writers.json import data_json, to_json
 
 
 def present(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
@@ -28,6 +26,9 @@ def present(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
 
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
+    from pact_reports.writers.audit_json import checks_json, file_json
+    from pact_reports.writers.json import data_json, to_json
+
     settings, manifest = audit.settings, audit.source.manifest
     return {
         "settings": {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
@@ -15,23 +14,33 @@ from pact_eval.prompts.contract import position_name
 from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.numbers import GENERALISATION, reason_text
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.conclusions import conclusion_line
 from pact_reports.sentences.notes import warning_sentence
-from pact_reports.tables.report import evaluation_parts
+from pact_reports.table import Part
 from pact_reports.writers.json import COUNTS, answer_json, estimate_json, to_json, warnings_json
 
 
 def present(evaluation: Evaluation) -> Presenter:
-    """Present an evaluation."""
+    """Present an evaluation. JSON does not load what lays out tables."""
     leaks = [warning for warning in evaluation.warnings if isinstance(warning, DataLeak)]
     others = [warning for warning in evaluation.warnings if not isinstance(warning, DataLeak)]
+
+    def tables() -> Iterable[Part]:
+        from pact_reports.tables.report import evaluation_parts
+
+        return evaluation_parts(evaluation)
+
+    def answers() -> Iterable[str]:
+        from pact_reports.sentences.conclusions import conclusion_line
+
+        return map(conclusion_line, evaluation.conclusions)
+
     return Presenter(
-        tables=partial(evaluation_parts, evaluation),
+        tables=tables,
         to_json=lambda: {
             **evaluation_json(evaluation),
             "answer": answer_json(evaluation.conclusions),
         },
-        answers=lambda: map(conclusion_line, evaluation.conclusions),
+        answers=answers,
         warnings=[*map(warning_sentence, others)],
         leak=lambda: next(iter(leaks), None),
     )

@@ -9,7 +9,6 @@ from pact_eval._json import Json
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.writers.json import warnings_json
 
 
 def present(
@@ -37,6 +36,8 @@ def _json(
     left_out: Sequence[Json],
 ) -> dict[str, Json]:
     """Return the JSON of the one report, or of all by folder."""
+    from pact_reports.writers.json import warnings_json
+
     if len(reports) == 1 and not skipped:
         (report, presenter) = reports[0]
         warnings = [*left_out, *warnings_json(report.warnings)]

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
-from pact_eval.drift.tempering import ServedTempering
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
 from pact_eval.prompts.contract import position_name
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.presenters.evaluation import evaluation_json
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.answers import headline_parts
-from pact_reports.sentences.drift import tempering_sentences
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
-from pact_reports.tables.order_audit import order_sentence, slots_sentence
-from pact_reports.tables.report import run_parts
-from pact_reports.writers.json import answer_json, to_json
+
+if TYPE_CHECKING:
+    from pact_eval.drift.tempering import ServedTempering
 
 
 def present(
@@ -31,21 +28,29 @@ def present(
 ) -> Presenter:
     """Present the report on a run. Its conclusions are among its tables.
 
+    Ten lines, all tables, and JSON each load what they alone need.
+
     Args:
         report: the report.
         names: display names of arms.
         full: show every table, and the audit of the order slot by slot; otherwise about ten lines.
         tempering: the temperatures of a served run, compared with those of a local one.
     """
-    lines = [] if tempering is None else [*map(Line, tempering_sentences(tempering))]
 
     def tables() -> Iterable[Part]:
+        lines = [] if tempering is None else [*_tempering_lines(tempering)]
         if full or report.run.ablated:
+            from pact_reports.tables.report import run_parts
+
             return (*run_parts(report, names), *lines)
+        from pact_reports.sentences.answers import headline_parts
+
         *parts, last = headline_parts(report, names)
         return (*parts, *lines, last)
 
     def as_json() -> dict[str, Json]:
+        from pact_reports.writers.json import to_json
+
         values = _json(report, names, audit=full)
         return values if tempering is None else values | {"tempering": to_json(tempering)}
 
@@ -57,7 +62,16 @@ def present(
     )
 
 
+def _tempering_lines(tempering: ServedTempering) -> Iterable[Line]:
+    from pact_reports.sentences.drift import tempering_sentences
+
+    return map(Line, tempering_sentences(tempering))
+
+
 def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]:
+    from pact_reports.presenters.evaluation import evaluation_json
+    from pact_reports.writers.json import answer_json, to_json
+
     run = report.run
     return {
         "run": dict(run.provenance),
@@ -77,6 +91,9 @@ def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json
         effect: of a run.
         audit: its gains, with NLL in nats, and its slots; None leaves them out.
     """
+    from pact_reports.tables.order_audit import order_sentence, slots_sentence
+    from pact_reports.writers.json import to_json
+
     sentences = [order_sentence(effect)]
     numbers: dict[str, Json] = {"effect": to_json(effect)}
     if audit is not None:
