@@ -47,8 +47,8 @@ def output(*, to_stderr: bool = False) -> Console:
     console = Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
         return console
-    given = os.environ.get("COLUMNS", "")
-    width = int(given) if given.isdigit() and int(given) > 0 else _PIPED_WIDTH
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdigit() and int(columns) > 0 else _PIPED_WIDTH
     return Console(stderr=to_stderr, highlight=False, width=width, color_system=None)
 
 

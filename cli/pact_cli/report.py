@@ -228,7 +228,7 @@ def _grouped() -> bool:
 
 def _without_its_file(outputs: Outputs) -> str | None:
     """Say which option is for a file that is not written; None if there is none."""
-    for given, served, message in (
+    for is_set, file, message in (
         (
             outputs.palette is not None,
             outputs.any or None,
@@ -240,14 +240,14 @@ def _without_its_file(outputs: Outputs) -> str | None:
             "--style is for --figures, which was not given",
         ),
     ):
-        if given and served is None:
+        if is_set and file is None:
             return message
     return None
 
 
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
     """Refuse options that would have no effect."""
-    given = {
+    options = {
         "--criteria": outputs.criteria,
         "--clear-changes": outputs.clear,
         "--thresholds": None if outputs.figures else outputs.thresholds,
@@ -256,8 +256,10 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         "--method": None if outputs.figures else settings.method,
     }
     settled = {"--criteria": "criteria", "--method": "method"}
-    given = {name: value for name, value in given.items() if not from_settings(settled.get(name))}
-    idle = [name for name, value in given.items() if value and not outputs.any_table]
+    options = {
+        name: value for name, value in options.items() if not from_settings(settled.get(name))
+    }
+    idle = [name for name, value in options.items() if value and not outputs.any_table]
     message = _without_its_file(outputs)
     if message is None and idle:
         message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"

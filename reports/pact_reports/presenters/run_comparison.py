@@ -86,5 +86,5 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     # Warnings and conclusions of all comparisons are next to them.
     numbers |= {"warnings": [], "conclusion": None}
     analyses = {"tempering": comparison.tempering, "quantising": comparison.quantising}
-    known = {name: to_json(analysis) for name, analysis in analyses.items() if analysis is not None}
-    return {"a": a, "b": b, "comparison": numbers, **items, **known}
+    shown = {name: to_json(analysis) for name, analysis in analyses.items() if analysis is not None}
+    return {"a": a, "b": b, "comparison": numbers, **items, **shown}

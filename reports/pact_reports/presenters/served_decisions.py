@@ -42,13 +42,13 @@ def _spreads(field: ServedField) -> dict[str, Json]:
     return {
         "orders": [
             {
-                "order": [field.field.answers[index].key for index in asked.order],
+                "order": [field.field.answers[index].key for index in view.order],
                 "probabilities": {
                     answer.key: p
-                    for answer, p in zip(field.field.answers, asked.probabilities, strict=True)
+                    for answer, p in zip(field.field.answers, view.probabilities, strict=True)
                 },
             }
-            for asked in field.orders
+            for view in field.orders
         ],
         "between_orders": to_json(field.between_orders),
         "between_repeats": to_json(field.between_repeats),

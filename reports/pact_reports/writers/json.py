@@ -54,7 +54,7 @@ def to_json(value: Any) -> Json:
     if isinstance(value, ItemMismatch | Notice):
         return note_json(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -70,7 +70,7 @@ def to_json(value: Any) -> Json:
 
 def note_json(note: Note | CalibrationNote | ItemMismatch | Notice, text: str) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
-    numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
+    numbers = {field.name: to_json(getattr(note, field.name)) for field in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
 
 
@@ -83,7 +83,7 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
         >>> value["value"], value["high"], value["families"]
         (0.5, None, 1)
     """
-    found: dict[str, Json] = {
+    values: dict[str, Json] = {
         "value": to_json(estimate.value),
         "infinite": math.isinf(estimate.value),
         "low": to_json(estimate.low),
@@ -94,13 +94,13 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
         "reason": reason_text(estimate.reason, unit),
     }
     if isinstance(estimate, CalibrationError):
-        found |= {
+        values |= {
             "noise_floor": to_json(estimate.floor),
             "noise_floor_95": to_json(estimate.floor_high),
             "p_calibrated": to_json(estimate.p_value),
             "debiased": to_json(estimate.debiased),
         }
-    return found
+    return values
 
 
 def answer_json(
@@ -131,7 +131,7 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
     """
     from pact_reports.sentences.conclusions import conclusion_words
 
-    numbers = {each.name: to_json(getattr(conclusion, each.name)) for each in fields(conclusion)}
+    numbers = {field.name: to_json(getattr(conclusion, field.name)) for field in fields(conclusion)}
     behind: dict[str, Json] = {
         "items": len(conclusion.items),
         "ids": [*conclusion.items[:_MOST_IDS]],
@@ -160,7 +160,7 @@ def data_json(conclusion: DataConclusion) -> dict[str, Json]:
             "judged": leak.judged,
         },
         "changed": [*conclusion.changed],
-        "unchecked": [to_json(each) for each in conclusion.unchecked],
+        "unchecked": [*map(to_json, conclusion.unchecked)],
     }
 
 
@@ -172,7 +172,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
         >>> warnings_json([SkippedRun("runs/cal", "calibration", "evaluation")])[0]["role"]
         'calibration'
     """
-    return [_warning(each) for each in warnings]
+    return [_warning(warning) for warning in warnings]
 
 
 def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
