@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import cast
 
@@ -37,9 +37,10 @@ def present_arms(experiment: Experiment, names: ArmNames, *, show_items: bool) -
         show_items: list the items that only one of two arms answers correctly, by seed.
     """
 
-    def answers() -> Iterable[str]:
+    def answers() -> Iterator[str]:
         leak = experiment.data.leak
-        return (str(beside_leak(better_words(arm, names), leak)) for arm in experiment.better_arms)
+        for conclusion in experiment.better_arms:
+            yield str(beside_leak(better_words(conclusion, names), leak))
 
     def tables() -> Iterable[Part]:
         return arms_parts(experiment.arms_comparison, show_items=show_items, names=names)
