@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import pact_eval
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluation
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
@@ -33,10 +34,11 @@ IMPORTS: Final = ROOT / "docs" / "imports.md"
 
 _LINK: Final = re.compile(r"\]\((?P<target>\.\./[^)#]+)(?P<anchor>#[^)]*)?\)")
 _COMMANDS: Final = "<!-- commands -->"
+_NAMES: Final = "<!-- names -->"
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Fill in the commands, and let links that leave `docs` lead to the repository.
+    """Fill in commands and names of Python, and let links that leave `docs` lead to the repository.
 
     Raises:
         FileNotFoundError: a link leads to nothing.
@@ -49,7 +51,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return match[0]
         return f"]({REPOSITORY}/{path.relative_to(ROOT).as_posix()}{match['anchor'] or ''})"
 
-    text = _LINK.sub(resolved, markdown)
+    text = _LINK.sub(resolved, markdown).replace(_NAMES, ",".join(pact_eval.__all__))
     return text.replace(_COMMANDS, commands()) if _COMMANDS in text else text
 
 

@@ -4,8 +4,8 @@
     >>> callable(pact_eval.evaluate)
     True
 
-Names are loaded when they are first used, so `import pact_eval` is fast. `pact_eval.errors` has the
-errors below `PactError`.
+Functions load what they need when they are called, and classes are loaded when they are first used,
+so `import pact_eval` is fast. `pact_eval.errors` has the errors below `PactError`.
 """
 
 from __future__ import annotations
@@ -13,72 +13,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from pact_eval import api
+from pact_eval.api import *  # noqa: F403 -- one list of its functions, which is there
+
 if TYPE_CHECKING:
     from pact_eval import errors as errors
-    from pact_eval.api import (
-        audit_adapter,
-        audit_dataset,
-        check_answer_sets,
-        check_thresholds,
-        choose_answer_sets,
-        choose_thresholds,
-        compare,
-        evaluate,
-        fit_calibrator,
-        import_run,
-        judge,
-        measure_drift,
-        read_run,
-        score,
-    )
     from pact_eval.data.records import read_records
     from pact_eval.errors import PactError
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
     from pact_eval.runs.folder import Run
 
-__all__ = [
-    "Experiment",
-    "PactError",
-    "Run",
-    "Settings",
-    "audit_adapter",
-    "audit_dataset",
-    "check_answer_sets",
-    "check_thresholds",
-    "choose_answer_sets",
-    "choose_thresholds",
-    "compare",
-    "evaluate",
-    "fit_calibrator",
-    "import_run",
-    "judge",
-    "measure_drift",
-    "read_records",
-    "read_run",
-    "score",
-]
+__all__ = ["Experiment", "PactError", "Run", "Settings", "read_records"]
+__all__ += api.__all__
 
 _HOME: Final = {
-    **dict.fromkeys(
-        (
-            "audit_adapter",
-            "audit_dataset",
-            "check_answer_sets",
-            "check_thresholds",
-            "choose_answer_sets",
-            "choose_thresholds",
-            "compare",
-            "evaluate",
-            "fit_calibrator",
-            "import_run",
-            "judge",
-            "measure_drift",
-            "read_run",
-            "score",
-        ),
-        "pact_eval.api",
-    ),
     "Experiment": "pact_eval.evaluation.experiment",
     "Settings": "pact_eval.evaluation.settings",
     "PactError": "pact_eval.errors",

@@ -41,6 +41,24 @@ if TYPE_CHECKING:
 _FINDINGS_KEPT = 20
 
 
+__all__ = [
+    "audit_adapter",
+    "audit_dataset",
+    "check_answer_sets",
+    "check_thresholds",
+    "choose_answer_sets",
+    "choose_thresholds",
+    "compare",
+    "evaluate",
+    "fit_calibrator",
+    "import_run",
+    "judge",
+    "measure_drift",
+    "read_run",
+    "score",
+]
+
+
 class AuditOptions(TypedDict, total=False):
     """Fields of `pact_eval.audit.DataAuditSettings`, which documents them."""
 

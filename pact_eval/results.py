@@ -1,4 +1,4 @@
-"""What the functions of the public API return: frozen results, which are shown as tables.
+"""What the functions of the public API return: frozen results, shown as tables or as JSON.
 
 `pact_reports` lays results out and is above this package. It is looked up by name when a result is
 shown, and not imported.
@@ -7,12 +7,18 @@ shown, and not imported.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 __all__ = ["Result"]
 
 
 class Result:
     """Base of what the API returns: Jupyter and `print` show it as tables."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that a command prints of it with `--json`."""
+        values: dict[str, Any] = import_module("pact_reports.results").to_json(self)
+        return values
 
     def _repr_html_(self) -> str:
         html: str = import_module("pact_reports.results").to_html(self)

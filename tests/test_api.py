@@ -26,7 +26,7 @@ from pact_eval.scoring.options import ModelOptions
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.thresholds.files import write_thresholds
 from pact_eval.thresholds.set_files import write_answer_sets
-from pact_reports.writers.json import report_json
+from pact_reports.presenters.registry import presenter_of
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"
 SETTINGS = pact_eval.Settings(resamples=200)
@@ -38,10 +38,13 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_every_name_is_there_and_on_the_page() -> None:
-    page = (SHIPPED.parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    """A function that a command calls may be on the page of commands, next to that."""
+    docs = SHIPPED.parents[1] / "docs"
+    pages = (docs / page for page in ("python.md", "commands.md"))
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
     for name in pact_eval.__all__:
         assert getattr(pact_eval, name) is not None
-        assert re.search(rf"`{name}\b", page), name
+        assert re.search(rf"`(pact_eval\.)?{name}\b", text), name
     assert set(pact_eval.__all__) <= set(dir(pact_eval))
     assert len(pact_eval.__all__) <= 19
     with pytest.raises(AttributeError, match="no attribute 'scores'"):
@@ -102,7 +105,7 @@ def test_the_report_of_python_has_the_json_of_the_command(runs: tuple[Path, Path
         [*command, "--resamples", "200"], capture_output=True, text=True, check=True
     )
     report = Experiment.read([runs[0]], SETTINGS).report()
-    assert report_json(report, audit=True) == json.loads(printed.stdout)
+    assert presenter_of(report).to_json() == json.loads(printed.stdout)
     assert "Accuracy" in str(report)
 
 

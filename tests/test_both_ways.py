@@ -22,7 +22,8 @@ from pact_cli.main import main
 from pact_eval.importing.options import LogOptions
 from pact_eval.runs.folder import Run
 from pact_eval.scoring.options import ScoreOptions
-from pact_reports.writers.json import comparisons_json, report_json
+from pact_reports.presenters.registry import presenter_of
+from pact_reports.presenters.run_report import present
 
 run = runner(main)
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
@@ -57,7 +58,7 @@ def test_a_comparison(
     settings = pact_eval.Settings(resamples=200, holm=True, margin=0.05)
     comparison = pact_eval.compare(first, second, settings)
     command = printed("compare", first, second, "--resamples", 200, "--holm", "--margin", 0.05)
-    assert comparisons_json([comparison]) == command
+    assert presenter_of(comparison).to_json() == command
     assert {"tempering", "quantising"} & set(command["comparisons"][0]) == set(analyses)
     text = str(comparison)
     assert ("Served probabilities" in text, "Quantising: " in text) == (
@@ -68,7 +69,9 @@ def test_a_comparison(
 
 def assert_same(folder: Path, made: Run, command: dict[str, Any]) -> None:
     """The report, `run.json` and rows of Python's run are those of the command."""
-    report: dict[str, Any] = report_json(pact_eval.Experiment.read([made]).report())
+    report: dict[str, Any] = present(
+        pact_eval.Experiment.read([made]).report(), full=False
+    ).to_json()
     warnings = command.pop("warnings")
     assert report.pop("warnings") == warnings
     del report["digest"], command["digest"]  # of the seal, which has the times

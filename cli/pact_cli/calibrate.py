@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import click
-
 from pact_cli.commands import command
-from pact_cli.console import output, print_json, warn
+from pact_cli.console import emit, warn
 from pact_cli.options import PATH, RUN, json_option, path_argument, settings_options
 from pact_cli.parameters import choice, option
 from pact_eval._choices import Mode
 
 if TYPE_CHECKING:
-    from pact_eval._json import Json
-    from pact_eval.calibration.portable import PortableCalibration
-    from pact_eval.calibration.runs import FittedRun
     from pact_eval.evaluation.settings import Settings
 
 
@@ -76,64 +70,22 @@ def calibrate(
     A calibrator belongs to the adapter, prompts and decoding of CALIB_RUN. If a holdout run has
     others, or shares families with CALIB_RUN, the command fails and writes nothing.
     """
-    from pact_eval.calibration.portable import check_decision_file
+    from pact_eval.calibration.portable import check_decision_file, write_decision_file
     from pact_eval.calibration.runs import fit_on_run
+    from pact_eval.runs.remote.urls import shown
+    from pact_reports.presenters.fitted_run import present
+    from pact_reports.sentences.calibration import calibration_sentence
     from pact_reports.sentences.notes import warning_sentence
 
     if export is not None:  # before the fit, which may take minutes
         export = check_decision_file(export, overwrite=overwrite)
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
-    warn(map(warning_sentence, fitted.warnings))
-    exported = None if export is None else _Exported(export, fitted.portable())
+    warn(map(warning_sentence, fitted.warnings))  # before a file is refused
+    exported = None if export is None else (export, fitted.portable())
     path = fitted.write(out, overwrite=overwrite)
     if exported is not None:
-        exported.write()
-    _show(fitted, path, exported, as_json=as_json)
-
-
-@dataclass(frozen=True)
-class _Exported:
-    """The temperatures of `--export`, and their file."""
-
-    path: Path
-    portable: PortableCalibration
-
-    def write(self) -> None:
-        """Write the file."""
-        from pact_eval.calibration.portable import write_decision_file
-
-        write_decision_file(self.path, self.portable)
-
-
-def _show(fitted: FittedRun, path: Path, exported: _Exported | None, *, as_json: bool) -> None:
-    """Print the fit, what it does to runs, and the files that were written."""
-    from pact_eval.runs.remote.urls import shown
-    from pact_reports.plain_text import one_line
-    from pact_reports.sentences.answers import calibration_answer
-    from pact_reports.sentences.calibration import calibration_sentence, portable_sentences
-    from pact_reports.table import Line
-    from pact_reports.tables.fit import fitted_parts
-    from pact_reports.writers.json import calibration_json, to_json
-    from pact_reports.writers.terminal import show
-
-    said = (
-        [] if exported is None else [*portable_sentences(exported.portable, served=fitted.served)]
-    )
-    if as_json:
-        for name, effect in fitted.effects.items():
-            warn(f"{shown(name)}: {calibration_sentence(note)}" for note in effect.warnings)
-        found: dict[str, Json] = {"calibration": str(path), "result": calibration_json(fitted)}
-        if exported is not None:
-            found["exported"] = {
-                "file": str(exported.path),
-                "portable": to_json(exported.portable),
-                "sentences": [*said],
-            }
-        print_json(found)
-        return
-    show(output(), [*fitted_parts(fitted, fitted.folder), *map(Line, said)])
-    for written in (path, *(() if exported is None else (exported.path,))):
-        click.echo(f"wrote {one_line(str(written))}")
-    others = {name: effect for name, effect in fitted.effects.items() if name != fitted.folder}
-    answers = (calibration_answer(shown(name), effect) for name, effect in others.items())
-    show(output(), [Line(answer, "strong") for answer in answers])
+        write_decision_file(*exported)
+    for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
+        warn(f"{shown(folder)}: {calibration_sentence(note)}" for note in effect.warnings)
+    files = [path] if export is None else [path, export]
+    emit(present(fitted, path, exported), files=files, warned=True, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command, from_settings
-from pact_cli.console import output, print_json, warn
+from pact_cli.console import emit, warn
 from pact_cli.leaks import exit_on_leak, named_data
 from pact_cli.options import PATH, json_option, names_of, settings_options
 from pact_cli.parameters import option
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pact_eval.data.records import Record
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
-    from pact_reports.table import Line
 
 
 @command(loads=("pact_eval.evaluation.experiment", "pact_reports.tables.comparison"))
@@ -86,7 +85,10 @@ def compare(
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
+    from pact_eval.drift.run_comparison import compare_runs
     from pact_eval.evaluation.experiment import Experiment
+    from pact_reports.presenters.arms_comparison import present_arms
+    from pact_reports.presenters.run_comparison import present
     from pact_reports.sentences.notes import warning_sentence
 
     settings = replace(settings, holm=holm, data=named_data(data))
@@ -99,13 +101,15 @@ def compare(
         raise click.UsageError(message)
     if arms:
         experiment = Experiment.read_arms(runs, settings)
+        names = names_of(experiment.arms)
+        emit(present_arms(experiment, names, show_items=mcnemar), as_json=as_json)
     else:
         experiment = Experiment.read(runs, settings, unique_labels=False)
-    warn(map(warning_sentence, experiment.applied_warnings))
-    if arms:
-        _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
-    else:
-        _print_pairs(experiment, data if mcnemar else None, as_json=as_json)
+        warn(map(warning_sentence, experiment.applied_warnings))  # before runs are refused
+        comparisons = compare_runs(experiment)
+        records = _records(experiment, data) if mcnemar else None
+        presenter = present(*comparisons, show_items=mcnemar, records=records)
+        emit(presenter, warned=True, as_json=as_json)
     exit_on_leak([experiment.data])
 
 
@@ -121,13 +125,7 @@ def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
 def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     from pact_eval.drift.drift import measure_drift
-    from pact_reports.sentences.data import leak_lines
-    from pact_reports.sentences.drift import drift_answer
-    from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.table import Line
-    from pact_reports.tables.drift import drift_parts
-    from pact_reports.writers.json import answer_json, drift_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.drift import present
 
     files = [Path(argument) for argument in arguments[2:]]
     if len(arguments) < 2 or any(file.is_dir() for file in files):
@@ -137,13 +135,7 @@ def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> N
         message = "--gate needs --margin, the largest change in accuracy that does not matter"
         raise click.UsageError(message)
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
-    warn(map(warning_sentence, drift.warnings))
-    answer = drift_answer(drift)
-    if as_json:
-        print_json({"answer": answer_json([drift.data]) | {"drift": answer}, **drift_json(drift)})
-    else:
-        leak = leak_lines(drift.data.leak)
-        show(output(), [*leak, *drift_parts(drift), Line(answer, "strong")])
+    emit(present(drift), as_json=as_json)
     exit_on_leak([drift.data])
     codes = {
         "equivalent": 0,
@@ -151,39 +143,6 @@ def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> N
         "changed": GateError.exit_code,
     }
     click.get_current_context().exit(codes[drift.finding])
-
-
-def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_json: bool) -> None:
-    """Print the comparison of the first run with each of the others.
-
-    Args:
-        experiment: the runs.
-        data: datasets of the items that differ; None leaves these items out.
-        as_json: print JSON.
-    """
-    from pact_eval.drift.run_comparison import compare_runs
-    from pact_reports.sentences.conclusions import beside_leak, better_words
-    from pact_reports.sentences.drift import analysis_sentences
-    from pact_reports.table import Line
-    from pact_reports.tables.comparison import comparison_parts
-    from pact_reports.tables.differing_items import differing_json, differing_parts
-    from pact_reports.writers.json import comparisons_json
-    from pact_reports.writers.terminal import show
-
-    comparisons = compare_runs(experiment)
-    records = None if data is None else _records(experiment, data)
-    if as_json:
-        items = [differing_json(comparison, records) for comparison in comparisons]
-        print_json(comparisons_json(comparisons, None if data is None else items))
-        return
-    for comparison in comparisons:
-        first, second = comparison.runs
-        parts = comparison_parts(comparison, names=(first.title, second.title))
-        items_apart = () if data is None else differing_parts(comparison, records)
-        analyses = map(Line, analysis_sentences(comparison))
-        answer = beside_leak(better_words(comparison.conclusion), experiment.data.leak)
-        last = Line(str(answer), "strong")
-        show(output(), (*_heading(experiment), *parts, *items_apart, *analyses, last))
 
 
 def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
@@ -194,36 +153,3 @@ def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Rec
     if not data or (from_settings("data") and not has_data_of(data, experiment)):
         data = recorded_data(experiment.runs) or ()
     return read_item_records(data, experiment).records if data else None
-
-
-def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
-    """Print the comparison of the first arm with each of the others, seed by seed."""
-    from pact_reports.sentences.conclusions import beside_leak, better_words
-    from pact_reports.table import Line
-    from pact_reports.tables.comparison import arms_parts
-    from pact_reports.writers.json import arms_comparison_json
-    from pact_reports.writers.terminal import show
-
-    names = names_of(experiment.arms)
-    comparison, answers = experiment.arms_comparison, experiment.better_arms
-    if as_json:
-        print_json(arms_comparison_json(experiment, names))
-        return
-    parts = arms_parts(comparison, show_items=mcnemar, names=names)
-    leak = experiment.data.leak
-    sentences = (beside_leak(better_words(answer, names), leak) for answer in answers)
-    last = (Line(str(sentence), "strong") for sentence in sentences)
-    show(output(), (*_heading(experiment), *parts, *last))
-
-
-def _heading(experiment: Experiment) -> list[Line]:
-    """Say what leaks, which distributions are compared, and in what runs differ."""
-    from pact_reports.sentences.data import leak_lines
-    from pact_reports.sentences.notes import unlike_sentence
-    from pact_reports.table import Line
-
-    leak = leak_lines(experiment.data.leak)
-    label = experiment.settings.label
-    decoding = Line(f"Decoding: {label['views']}, {label['calibration']}.")
-    unlike = (f"Caution: {unlike_sentence(runs)}." for runs in experiment.unlike)
-    return [*leak, decoding, *(Line(text, "caution") for text in unlike)]

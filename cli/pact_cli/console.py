@@ -47,8 +47,8 @@ def output(*, to_stderr: bool = False) -> Console:
     console = Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
         return console
-    given = os.environ.get("COLUMNS", "")
-    width = int(given) if given.isdigit() and int(given) > 0 else _PIPED_WIDTH
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdigit() and int(columns) > 0 else _PIPED_WIDTH
     return Console(stderr=to_stderr, highlight=False, width=width, color_system=None)
 
 
@@ -87,28 +87,40 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def emit(
-    presenter: Presenter, *, out: Path | None = None, brief: bool = False, as_json: bool
+    presenter: Presenter,
+    *,
+    provenance: Mapping[str, Json] | None = None,
+    files: Iterable[Path] = (),
+    warned: bool = False,
+    brief: bool = False,
+    as_json: bool,
 ) -> None:
-    """Print a result: its warnings to stderr, and then its JSON, its answer, or everything.
+    """Print a result: its warnings to stderr, and then its JSON, its answers, or everything.
 
     Args:
         presenter: the result.
-        out: the file that was written, if any; JSON does not name it.
-        brief: print the answer alone, in one line.
+        provenance: what JSON has before the result.
+        files: those that were written; JSON does not name them.
+        warned: whether the warnings are printed already.
+        brief: print the answers alone, in one line each.
         as_json: print one JSON object.
     """
     from pact_reports.writers.terminal import show
 
-    warn(presenter.warnings)
+    warn(() if warned else presenter.warnings)
     if as_json:
-        print_json(presenter.to_json())
+        print_json({**(provenance or {}), **presenter.to_json()})
         return
+    lines = [f"wrote {one_line(str(path))}" for path in files]
     if brief:
-        click.echo(one_line(presenter.answer))
+        lines = [*map(one_line, presenter.answers()), *lines]
     else:
-        show(output(), [*presenter.tables(), presenter.answer_line])
-    if out is not None:
-        click.echo(f"wrote {one_line(str(out))}")
+        first, *rest = presenter.printed()
+        show(output(), first)
+    for line in lines:
+        click.echo(line)
+    for block in () if brief else rest:
+        show(output(), block)
 
 
 def _json_escape(match: re.Match[str]) -> str:

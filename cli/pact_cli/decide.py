@@ -9,7 +9,7 @@ import click
 
 from pact_cli.choices import contract_remarks
 from pact_cli.commands import command
-from pact_cli.console import announce, output, print_json
+from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.model_options import model_or_server_to_ask_options
 from pact_cli.options import PATH, json_option, order_seed_option
@@ -99,9 +99,7 @@ def _by_model(
         from pact_eval.scoring.decide import decide as decide_request
         from pact_eval.scoring.model import identify
         from pact_eval.scoring.quantisation import quantisation_remarks
-    from pact_reports.tables.decision import decision_table
-    from pact_reports.writers.json import decisions_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.decide import present
 
     loaded = identify(model).load()
     source = loaded.source
@@ -110,10 +108,7 @@ def _by_model(
     decisions = decide_request(
         loaded, state, fields, k=k, order_seed=order_seed, temperatures=temperatures
     )
-    if as_json:
-        print_json(decisions_json(decisions))
-    else:
-        show(output(), [decision_table(decisions)])
+    emit(present(decisions), as_json=as_json)
 
 
 def _by_server(
@@ -126,11 +121,7 @@ def _by_server(
 ) -> None:
     with server_extra():
         from pact_eval.scoring.servers.decide import decide_served
-    from pact_reports.tables.decision import served_json, served_parts
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.served_decisions import present
 
-    found = decide_served(server, state, fields, k=k, order_seed=order_seed)
-    if as_json:
-        print_json(served_json(found))
-    else:
-        show(output(), served_parts(found))
+    served = decide_served(server, state, fields, k=k, order_seed=order_seed)
+    emit(present(served), as_json=as_json)

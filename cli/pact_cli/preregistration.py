@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json, warn
+from pact_cli.console import emit
 from pact_cli.options import PATH, RUN, json_option, names_of, path_argument, settings_options
 from pact_cli.parameters import choice, option
 from pact_eval._choices import Demand
@@ -97,21 +97,10 @@ def scorecard(
     were registered after a run began.
     """
     from pact_eval.preregistration.run_scorecard import judge_sources
-    from pact_reports.sentences.answers import scorecard_answer
-    from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.table import Line
-    from pact_reports.tables.scorecard import scorecard_parts
-    from pact_reports.writers.json import scorecard_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.judged_hypotheses import present
 
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
-    warn(map(warning_sentence, judged.warnings))
-    if as_json:
-        print_json(scorecard_json(judged))
-    else:
-        names = names_of(judged.scorecard.arms)
-        answer = Line(scorecard_answer(judged), "strong")
-        show(output(), (*scorecard_parts(judged, names), answer))
+    emit(present(judged, names_of(judged.scorecard.arms)), as_json=as_json)
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 
 

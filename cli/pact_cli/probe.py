@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.model_options import server_options
 from pact_cli.options import json_option
 from pact_eval.errors import GateError
@@ -28,13 +28,9 @@ def probe(server: ServerRequest, as_json: bool) -> None:
     """
     with server_extra():
         from pact_eval.scoring.servers.source import probe as probe_server
-    from pact_reports.sentences.requests import probe_json, probe_lines
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.server_probe import present
 
-    found = probe_server(server)
-    if as_json:
-        print_json(probe_json(found))
-    else:
-        show(output(), probe_lines(found))
-    if found.faults:
-        raise GateError("; ".join(found.faults))
+    probed = probe_server(server)
+    emit(present(probed), as_json=as_json)
+    if probed.faults:
+        raise GateError("; ".join(probed.faults))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command, from_settings
-from pact_cli.console import output, print_json, warn
+from pact_cli.console import emit, output, print_json, warn
 from pact_cli.leaks import exit_on_leak, named_data, print_leak
 from pact_cli.options import (
     RUN,
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.experiment import Experiment, RunReport
     from pact_eval.evaluation.settings import Settings
-    from pact_reports.arm_names import ArmNames
-    from pact_reports.files import Outputs, WrittenReport
-    from pact_reports.table import Part
+    from pact_reports.files import WrittenReport
+    from pact_reports.outputs import Outputs
 
 
 @command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
@@ -173,30 +172,23 @@ def print_reports(
         Of each run, the conclusion on its data.
     """
     from pact_eval.evaluation.experiment import Experiment
+    from pact_reports.presenters.run_report import present
     from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.writers.json import report_json, to_json, warnings_json
-    from pact_reports.writers.terminal import show
 
     experiments, skipped = Experiment.read_each(folders, settings)
     warn(map(warning_sentence, skipped))
-    found = [_reported(experiment) for experiment in experiments]
-    names = names_of(report.run.arm for report in found)
-    reports: list[dict[str, Json]] = []
-    for each in found:
-        warn(map(warning_sentence, each.warnings))
-        heat = None if local is None else _tempering(each, local)
-        if as_json:
-            tempering = {} if heat is None else {"tempering": to_json(heat)}
-            reports.append(report_json(each, names, audit=full) | tempering)
-        else:
-            show(output(), _parts(each, names, heat, full=full))
-    if as_json and len(found) == 1 and not skipped:
-        warnings = [*left_out_files(), *warnings_json(found[0].warnings)]
-        print_json(reports[0] | {"warnings": warnings})
-    elif as_json:
-        named = zip(found, reports, strict=True)
-        runs: list[Json] = [{"folder": each.run.place, **values} for each, values in named]
-        print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
+    reports = [_reported(experiment) for experiment in experiments]
+    names = names_of(report.run.arm for report in reports)
+    presented = []
+    for report in reports:
+        tempering = None if local is None else _tempering(report, local)
+        presented.append((report, present(report, names, full=full, tempering=tempering)))
+    if as_json:
+        from pact_reports.presenters.report import present as present_reports
+
+        emit(present_reports(presented, skipped, left_out_files()), as_json=True)
+    for _, presenter in () if as_json else presented:
+        emit(presenter, as_json=False)
     return [experiment.data for experiment in experiments]
 
 
@@ -210,24 +202,6 @@ def _reported(experiment: Experiment) -> RunReport:
     return with_acting(report)
 
 
-def _parts(
-    report: RunReport, names: ArmNames, heat: ServedTempering | None, *, full: bool
-) -> list[Part]:
-    """Lay out every table of a run, or about ten lines."""
-    from pact_reports.sentences.answers import headline_parts
-    from pact_reports.sentences.data import leak_lines
-    from pact_reports.sentences.drift import tempering_sentences
-    from pact_reports.table import Line
-    from pact_reports.tables.report import run_parts
-
-    lines = [] if heat is None else [Line(text) for text in tempering_sentences(heat)]
-    leak = leak_lines(report.experiment.data.leak)
-    if full or report.run.ablated:
-        return [*leak, *run_parts(report, names), *lines]
-    *parts, last = headline_parts(report, names)
-    return [*leak, *parts, *lines, last]
-
-
 def _tempering(report: RunReport, local: Path) -> ServedTempering:
     """Compare the temperatures of a served run with those of a local one.
 
@@ -238,12 +212,12 @@ def _tempering(report: RunReport, local: Path) -> ServedTempering:
     from pact_eval.evaluation.experiment import Experiment
 
     run, settings = report.run, report.experiment.settings
-    other = Experiment.read([local], replace(settings, calibrated=False)).report().run
-    found = served_tempering(other, run, settings) if run.provenance.served else None
-    if found is None:
+    local_run = Experiment.read([local], replace(settings, calibrated=False)).report().run
+    tempering = served_tempering(local_run, run, settings) if run.provenance.served else None
+    if tempering is None:
         message = f"--local-run: {run.place} was not served, or {local} was not scored here"
         raise InputError(message)
-    return found
+    return tempering
 
 
 def _grouped() -> bool:
@@ -254,7 +228,7 @@ def _grouped() -> bool:
 
 def _without_its_file(outputs: Outputs) -> str | None:
     """Say which option is for a file that is not written; None if there is none."""
-    for given, served, message in (
+    for is_set, file, message in (
         (
             outputs.palette is not None,
             outputs.any or None,
@@ -266,14 +240,14 @@ def _without_its_file(outputs: Outputs) -> str | None:
             "--style is for --figures, which was not given",
         ),
     ):
-        if given and served is None:
+        if is_set and file is None:
             return message
     return None
 
 
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
     """Refuse options that would have no effect."""
-    given = {
+    options = {
         "--criteria": outputs.criteria,
         "--clear-changes": outputs.clear,
         "--thresholds": None if outputs.figures else outputs.thresholds,
@@ -282,8 +256,10 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         "--method": None if outputs.figures else settings.method,
     }
     settled = {"--criteria": "criteria", "--method": "method"}
-    given = {name: value for name, value in given.items() if not from_settings(settled.get(name))}
-    idle = [name for name, value in given.items() if value and not outputs.any_table]
+    options = {
+        name: value for name, value in options.items() if not from_settings(settled.get(name))
+    }
+    idle = [name for name, value in options.items() if value and not outputs.any_table]
     message = _without_its_file(outputs)
     if message is None and idle:
         message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.options import PATH, json_option, names_of
 
 
@@ -23,17 +23,13 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     """
     from pact_eval.evaluation.run_list import list_runs
     from pact_reports.plain_text import one_line
-    from pact_reports.tables.run_list import run_list_parts
-    from pact_reports.writers.json import run_list_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.run_list import present
 
     places = folders or (Path("runs"),)
-    found = list_runs(places)
-    names = names_of(run.arm for run in found if run.arm is not None)
-    if as_json:
-        print_json(run_list_json(found, names))
-    elif found:
-        show(output(), run_list_parts(found, names))
+    listed_runs = list_runs(places)
+    names = names_of(run.arm for run in listed_runs if run.arm is not None)
+    if as_json or listed_runs:
+        emit(present(listed_runs, names), as_json=as_json)
     else:
-        where = ", ".join(one_line(str(each)) for each in places)
+        where = ", ".join(one_line(str(place)) for place in places)
         click.echo(f"No runs in {where}; `pact-eval score` and `import` write them.", err=True)

@@ -95,7 +95,7 @@ def sets(
         return
     from pact_eval.thresholds.answer_sets import choose_answer_sets
     from pact_eval.thresholds.set_files import write_answer_sets
-    from pact_reports.presenters.decisions import present_answer_sets
+    from pact_reports.presenters.answer_sets import present
 
     chosen = choose_answer_sets(
         run,
@@ -107,13 +107,13 @@ def sets(
     )
     if out is not None:
         write_answer_sets(out, chosen)
-    emit(present_answer_sets(chosen), out=out, brief=brief, as_json=as_json)
+    emit(present(chosen), files=[out] if out else [], brief=brief, as_json=as_json)
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds.set_checking import check_answer_sets
-    from pact_reports.presenters.decisions import present_answer_sets_check
+    from pact_reports.presenters.answer_sets_check import present
 
     check = check_answer_sets(file, run, settings=settings)
-    emit(present_answer_sets_check(check), brief=brief, as_json=as_json)
+    emit(present(check), brief=brief, as_json=as_json)
     click.get_current_context().exit(exit_code(check.verdict))

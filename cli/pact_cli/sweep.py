@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json, warn
+from pact_cli.console import emit
 from pact_cli.leaks import exit_on_leak
 from pact_cli.options import RUN, json_option, path_argument, settings_options
 from pact_cli.parameters import option
 
 if TYPE_CHECKING:
-    from pact_eval._json import Json
     from pact_eval.evaluation.settings import Settings
 
 
@@ -52,34 +51,9 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     """
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.runs.remote.copies import run_folder
-    from pact_reports.plain_text import one_line
-    from pact_reports.sentences.answers import sweep_answer
-    from pact_reports.sentences.data import leak_lines, leak_prefix
-    from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.table import Line
-    from pact_reports.tables.sweep import sweep_table
-    from pact_reports.writers.json import answer_json, to_json, warnings_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.sweep import present
 
     experiment = Experiment.read([run_folder(run)], settings)
     (swept,) = experiment.all_runs
-    points = experiment.sweep(swept, views)
-    warnings = experiment.applied_warnings
-    warn(map(warning_sentence, warnings))
-    if as_json:
-        found: dict[str, Json] = {
-            "answer": answer_json([experiment.data]),
-            "run": swept.place,
-            "decoding": {**settings.label},
-            "points": to_json(points),
-            "warnings": warnings_json(warnings),
-        }
-        print_json(found)
-    else:
-        table = sweep_table(points, settings.calibration_name)
-        last = sweep_answer(points)
-        leak = experiment.data.leak
-        answer = [] if last is None else [Line(f"{leak_prefix(leak)}{last}", "strong")]
-        title = Line(one_line(swept.run.title), "strong")
-        show(output(), [*leak_lines(leak), title, table, *answer])
+    emit(present(experiment, swept, experiment.sweep(swept, views)), as_json=as_json)
     exit_on_leak([experiment.data])

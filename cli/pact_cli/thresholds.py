@@ -49,7 +49,7 @@ counting_option: Final = option(
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _TargetOptions:
     """What the user asked for; None if nothing."""
 
     error: float | None
@@ -61,7 +61,7 @@ class _Wanted:
     @property
     def any(self) -> bool:
         """Whether a target was given."""
-        return any(each is not None for each in vars(self).values())
+        return any(number is not None for number in vars(self).values())
 
     def target(self) -> Target:
         """Return the one target.
@@ -73,12 +73,12 @@ class _Wanted:
 
         if (self.wrong is None) != (self.review is None):
             raise click.UsageError("--cost-wrong and --cost-review belong together")
-        found = {
+        rates = {
             Target.of_error: self.error,
             Target.of_accuracy: self.accuracy,
             Target.of_escalation: self.escalation,
         }
-        targets = [make(rate) for make, rate in found.items() if rate is not None]
+        targets = [make(rate) for make, rate in rates.items() if rate is not None]
         if self.wrong is not None and self.review is not None:
             targets.append(Target.of_costs(wrong=self.wrong, review=self.review))
         if len(targets) != 1:
@@ -136,7 +136,7 @@ _TARGETS: Final = [
 
 @command()
 @path_argument("run", "RUN", RUN)
-@gathered("wanted", _Wanted, _TARGETS)
+@gathered("target_options", _TargetOptions, _TARGETS)
 @option(
     "--gate",
     "signal",
@@ -186,7 +186,7 @@ _TARGETS: Final = [
 @json_option
 def thresholds(
     run: Path,
-    wanted: _Wanted,
+    target_options: _TargetOptions,
     signal: Signal,
     groups: GateGroups,
     confidence: float,
@@ -211,15 +211,16 @@ def thresholds(
     together (Holm).
     """
     if check is not None:
-        refuse_options_of_choice(_OF_CHOICE, "thresholds", "decide", target=wanted.any)
+        refuse_options_of_choice(_OF_CHOICE, "thresholds", "decide", target=target_options.any)
         _check(check, run, settings, brief=brief, as_json=as_json)
         return
     from pact_eval.thresholds.choice import choose_thresholds
     from pact_eval.thresholds.conclusion import acting_without_probabilities
     from pact_eval.thresholds.files import write_thresholds
-    from pact_reports.presenters.decisions import present_acting, present_thresholds
+    from pact_reports.presenters.acting import present as present_acting
+    from pact_reports.presenters.thresholds import present
 
-    target = wanted.target()
+    target = target_options.target()
     untestable = None if out else acting_without_probabilities(run, target, confidence)
     if untestable is not None:
         emit(present_acting(untestable), brief=True, as_json=as_json)
@@ -236,15 +237,15 @@ def thresholds(
     )
     if out is not None:
         write_thresholds(out, chosen)
-    emit(present_thresholds(chosen), out=out, brief=brief, as_json=as_json)
+    emit(present(chosen), files=[out] if out else [], brief=brief, as_json=as_json)
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds.checking import check_thresholds
-    from pact_reports.presenters.decisions import present_thresholds_check
+    from pact_reports.presenters.thresholds_check import present
 
     check = check_thresholds(file, run, settings=settings)
-    emit(present_thresholds_check(check), brief=brief, as_json=as_json)
+    emit(present(check), brief=brief, as_json=as_json)
     click.get_current_context().exit(exit_code(check.verdict))
 
 
@@ -266,17 +267,17 @@ def refuse_options_of_choice(
         target: whether a target was given.
     """
     context = click.get_current_context()
-    given: list[Any] = [
+    refused: list[Any] = [
         parameter.opts[0] if len(parameter.opts) == 1 else parameter.opts[-1]
         for parameter in context.command.params
         if parameter.name in of_choice
         and context.get_parameter_source(parameter.name) == click.core.ParameterSource.COMMANDLINE
     ]
     if target:
-        given.insert(0, "a target")
-    if given:
+        refused.insert(0, "a target")
+    if refused:
         message = (
-            f"{given[0]} is for choosing {what}; with --check, the file says how they {how}. "
+            f"{refused[0]} is for choosing {what}; with --check, the file says how they {how}. "
             "Choose others without --check"
         )
         raise click.UsageError(message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.options import PATH, json_option, runs_argument
 from pact_cli.parameters import option
 from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
@@ -80,18 +80,14 @@ def verify(
     from pact_eval.verification.family_roles import family_roles
     from pact_eval.verification.report_file import verify_report
     from pact_eval.verification.run_checks import Places, verify_runs
-    from pact_reports.tables.verification import checks_lines, report_lines, roles_parts
-    from pact_reports.writers.json import to_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.registry import presenter_of
+    from pact_reports.presenters.verification import present
 
     places = Places(adapter=adapter, base=base, data=data, criteria=criteria)
     if runs[0].is_file():
         _refuse_options_of_runs(places, choices, strict=strict)
         report = verify_report(runs[0], runs[1:])
-        if as_json:
-            print_json({"report": to_json(report)})
-        else:
-            show(output(), report_lines(report))
+        emit(presenter_of(report), as_json=as_json)
         if report.reasons:
             message = f"{report.path}: not the report on these runs"
             raise TamperedError(message)
@@ -99,18 +95,13 @@ def verify(
     checked = verify_runs(runs, places)
     intact = [open_run(run.folder) for run in checked if run.digest is not None]
     roles = family_roles(intact, adapter=adapter, choices=choices)
-    if as_json:
-        print_json({"runs": [to_json(run) for run in checked], "roles": to_json(roles)})
-    else:
-        for run in checked:
-            show(output(), checks_lines(run))
-        show(output(), roles_parts(roles))
+    emit(present(checked, roles), as_json=as_json)
     _judge(checked, roles, strict=strict)
 
 
 def _refuse_options_of_runs(places: Places, choices: tuple[Path, ...], *, strict: bool) -> None:
     """Refuse options that do nothing for a page or JSON."""
-    given = {
+    options = {
         "--adapter": places.adapter,
         "--base-model": places.base,
         "--data": places.data,
@@ -118,7 +109,7 @@ def _refuse_options_of_runs(places: Places, choices: tuple[Path, ...], *, strict
         "--thresholds": choices,
         "--strict": strict,
     }
-    idle = [name for name, value in given.items() if value]
+    idle = [name for name, value in options.items() if value]
     if idle:
         message = (
             f"{idle[0]} is for run folders; a page or JSON is compared with its runs by digest. "
@@ -136,7 +127,7 @@ def _judge(checked: Sequence[CheckedRun], roles: Sequence[FamilyRoles], *, stric
     if unreadable:
         raise InputError("\n".join(unreadable))
     leaking = [run.place for run in checked if run.leaks]
-    if leaking or any(each.overlap for each in roles):
+    if leaking or any(adapter_roles.overlap for adapter_roles in roles):
         message = "families have two roles, so numbers rest on data that something was made from"
         raise GateError(f"{', '.join(leaking)}: {message}" if leaking else message)
     open_questions = [run.place for run in checked if not run.complete]

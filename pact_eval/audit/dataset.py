@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from importlib import import_module
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pact_eval._choices import DATA_CHECK_NAMES
 from pact_eval.audit import schema
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
-from pact_eval.audit.findings import CheckResult, Leak
-from pact_eval.audit.hashes import TAMPERED
+from pact_eval.audit.findings import TAMPERED, CheckResult, Leak
 from pact_eval.audit.parts import is_shared
 from pact_eval.audit.registry import Registry
 from pact_eval.data.files import DataFile, FileFacts
@@ -21,7 +19,7 @@ from pact_eval.progress import step
 from pact_eval.results import Result
 
 DATA_CHECKS: Final = Registry[DataContext](
-    *(import_module(f"pact_eval.audit.{name}").CHECK for name in DATA_CHECK_NAMES)
+    homes={name: f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}
 )
 """The checks of a dataset, in the order in which they run."""
 
@@ -37,12 +35,16 @@ class DataAudit(Result):
         facts: hash, rows and fingerprint of each file.
         families: number of families of each file.
         checks: one result per check that was asked for, in the order of `DATA_CHECKS`.
+        source: the files and their manifest.
+        settings: what the checks allowed.
     """
 
     files: tuple[DataFile, ...]
     facts: tuple[FileFacts, ...]
     families: tuple[int, ...]
     checks: tuple[CheckResult, ...]
+    source: DatasetSource = field(repr=False)
+    settings: DataAuditSettings = field(repr=False)
 
     @property
     def tampered(self) -> bool:
@@ -98,7 +100,9 @@ def audit_data(
     n_families = [
         index.frame.filter(file=number)["family"].n_unique() for number in range(len(index.files))
     ]
-    return DataAudit(index.files, index.facts, tuple(n_families), tuple(results))
+    return DataAudit(
+        *(index.files, index.facts, tuple(n_families), tuple(results)), source, settings
+    )
 
 
 @contextmanager

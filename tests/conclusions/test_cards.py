@@ -21,7 +21,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_reports.arm_names import KEYS
 from pact_reports.page.cards import cards_html
-from pact_reports.writers.json import data_audit_json
+from pact_reports.presenters.registry import presenter_of
 
 NO_AUDIT = DataConclusion.without_audit("no dataset")
 SETTINGS = Settings(resamples=200, method="method")
@@ -85,7 +85,7 @@ def test_data_that_leaks(tmp_path: Path) -> None:
 def test_the_json_of_an_audit_gives_the_same_card(tmp_path: Path) -> None:
     source, settings = leaking(tmp_path), DataAuditSettings()
     audit = audit_data(source, settings)
-    value: Any = data_audit_json(audit, settings=settings, manifest=None, fail_on="error")
+    value: Any = presenter_of(audit).to_json()
     path = tmp_path / "audit.json"
     path.write_text(json.dumps(value))
     hashes = [audit.facts[1].sha256]

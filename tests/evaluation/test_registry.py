@@ -31,13 +31,14 @@ from pact_eval.metrics import ItemBlock
 from pact_eval.preregistration.run_scorecard import judge_experiment
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
+from pact_reports.presenters.registry import presenter_of
 from pact_reports.table import Part, Table
 from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.report import evaluation_parts
 from pact_reports.tables.request import TableRequest
 from pact_reports.tables.sweep import sweep_table
 from pact_reports.writers.files import build_tables
-from pact_reports.writers.json import evaluation_json, to_json
+from pact_reports.writers.json import to_json
 
 
 def margin(block: ItemBlock) -> npt.NDArray[np.float64]:
@@ -88,7 +89,7 @@ def test_a_new_metric_is_in_report_json_and_table() -> None:
     estimate = evaluation.groups[0].estimates["margin"]
     assert estimate.value == pytest.approx(expected_margin(1), abs=1e-12)
     assert estimate.low < estimate.value < estimate.high
-    value = evaluation_json(evaluation, {})
+    value = presenter_of(evaluation).to_json()
     assert {"name": "margin", "title": "Margin", "unit": "percent", "better": 1} in value["metrics"]  # type: ignore[operator]
     tables = [part for part in evaluation_parts(evaluation) if isinstance(part, Table)]
     assert "Margin ↑" in [row.cells[0].text for row in tables[0].rows]

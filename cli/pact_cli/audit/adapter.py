@@ -14,7 +14,7 @@ from pact_cli.audit.options import (
     provenance,
 )
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
 from pact_eval.progress import tracked
@@ -62,9 +62,8 @@ def adapter(
     """
     from pact_eval.audit.adapter.audit import audit_adapter
     from pact_eval.audit.adapter.compare import compare_adapters
-    from pact_reports.tables.adapter import adapter_parts, adapter_tampered
-    from pact_reports.writers.json import adapters_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.adapter_audit import present
+    from pact_reports.tables.adapter import adapter_tampered
 
     folders = [folder] if other is None else [folder, other]
     audits = [
@@ -78,9 +77,7 @@ def adapter(
         for adapter_folder in tracked(folders, "Auditing", "adapters")
     ]
     comparison = None if other is None else compare_adapters(*audits)
-    if as_json:
-        print_json(provenance() | adapters_json(audits, comparison, fail_on=fail_on))
-    else:
-        show(output(), adapter_parts(audits, comparison, fail_on=fail_on))
+    presenter = present(*audits, comparison=comparison, fail_on=fail_on)
+    emit(presenter, provenance=provenance(), as_json=as_json)
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))

@@ -11,10 +11,10 @@ from pact_cli.audit.options import (
     exit_with,
     findings_options,
     near_duplicate_option,
-    print_data_audit,
+    provenance,
 )
 from pact_cli.commands import command, from_settings
-from pact_cli.console import announce
+from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH, bootstrap_seed_option, json_option
 from pact_cli.parameters import option
@@ -117,6 +117,7 @@ def data(
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit.context import DataAuditSettings
     from pact_eval.audit.dataset import audit_data
+    from pact_reports.presenters.data_audit import present
 
     settings = DataAuditSettings(
         only=only or None,
@@ -127,9 +128,8 @@ def data(
         seed=seed,
         tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
     )
-    source = _source(folder, train, evaluation, manifest)
-    audit = audit_data(source, settings)
-    print_data_audit(audit, source, settings, fail_on=fail_on, as_json=as_json)
+    audit = audit_data(_source(folder, train, evaluation, manifest), settings)
+    emit(present(audit, fail_on), provenance=provenance(), as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.options import json_option, path_argument
 from pact_cli.parameters import option
 
@@ -31,14 +31,6 @@ def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
     Records are joined on their ids. Differences in JSON white space and escapes are ignored.
     """
     from pact_eval.data.diff import diff_datasets
-    from pact_reports.tables.dataset import diff_parts
-    from pact_reports.writers.json import to_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.dataset_diff import present
 
-    difference = diff_datasets(old, new)
-    if as_json:
-        counts = {"unchanged": difference.unchanged, "flipped": difference.flipped}
-        value = to_json(difference)
-        print_json((value if isinstance(value, dict) else {}) | counts)
-        return
-    show(output(), diff_parts(difference, most=max_shown))
+    emit(present(diff_datasets(old, new), max_shown), as_json=as_json)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NoReturn
 
-from pact_cli.audit.options import exit_with, print_data_audit, provenance
+from pact_cli.audit.options import exit_with, provenance
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.options import json_option, path_argument
 from pact_cli.parameters import option
 
@@ -34,23 +34,16 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
     if check:
         _check(folder, as_json=as_json)
     from pact_eval.data.manifest import write_manifest
-    from pact_reports.tables.dataset import manifest_parts
-    from pact_reports.writers.json import manifest_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.written_manifest import present
 
-    written = write_manifest(folder)
-    if as_json:
-        print_json(provenance() | manifest_json(written))
-        return
-    show(output(), manifest_parts(written))
+    emit(present(write_manifest(folder)), provenance=provenance(), as_json=as_json)
 
 
 def _check(folder: Path, *, as_json: bool) -> NoReturn:
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
+    from pact_reports.presenters.data_audit import present
 
-    settings = DataAuditSettings(only=["hashes"])
-    source = DatasetSource.of_folder(folder)
-    audit = audit_data(source, settings)
-    print_data_audit(audit, source, settings, fail_on=_FAIL_ON, as_json=as_json)
+    audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings(only=["hashes"]))
+    emit(present(audit, _FAIL_ON), provenance=provenance(), as_json=as_json)
     exit_with(audit.checks, _FAIL_ON, tampered=audit.tampered)

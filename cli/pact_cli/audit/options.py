@@ -1,4 +1,4 @@
-"""Options and output that the auditing commands share."""
+"""Options, exit codes and provenance that the auditing commands share."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from pact_cli.console import output, print_json
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import FINDINGS_KEPT, NEAR_DUPLICATE, Severity
 from pact_eval._json import Json
 from pact_eval.errors import GateError, InputError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.audit.context import DataAuditSettings, DatasetSource
-    from pact_eval.audit.dataset import DataAudit
     from pact_eval.audit.findings import CheckResult
 
 __all__ = [
     "exit_with",
     "findings_options",
     "near_duplicate_option",
-    "print_data_audit",
     "provenance",
 ]
 
@@ -84,27 +80,6 @@ def exit_with(
         message = f"expected every check of --only to run, skipped {', '.join(skipped)}"
         raise InputError(message)
     click.get_current_context().exit(code)
-
-
-def print_data_audit(
-    audit: DataAudit,
-    source: DatasetSource,
-    settings: DataAuditSettings,
-    *,
-    fail_on: Severity,
-    as_json: bool,
-) -> None:
-    """Print the audit of a dataset to stdout."""
-    from pact_reports.tables.audit import data_audit_parts
-    from pact_reports.writers.json import data_audit_json
-    from pact_reports.writers.terminal import show
-
-    if as_json:
-        manifest = source.manifest
-        told = data_audit_json(audit, settings=settings, manifest=manifest, fail_on=fail_on)
-        print_json(provenance() | told)
-        return
-    show(output(), data_audit_parts(audit, fail_on=fail_on))
 
 
 def provenance() -> dict[str, Json]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
 
@@ -51,12 +51,7 @@ def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_js
     family is never divided.
     """
     from pact_eval.data.splits import split_training_file
-    from pact_reports.tables.dataset import split_table
-    from pact_reports.writers.json import to_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.split import present
 
     parts = split_training_file(source, out, select=select, calibrate=calibrate, seed=seed)
-    if as_json:
-        print_json({"parts": to_json(parts)})
-        return
-    show(output(), [split_table(parts)])
+    emit(present(parts), as_json=as_json)

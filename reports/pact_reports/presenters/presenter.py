@@ -1,11 +1,13 @@
-"""A presenter: the warnings, tables, answer and JSON of a result, for terminal, JSON and Python."""
+"""A presenter: warnings, tables, answers and JSON of a result, for terminal, JSON and Python."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pact_eval._json import Json
+from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_reports.sentences.data import leak_lines
 from pact_reports.table import Line, Part
 
 
@@ -14,28 +16,39 @@ class Presenter:
     """What is shown of a result. It decides nothing: answers come from conclusions and verdicts.
 
     Attributes:
-        answer: the result in a sentence or two, printed last, or alone with `--brief`.
-        tables: makes the tables and lines before the answer.
+        tables: makes the tables and lines before the answers.
         to_json: makes the object of `--json`.
         warnings: what a reader must know before the numbers, a sentence each.
+        answers: makes the result in a sentence or a few, printed last, or alone with `--brief`.
+        leak: gets the leak of the data behind the result; its line comes first.
+        blocks: makes what a command prints if that is more than one block, between which there are
+            no blank lines; files that were written are named after the first.
 
     Examples:
-        >>> presenter = Presenter("All is well.", tuple, lambda: {"fine": True}, ("Look.",))
+        >>> presenter = Presenter(tuple, dict, ["Look."], lambda: ["All is well."])
         >>> [part.text for part in presenter.parts()]
         ['Warning: Look.', 'All is well.']
     """
 
-    answer: str
     tables: Callable[[], Iterable[Part]]
     to_json: Callable[[], dict[str, Json]]
-    warnings: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
+    answers: Callable[[], Iterable[str]] = tuple
+    leak: Callable[[], DataLeak | None] = lambda: None
+    blocks: Callable[[], Iterable[Iterable[Part]]] | None = None
 
-    def parts(self) -> tuple[Part, ...]:
-        """Return everything in the order of Python's `print`: warnings, tables, answer."""
+    def parts(self) -> Iterable[Part]:
+        """Return everything in the order of Python's `print`: warnings, tables, answers."""
         warnings = (Line(f"Warning: {sentence}", "caution") for sentence in self.warnings)
-        return (*warnings, *self.tables(), self.answer_line)
+        return (*leak_lines(self.leak()), *warnings, *self.tables(), *answer_lines(self.answers()))
 
-    @property
-    def answer_line(self) -> Line:
-        """The answer as the last line."""
-        return Line(self.answer, "strong")
+    def printed(self) -> Iterable[Iterable[Part]]:
+        """Return the blocks that a command prints after the warnings."""
+        if self.blocks is not None:
+            return self.blocks()
+        return ((*leak_lines(self.leak()), *self.tables(), *answer_lines(self.answers())),)
+
+
+def answer_lines(answers: Iterable[str]) -> Iterable[Line]:
+    """Return answers as lines."""
+    return (Line(answer, "strong") for answer in answers)

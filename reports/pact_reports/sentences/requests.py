@@ -168,8 +168,3 @@ def _counted(number: int, what: str) -> str:
 def _short(value: Json) -> str:
     text = one_line(dumps(value))
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
-
-
-def probe_json(probe: ServerProbe) -> dict[str, Json]:
-    """Turn a probe into JSON values."""
-    return {"probe": probe.to_json(), "faults": [*probe.faults]}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pact_eval._json import Json
 from pact_eval.prompts.requests import Decision
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
-from pact_reports.writers.json import decisions_json, to_json
 
 if TYPE_CHECKING:  # decisions of a model here need no client
     from pact_eval.scoring.servers.decide import ServedDecisions, ServedField, Spread
@@ -152,37 +150,3 @@ def _spread_table(fields: Sequence[ServedField]) -> Table:
 
 def _spread(spread: Spread, of: str) -> tuple[str, str, str]:
     return f"{spread.answers} {of}", f"{100 * spread.largest_tv:.1f}", f"{spread.flips}"
-
-
-def served_json(decisions: ServedDecisions) -> dict[str, Json]:
-    """Turn the answers of a server into JSON values; TV is a fraction."""
-    decided = decisions_json(
-        [served.decision for served in decisions.fields if served.decision is not None]
-    )
-    answers = decided["answers"]
-    assert isinstance(answers, dict)  # noqa: S101 -- it was made so
-    for served in decisions.fields:
-        entry = answers.get(served.field.name)
-        keys = [answer.key for answer in served.field.answers]
-        answers[served.field.name] = (entry if isinstance(entry, dict) else {}) | {
-            "orders": [
-                {
-                    "order": [keys[index] for index in ordered.order],
-                    "probabilities": dict(zip(keys, ordered.probabilities, strict=True)),
-                }
-                for ordered in served.orders
-            ],
-            "between_orders": to_json(served.between_orders),
-            "between_repeats": to_json(served.between_repeats),
-            "missing": to_json(served.missing),
-        }
-    return {
-        "answers": answers,
-        "server": {
-            "wire": decisions.wire,
-            "asked": decisions.asked,
-            "answered_by": decisions.answered_by,
-            "decimals": decisions.decimals,
-            "requests": decisions.requests,
-        },
-    }

@@ -1,0 +1,34 @@
+"""The check of answer sets on another run."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pact_eval.thresholds.set_checking import AnswerSetsCheck
+from pact_reports.presenters.presenter import Presenter
+from pact_reports.sentences.thresholds import sets_check_answer, sets_check_warnings
+from pact_reports.tables.answer_sets import sets_check_parts
+from pact_reports.writers.json import to_json
+
+
+def present(check: AnswerSetsCheck) -> Presenter:
+    """Present a check of answer sets."""
+    answer, warnings = sets_check_answer(check), [*sets_check_warnings(check)]
+    return Presenter(
+        tables=partial(sets_check_parts, check),
+        to_json=lambda: {
+            "sets": str(check.file.path),
+            "run": check.run.place,
+            "verdict": check.verdict,
+            "kinds": to_json(check.kinds),
+            "groups": to_json(check.groups),
+            "differences": to_json(check.differences),
+            "model_known": check.model_known,
+            "items_without_sets": check.without_sets,
+            "unanswered": check.unanswered,
+            "answer": answer,
+            "warnings": [*warnings],
+        },
+        answers=lambda: [answer],
+        warnings=warnings,
+    )

@@ -1,0 +1,94 @@
+"""The comparison of arms over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import cast
+
+from pact_eval._json import Json
+from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.registry import find_metric
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.presenters.comparison import experiment_json, heading
+from pact_reports.presenters.presenter import Presenter, answer_lines
+from pact_reports.sentences.conclusions import beside_leak, better_words
+from pact_reports.sentences.notes import warning_sentence
+from pact_reports.table import Part
+from pact_reports.tables.comparison import arms_parts
+from pact_reports.writers.json import answer_json, to_json
+
+
+def present(comparison: ArmsComparison) -> Presenter:
+    """Present arms over seeds."""
+    return Presenter(
+        tables=partial(arms_parts, comparison, show_items=False),
+        to_json=lambda: _json(comparison, KEYS),
+    )
+
+
+def present_arms(experiment: Experiment, names: ArmNames, *, show_items: bool) -> Presenter:
+    """Present the first arm of an experiment compared with each of the others.
+
+    Args:
+        experiment: runs of several arms.
+        names: display names of arms.
+        show_items: list the items that only one of two arms answers correctly, by seed.
+    """
+
+    def answers() -> Iterator[str]:
+        leak = experiment.data.leak
+        for conclusion in experiment.better_arms:
+            yield str(beside_leak(better_words(conclusion, names), leak))
+
+    def tables() -> Iterable[Part]:
+        return arms_parts(experiment.arms_comparison, show_items=show_items, names=names)
+
+    return Presenter(
+        tables=tables,
+        to_json=lambda: {
+            "answer": answer_json([experiment.data], experiment.better_arms),
+            **experiment_json(experiment),
+            "arms": _json(experiment.arms_comparison, names),
+        },
+        warnings=[*map(warning_sentence, experiment.applied_warnings)],
+        answers=answers,
+        blocks=lambda: ((*heading(experiment), *tables(), *answer_lines(answers())),),
+    )
+
+
+def _json(comparison: ArmsComparison, names: ArmNames) -> dict[str, Json]:
+    """Return arms by name, with `arm_name` next to the key `name`, their pairs and standings."""
+    return cast("dict[str, Json]", to_json(comparison)) | {
+        "arms": [_arm(arm, names) for arm in comparison.arms],
+        "standings": to_json(comparison.standings),
+    }
+
+
+def _arm(arm: Arm, names: ArmNames) -> Json:
+    return {
+        "name": arm.name,
+        "arm_name": names.arm(arm.name),
+        "seeds": [*arm.seeds],
+        "summaries": {
+            group: {
+                metric: {
+                    "mean": to_json(summary.mean),
+                    "deviation": to_json(summary.deviation),
+                    "n": len(summary.runs),
+                    "reason": summary.reason,
+                }
+                for metric, summary in summaries.items()
+            }
+            for group, summaries in arm.summaries.items()
+        },
+        "chance": {
+            group: {
+                metric: to_json(summary.chance)
+                for metric, summary in summaries.items()
+                if find_metric(metric).noise_floor
+            }
+            for group, summaries in arm.summaries.items()
+        },
+    }

@@ -1,0 +1,45 @@
+"""The drift between two runs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pact_eval._json import Json
+from pact_eval.drift.drift import Drift
+from pact_reports.numbers import GENERALISATION
+from pact_reports.presenters.presenter import Presenter
+from pact_reports.sentences.drift import drift_answer
+from pact_reports.sentences.notes import warning_sentence
+from pact_reports.tables.drift import drift_parts
+from pact_reports.writers.json import answer_json, to_json, warnings_json
+
+
+def present(drift: Drift) -> Presenter:
+    """Present the drift between two runs."""
+    return Presenter(
+        tables=partial(drift_parts, drift),
+        to_json=partial(_json, drift),
+        answers=lambda: [drift_answer(drift)],
+        warnings=[*map(warning_sentence, drift.warnings)],
+        leak=lambda: drift.data.leak,
+    )
+
+
+def _json(drift: Drift) -> dict[str, Json]:
+    """Return the parts of a drift; those without a counterpart are null or empty."""
+    first, second = (run.place for run in drift.runs)
+    parts = ("pairing", "differences", "accuracy", "metrics", "answers", "distance")
+    return {
+        "answer": answer_json([drift.data]) | {"drift": drift_answer(drift)},
+        "a": first,
+        "b": second,
+        "finding": drift.finding,
+        "decoding": {**drift.settings.label},
+        "views": drift.views,
+        "intervals": GENERALISATION[drift.settings.unit],
+        **{name: to_json(getattr(drift, name)) for name in parts},
+        "temperatures": to_json(drift.temperings),
+        "gates": to_json(drift.gates),
+        "mix": to_json(drift.mix),
+        "warnings": warnings_json(drift.warnings),
+    }

@@ -1,0 +1,86 @@
+"""A fitted calibrator, and its effect on runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pact_eval._json import Json
+from pact_eval.calibration.portable import PortableCalibration
+from pact_eval.calibration.runs import FittedRun
+from pact_eval.runs.remote.urls import shown
+from pact_reports.presenters.presenter import Presenter, answer_lines
+from pact_reports.sentences.answers import calibration_answer
+from pact_reports.sentences.calibration import calibration_sentence, portable_sentences
+from pact_reports.sentences.notes import warning_sentence
+from pact_reports.table import Line, Part
+from pact_reports.tables.fit import fitted_parts
+from pact_reports.writers.json import note_json, to_json, warnings_json
+
+
+def present(
+    fitted: FittedRun,
+    path: Path | None = None,
+    exported: tuple[Path, PortableCalibration] | None = None,
+) -> Presenter:
+    """Present a fit on a run.
+
+    Args:
+        fitted: the fit, with its effect on runs.
+        path: file of the calibrator, if it was written.
+        exported: file of the temperatures for transformers, and these temperatures.
+    """
+    sentences = [] if exported is None else [*portable_sentences(exported[1], served=fitted.served)]
+
+    def tables() -> Iterable[Part]:
+        return (*fitted_parts(fitted, fitted.folder), *map(Line, sentences))
+
+    def as_json() -> dict[str, Json]:
+        written = None if path is None else str(path)
+        values: dict[str, Json] = {"calibration": written, "result": _json(fitted)}
+        if exported is None:
+            return values
+        file, portable = exported
+        return values | {
+            "exported": {
+                "file": str(file),
+                "portable": to_json(portable),
+                "sentences": [*sentences],
+            }
+        }
+
+    others = {
+        folder: effect for folder, effect in fitted.effects.items() if folder != fitted.folder
+    }
+    answers = [calibration_answer(shown(folder), effect) for folder, effect in others.items()]
+    return Presenter(
+        tables=tables,
+        to_json=as_json,
+        warnings=[*map(warning_sentence, fitted.warnings)],
+        blocks=lambda: (tables(), answer_lines(answers)),
+    )
+
+
+def _json(fitted: FittedRun) -> Json:
+    """Return the fit, its reasons, and its effect on runs with `warnings` on scores that got worse.
+
+    Rates are fractions, NLL is in nats.
+    """
+    return {
+        "folder": shown(fitted.folder),
+        "calibrator": to_json(fitted.calibrator),
+        "choice": to_json(fitted.choice),
+        "fit": to_json(fitted.fit),
+        "effects": {
+            shown(folder): {
+                "decoding": effect.decoding,
+                "groups": to_json(effect.groups),
+                "warnings": [
+                    note_json(note, calibration_sentence(note)) for note in effect.warnings
+                ],
+                "notes": [note_json(note, calibration_sentence(note)) for note in effect.notes],
+            }
+            for folder, effect in fitted.effects.items()
+        },
+        "warnings": warnings_json(fitted.warnings),
+    }

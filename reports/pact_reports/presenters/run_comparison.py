@@ -1,0 +1,90 @@
+"""The comparison of two runs, or of a run with each of several others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+
+from pact_eval._json import Json
+from pact_eval.data.records import Record
+from pact_eval.drift.run_comparison import RunComparison
+from pact_eval.evaluation.comparison import Comparison
+from pact_reports.presenters.comparison import experiment_json, heading
+from pact_reports.presenters.presenter import Presenter, answer_lines
+from pact_reports.sentences.conclusions import beside_leak, better_words
+from pact_reports.sentences.drift import analysis_sentences
+from pact_reports.sentences.notes import warning_sentence
+from pact_reports.table import Line, Part
+from pact_reports.tables.comparison import comparison_parts
+from pact_reports.tables.differing_items import differing_json, differing_parts
+from pact_reports.writers.json import answer_json, to_json
+
+
+def present(
+    *comparisons: RunComparison,
+    show_items: bool = False,
+    records: Mapping[str, Record] | None = None,
+) -> Presenter:
+    """Present the comparison of the first run with each of the others.
+
+    Args:
+        comparisons: one for each of the others, from one experiment.
+        show_items: show the items that only one of two runs answers correctly.
+        records: their questions and answers; None if these are not known.
+    """
+    experiment = comparisons[0].experiment
+
+    def block(comparison: RunComparison) -> Iterable[Part]:
+        first, second = comparison.runs
+        return (
+            *heading(experiment),
+            *comparison_parts(comparison, names=(first.title, second.title)),
+            *(differing_parts(comparison, records) if show_items else ()),
+            *map(Line, analysis_sentences(comparison)),
+            *answer_lines([_answer(comparison)]),
+        )
+
+    def as_json() -> dict[str, Json]:
+        better = [comparison.conclusion for comparison in comparisons]
+        items = [
+            {"items": differing_json(comparison, records)} if show_items else {}
+            for comparison in comparisons
+        ]
+        return {
+            "answer": answer_json([experiment.data], better),
+            **experiment_json(experiment),
+            "comparisons": [
+                _pair_json(comparison, only_one)
+                for comparison, only_one in zip(comparisons, items, strict=True)
+            ],
+        }
+
+    return Presenter(
+        tables=lambda: (
+            part
+            for comparison in comparisons
+            for part in (
+                *comparison_parts(comparison),
+                *map(Line, analysis_sentences(comparison)),
+            )
+        ),
+        to_json=as_json,
+        warnings=[*map(warning_sentence, experiment.applied_warnings)],
+        answers=lambda: map(_answer, comparisons),
+        leak=lambda: experiment.data.leak,
+        blocks=lambda: map(block, comparisons),
+    )
+
+
+def _answer(comparison: RunComparison) -> str:
+    return str(beside_leak(better_words(comparison.conclusion), comparison.data.leak))
+
+
+def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
+    a, b = (run.place for run in comparison.runs)
+    numbers = {field.name: to_json(getattr(comparison, field.name)) for field in fields(Comparison)}
+    # Warnings and conclusions of all comparisons are next to them.
+    numbers |= {"warnings": [], "conclusion": None}
+    analyses = {"tempering": comparison.tempering, "quantising": comparison.quantising}
+    shown = {name: to_json(analysis) for name, analysis in analyses.items() if analysis is not None}
+    return {"a": a, "b": b, "comparison": numbers, **items, **shown}

@@ -1,0 +1,37 @@
+"""The runs in folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+
+from pact_eval._json import Json
+from pact_eval.evaluation.run_list import ListedRun
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.presenters.presenter import Presenter
+from pact_reports.tables.run_list import run_list_parts
+from pact_reports.writers.json import estimate_json, to_json
+
+
+def present(runs: Sequence[ListedRun], names: ArmNames = KEYS) -> Presenter:
+    """Present a list of runs.
+
+    Args:
+        runs: the runs.
+        names: display names of arms: `arm_name`, next to the key `arm`.
+    """
+    return Presenter(
+        tables=partial(run_list_parts, runs, names),
+        to_json=lambda: {"runs": [_json(run, names) for run in runs]},
+    )
+
+
+def _json(run: ListedRun, names: ArmNames) -> Json:
+    """Return a run; accuracies are fractions, times in ISO 8601."""
+    return {
+        **{field.name: to_json(getattr(run, field.name)) for field in fields(run)},
+        "arm_name": None if run.arm is None else names.arm(run.arm),
+        "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
+        "created": None if run.created is None else run.created.isoformat(),
+    }

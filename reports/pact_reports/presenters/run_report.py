@@ -1,0 +1,105 @@
+"""The report on a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from pact_eval._json import Json
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
+from pact_eval.prompts.contract import position_name
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.presenters.presenter import Presenter
+from pact_reports.sentences.notes import warning_sentence
+from pact_reports.table import Line, Part
+
+if TYPE_CHECKING:
+    from pact_eval.drift.tempering import ServedTempering
+
+
+def present(
+    report: RunReport,
+    names: ArmNames = KEYS,
+    *,
+    full: bool = True,
+    tempering: ServedTempering | None = None,
+) -> Presenter:
+    """Present the report on a run. Its conclusions are among its tables.
+
+    Ten lines, all tables, and JSON each load what they alone need.
+
+    Args:
+        report: the report.
+        names: display names of arms.
+        full: show every table, and the audit of the order slot by slot; otherwise about ten lines.
+        tempering: the temperatures of a served run, compared with those of a local one.
+    """
+
+    def tables() -> Iterable[Part]:
+        lines = [] if tempering is None else [*_tempering_lines(tempering)]
+        if full or report.run.ablated:
+            from pact_reports.tables.report import run_parts
+
+            return (*run_parts(report, names), *lines)
+        from pact_reports.sentences.answers import headline_parts
+
+        *parts, last = headline_parts(report, names)
+        return (*parts, *lines, last)
+
+    def as_json() -> dict[str, Json]:
+        from pact_reports.writers.json import to_json
+
+        values = _json(report, names, audit=full)
+        return values if tempering is None else values | {"tempering": to_json(tempering)}
+
+    return Presenter(
+        tables=tables,
+        to_json=as_json,
+        warnings=[*map(warning_sentence, report.warnings)],
+        leak=lambda: report.experiment.data.leak,
+    )
+
+
+def _tempering_lines(tempering: ServedTempering) -> Iterable[Line]:
+    from pact_reports.sentences.drift import tempering_sentences
+
+    return map(Line, tempering_sentences(tempering))
+
+
+def _json(report: RunReport, names: ArmNames, *, audit: bool) -> dict[str, Json]:
+    from pact_reports.presenters.evaluation import evaluation_json
+    from pact_reports.writers.json import answer_json, to_json
+
+    run = report.run
+    return {
+        "run": dict(run.provenance),
+        **evaluation_json(report.evaluation),
+        "arm_name": names.arm(run.arm),
+        "rates": to_json(report.rates),
+        "answer": answer_json(report.conclusions),
+        "order": _order_json(report.order, report.order_audit if audit else None),
+        "digest": report.digest.json,
+    }
+
+
+def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json]:
+    """Turn what the order of the answers does into JSON values, as fractions, with its sentences.
+
+    Args:
+        effect: of a run.
+        audit: its gains, with NLL in nats, and its slots; None leaves them out.
+    """
+    from pact_reports.tables.order_audit import order_sentence, slots_sentence
+    from pact_reports.writers.json import to_json
+
+    sentences = [order_sentence(effect)]
+    numbers: dict[str, Json] = {"effect": to_json(effect)}
+    if audit is not None:
+        slots = audit.slots
+        sentences += [slots_sentence(slots)] if audit.items else []
+        numbers |= {field.name: to_json(getattr(audit, field.name)) for field in fields(audit)}
+        numbers["preferred"] = [position_name(slot) for slot in slots.preferred]
+        numbers["avoided"] = [position_name(slot) for slot in slots.avoided]
+    return numbers | {"text": [sentence for sentence in sentences if sentence is not None]}
