@@ -259,9 +259,7 @@ def order_audit(
     if ensemble is not None and len(items) and items.reference is not None:
         wanted = [find_metric(name) for name in GAINS]
         k_views, view_0 = (
-            resampled_group(
-                "all", each.with_sorted_families(), rng=rng, resamples=resamples, wanted=wanted
-            )
+            resampled_group("all", each, rng=rng, resamples=resamples, wanted=wanted)
             for each in (ensemble.taken(rows), items)
         )
         gains = tuple(_gain(name, k_views, view_0, near, effect.floor) for name in GAINS)

@@ -9,9 +9,10 @@ bootstrap is the same with every item its own cluster: `cluster = np.arange(n)`.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -496,10 +497,14 @@ class Resampled:
         return total, first.cluster
 
     def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
-        """Returns the value with its percentile interval; see `percentile_estimate`."""
+        """Returns the value with its percentile interval; see `percentile_estimate`.
+
+        A value that is NaN has no interval, so its replicates are not drawn.
+        """
+        undefined = math.isnan(self.value)
         return percentile_estimate(
             self.value,
-            self.replicates,
+            np.full(self.resamples, np.nan) if undefined else self.replicates,
             n=self.n,
             n_clusters=self.n_clusters,
             confidence=confidence,
@@ -606,10 +611,12 @@ class _Draws:
     n: int
     rng: np.random.Generator
     resamples: int
+    _drawing: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, name: str) -> FloatArray:
         """Returns the (b,) values of one statistic; the first call draws those of all of them."""
-        return self._by_name[name]
+        with self._drawing:
+            return self._by_name[name]
 
     @cached_property
     def _by_name(self) -> dict[str, FloatArray]:
