@@ -381,9 +381,10 @@ class ScoredItems:
         return replace(self, repeat=numbers)
 
     def with_sorted_families(self) -> ScoredItems:
-        """Return the items with families numbered by name: resamples do not depend on the rows."""
-        ordered = self.family_labels.sorted()
-        return self if ordered is self.family_labels else replace(self, family_labels=ordered)
+        """Return a copy with families numbered by name: resamples do not depend on the rows."""
+        return self.once(
+            "sorted families", lambda: replace(self, family_labels=self.family_labels.sorted())
+        )
 
     def with_values(self, name: str, values: npt.NDArray[Any]) -> ScoredItems:
         """Return the items with other per-item values of one metric."""

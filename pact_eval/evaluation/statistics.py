@@ -355,7 +355,7 @@ class _Sampling:
         resamples: int,
         wanted: Sequence[Metric] | None = None,
     ) -> None:
-        self.sorted_items = items.once("sorted", lambda: replace(items.with_sorted_families()))
+        self.sorted_items = items.with_sorted_families()
         self._items = items
         self._rng = rng
         self._resamples = resamples
