@@ -83,13 +83,13 @@ def crossed_difference(
         >>> from pact_eval.stats.crossed import crossed_difference
         >>> noise = np.random.default_rng(0).normal(0, 0.02, 1000)
         >>> runs = [Resampled(lead, lead + noise, 324, 162) for lead in (0.06, 0.07, 0.08)]
-        >>> found = crossed_difference(runs)
-        >>> round(found.estimate.low, 3), round(found.estimate.high, 3), round(found.p_value, 4)
+        >>> mean = crossed_difference(runs)
+        >>> round(mean.estimate.low, 3), round(mean.estimate.high, 3), round(mean.p_value, 4)
         (0.03, 0.11, 0.0008)
     """
     mean = Resampled.mean(by_seed)
     seeds, families = len(by_seed), mean.n_clusters
-    values = np.array([each.value for each in by_seed])
+    values = np.array([difference.value for difference in by_seed])
     reason = _no_interval(values, mean)
     if of_families is not None and math.isnan(of_families.low):
         reason = reason or of_families.reason
