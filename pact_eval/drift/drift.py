@@ -400,7 +400,7 @@ def _resampled(
     return [
         resampled_group(
             "all",
-            items.with_sorted_families(),
+            items,
             rng=settings.rng(),
             resamples=settings.resamples or default_resamples(len(items)),
             wanted=wanted,

@@ -169,11 +169,7 @@ def compare_rates(
     """
     metrics = [find_metric(name) for name in _HEADLINE]
     groups = [
-        [
-            resampled_group(
-                "all", items.with_sorted_families(), rng=rng, resamples=resamples, wanted=metrics
-            )
-        ]
+        [resampled_group("all", items, rng=rng, resamples=resamples, wanted=metrics)]
         for items in (a, b)
     ]
     comparison = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
@@ -218,7 +214,7 @@ def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: in
     """
     group = resampled_group(
         "all",
-        items.with_sorted_families(),
+        items,
         rng=rng,
         resamples=resamples,
         wanted=[find_metric(name) for name in _HEADLINE],

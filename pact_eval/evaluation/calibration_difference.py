@@ -70,10 +70,12 @@ def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> EceDiff
         drawn: the weighted sum on resamples.
         parts: each run with its weight in the sum, on the same resamples.
     """
-    plain = drawn.estimate()
     missing = next((part.estimate for part in parts if math.isnan(part.estimate.low)), None)
-    if missing is not None or math.isnan(plain.low):
-        return EceDifference(drawn, None, plain.reason if missing is None else missing.reason)
+    if missing is not None:
+        return EceDifference(drawn, None, missing.reason)
+    plain = drawn.estimate()
+    if math.isnan(plain.low):
+        return EceDifference(drawn, None, plain.reason)
     estimates = [part.estimate for part in parts]
     summed = summed_interval(
         [part.weight for part in parts],

@@ -212,4 +212,9 @@ def _on_common_orders(runs: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]
     if not masks:
         return dict(runs)
     common = np.logical_and.reduce(masks)
-    return {name: replace(run, reordered=common) for name, run in runs.items()}
+    return {
+        name: run
+        if run.reordered is not None and np.array_equal(run.reordered, common)
+        else replace(run, reordered=common)
+        for name, run in runs.items()
+    }

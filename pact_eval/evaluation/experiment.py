@@ -601,7 +601,7 @@ class Experiment:
     def resampled(
         self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
     ) -> ResampledGroup:
-        """Return all items of a run with the resamples of every metric; computed once.
+        """Return all items of a run with the resamples of every metric, which are drawn once.
 
         Args:
             run: a run on full contexts.
@@ -612,18 +612,13 @@ class Experiment:
             InputError: the run does not have this decoding, or has no calibrator.
         """
         settings = self.settings
-        key = ("resampled", decoding, calibrated, settings.resamples, settings.seed, settings.unit)
-
-        def drawn() -> ResampledGroup:
-            items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
-            return resampled_group(
-                "all",
-                items.with_sorted_families(),
-                rng=settings.rng(),
-                resamples=settings.resamples or default_resamples(len(items)),
-            )
-
-        return run.once(key, drawn)
+        items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
+        return resampled_group(
+            "all",
+            items,
+            rng=settings.rng(),
+            resamples=settings.resamples or default_resamples(len(items)),
+        )
 
     def comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
         """Compare two runs under the decoding of the settings; computed once.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,7 @@ _SLICE_ROWS: Final = 2**18
 _MOST_WORKERS: Final = 4
 
 BlockFunction = Callable[[metrics.ItemBlock], npt.NDArray[Any]]
+Derived = TypeVar("Derived")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +118,7 @@ class ScoredItems:
     repeats: int = 1
     repeat: IntArray | None = None
     _rows: IntArray | None = field(default=None, repr=False)
+    _kept: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -217,7 +219,9 @@ class ScoredItems:
         Raises:
             InputError: there are fewer than two source families.
         """
-        items = replace(self, unit=unit)
+        items = self
+        if unit != self.unit:
+            items = self.once(("unit", unit), lambda: replace(self, unit=unit))
         if unit == "source_family" and items.n_clusters < 2:
             message = (
                 "--unit source_family: expected two or more source families, got "
@@ -296,6 +300,23 @@ class ScoredItems:
         score = np.flatnonzero(kind.names == "score")
         return self.taken(np.flatnonzero(kind.codes == score[0]) if score.size else score)
 
+    def once(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
+        """Return what was derived from the items under this key; derived at the first call.
+
+        It is kept as long as the items are, so it must not refer to them. Nothing is kept of items
+        that were read from a file: they may be many.
+
+        Args:
+            key: all that it depends on, besides the items.
+            derive: makes it. Two threads that come first at the same time both call it.
+        """
+        if self.views is None:
+            return derive()
+        if key not in self._kept:
+            self._kept[key] = derive()
+        kept: Derived = self._kept[key]
+        return kept
+
     def taken(self, rows: IntArray) -> ScoredItems:
         """Return the items of some rows, in their order, with new codes for their families."""
         return replace(
@@ -320,7 +341,7 @@ class ScoredItems:
         """
         if k == self.k:
             return self
-        return self._of_views(self.predictions.first_views(k))
+        return self.once(("views", k), lambda: self._of_views(self.predictions.first_views(k)))
 
     def with_chosen_views(self, views: IntArray) -> ScoredItems:
         """Return the items as if the run had been scored with these views only.
@@ -360,9 +381,10 @@ class ScoredItems:
         return replace(self, repeat=numbers)
 
     def with_sorted_families(self) -> ScoredItems:
-        """Return the items with families numbered by name: resamples do not depend on the rows."""
-        ordered = self.family_labels.sorted()
-        return self if ordered is self.family_labels else replace(self, family_labels=ordered)
+        """Return a copy with families numbered by name: resamples do not depend on the rows."""
+        return self.once(
+            "sorted families", lambda: replace(self, family_labels=self.family_labels.sorted())
+        )
 
     def with_values(self, name: str, values: npt.NDArray[Any]) -> ScoredItems:
         """Return the items with other per-item values of one metric."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._choices import GroupBy
-from pact_eval._typing import TextArray
+from pact_eval._typing import IntArray, TextArray
 from pact_eval.evaluation.few_units import reaching_to_fewer_errors, too_few
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
@@ -299,7 +300,7 @@ def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
 def resampled_groups(
     items: ScoredItems, by: GroupBy, *, rng: np.random.Generator, resamples: int
 ) -> tuple[ResampledGroup, ...]:
-    """Resample every metric on all items and on each group.
+    """Resample every metric on all items and on each group; each is drawn once.
 
     Args:
         items: the items of a run under one decoding.
@@ -310,15 +311,10 @@ def resampled_groups(
     Returns:
         All items first, then the groups in the order of the report.
     """
-    items = items.with_sorted_families()
+    sampling = _Sampling(items, rng, resamples)
     return tuple(
-        resampled_group(
-            name,
-            items if len(rows) == len(items) else items.taken(rows),
-            rng=rng,
-            resamples=resamples,
-        )
-        for name, rows in items.rows_by_group(by).items()
+        sampling.all_items(name) if len(rows) == len(items) else sampling.group(by, name, rows)
+        for name, rows in sampling.sorted_items.rows_by_group(by).items()
     )
 
 
@@ -330,24 +326,63 @@ def resampled_group(
     resamples: int,
     wanted: Sequence[Metric] | None = None,
 ) -> ResampledGroup:
-    """Resample metrics on one group of items.
+    """Resample metrics on one group of items; they are drawn once.
 
     Args:
         name: of the group.
-        items: its items, with sorted families.
+        items: its items.
         rng: source of the resamples; its state does not change.
         resamples: bootstrap resamples of families.
         wanted: the metrics; None uses every reported metric that is defined for such items.
     """
-    statistics = group_statistics(items, wanted)
-    drawn: dict[str, Resampled] = {}
-    for statistic_set in statistics.sets:
-        drawn |= resample(
-            statistic_set.statistics,
-            n_clusters=statistic_set.n_clusters,
-            n=statistic_set.n,
-            rng=same_stream(rng),
-            resamples=resamples,
-            lazily=True,
+    return _Sampling(items, rng, resamples, wanted).all_items(name)
+
+
+class _Sampling:
+    """The groups of some items with their resamples, which the items keep for further calls.
+
+    Two calls share a group if they agree on the state of the generator, the number of resamples and
+    the metrics. Items that were read from a file keep nothing; see `ScoredItems.once`.
+
+    Attributes:
+        sorted_items: a copy of the items with sorted families, to which the groups may refer.
+    """
+
+    def __init__(
+        self,
+        items: ScoredItems,
+        rng: np.random.Generator,
+        resamples: int,
+        wanted: Sequence[Metric] | None = None,
+    ) -> None:
+        self.sorted_items = items.with_sorted_families()
+        self._items = items
+        self._rng = rng
+        self._resamples = resamples
+        self._wanted = tuple(metrics_for(items.contexts) if wanted is None else wanted)
+        self._key = (pickle.dumps(rng.bit_generator.state), resamples, self._wanted)
+
+    def all_items(self, name: str) -> ResampledGroup:
+        """Return all items as a group of this name."""
+        group = self._items.once(("all", self._key), lambda: self._drawn(name, self.sorted_items))
+        return group if group.name == name else replace(group, name=name)
+
+    def group(self, by: GroupBy, name: str, rows: IntArray) -> ResampledGroup:
+        """Return the group of these rows."""
+        return self._items.once(
+            (by, name, self._key), lambda: self._drawn(name, self.sorted_items.taken(rows))
         )
-    return ResampledGroup(name, statistics, drawn, same_stream(rng))
+
+    def _drawn(self, name: str, items: ScoredItems) -> ResampledGroup:
+        statistics = group_statistics(items, self._wanted)
+        drawn: dict[str, Resampled] = {}
+        for statistic_set in statistics.sets:
+            drawn |= resample(
+                statistic_set.statistics,
+                n_clusters=statistic_set.n_clusters,
+                n=statistic_set.n,
+                rng=same_stream(self._rng),
+                resamples=self._resamples,
+                lazily=True,
+            )
+        return ResampledGroup(name, statistics, drawn, same_stream(self._rng))

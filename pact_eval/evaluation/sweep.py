@@ -105,7 +105,7 @@ def swept_group(
     items = ScoredItems.of(predictions.first_views(k), "ensemble", calibrator).over(unit)
     return resampled_group(
         "all",
-        items.with_sorted_families(),
+        items,
         rng=rng,
         resamples=resamples or default_resamples(len(items)),
         wanted=None if metrics is None else [find_metric(name) for name in metrics],

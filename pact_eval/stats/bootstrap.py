@@ -9,9 +9,10 @@ bootstrap is the same with every item its own cluster: `cluster = np.arange(n)`.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -201,7 +202,7 @@ class TotalsStatistic:
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Returns the (b,) values under (b, F) weights."""
         sums = self.by_cluster()
-        return self.of_totals(np.concatenate([(each @ weights.T).T for each in sums], axis=1))
+        return self.of_totals(np.concatenate([(part @ weights.T).T for part in sums], axis=1))
 
     def by_cluster(self) -> list[Any]:
         """Returns the sums (size, F) of each part by cluster."""
@@ -220,8 +221,8 @@ class TotalsStatistic:
         """Returns what each cluster adds; None if unknown, or if a row is not finite."""
         if self.influence is not None:
             count = np.bincount(self.cluster, minlength=self.n_clusters).astype(np.float64)
-            found = np.bincount(self.cluster, self.influence(), self.n_clusters).astype(np.float64)
-            return Linearisation(found, count, abs(self.on_rows()) / max(self.n_clusters, 1))
+            total = np.bincount(self.cluster, self.influence(), self.n_clusters).astype(np.float64)
+            return Linearisation(total, count, abs(self.on_rows()) / max(self.n_clusters, 1))
         if self.function is not _ratio_of_totals or len(self.parts) != 2:
             return None
         (below,), (top,) = self.by_cluster()
@@ -331,7 +332,7 @@ def _ratio(
     # infinite sum would be NaN.
     flags = (top == np.inf, top == -np.inf, np.isnan(top))
     finite = np.where(np.isfinite(top), top, 0.0)
-    parts = (bottom, *(RowSums(each) for each in (finite, *flags)))
+    parts = (bottom, *(RowSums(values) for values in (finite, *flags)))
     return TotalsStatistic(parts, _ratio_of_totals, cluster, n_clusters)
 
 
@@ -400,14 +401,16 @@ def bootstrap_intervals(
     """
     _check_bootstrap(n_clusters, n, resamples, confidence)
     drawn = resample(statistics, n_clusters=n_clusters, n=n, rng=rng, resamples=resamples)
-    return {name: each.estimate(confidence, expanded=expanded) for name, each in drawn.items()}
+    return {
+        name: resampled.estimate(confidence, expanded=expanded) for name, resampled in drawn.items()
+    }
 
 
-def _same(one: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None) -> bool:
+def _same(left: npt.NDArray[np.bool_] | None, right: npt.NDArray[np.bool_] | None) -> bool:
     """Returns whether two statistics count the same rows; None counts all."""
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -496,10 +499,14 @@ class Resampled:
         return total, first.cluster
 
     def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
-        """Returns the value with its percentile interval; see `percentile_estimate`."""
+        """Returns the value with its percentile interval; see `percentile_estimate`.
+
+        A value that is NaN has no interval, so its replicates are not drawn.
+        """
+        undefined = math.isnan(self.value)
         return percentile_estimate(
             self.value,
-            self.replicates,
+            np.full(self.resamples, np.nan) if undefined else self.replicates,
             n=self.n,
             n_clusters=self.n_clusters,
             confidence=confidence,
@@ -538,7 +545,11 @@ class Resampled:
                 LazyReplicates(parts[0][1].resamples, summed),
                 parts[0][1].n,
                 parts[0][1].n_clusters,
-                tuple((weight * by, each) for weight, part in parts for by, each in part.terms),
+                tuple(
+                    (weight * factor, statistic)
+                    for weight, part in parts
+                    for factor, statistic in part.terms
+                ),
             )
 
 
@@ -606,10 +617,12 @@ class _Draws:
     n: int
     rng: np.random.Generator
     resamples: int
+    _drawing: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, name: str) -> FloatArray:
         """Returns the (b,) values of one statistic; the first call draws those of all of them."""
-        return self._by_name[name]
+        with self._drawing:
+            return self._by_name[name]
 
     @cached_property
     def _by_name(self) -> dict[str, FloatArray]:
@@ -621,8 +634,8 @@ class _Draws:
         batches = weight_batches(self.n_clusters, width, self.resamples, self.rng)
         with one_blas_thread(), step("Resampling", self.resamples, "resamples") as drawn:
             for batch, weights in _one_ahead(batches) if self.n_clusters > _MANY else batches:
-                for name, found in stacked.values(self.statistics, weights).items():
-                    replicates[name][batch] = found
+                for name, values in stacked.values(self.statistics, weights).items():
+                    replicates[name][batch] = values
                 drawn.done = batch.stop
         return replicates
 
@@ -645,7 +658,7 @@ class _Stacked:
     @classmethod
     def of(cls, statistics: Mapping[str, Statistic]) -> _Stacked:
         places: dict[tuple[int, int], tuple[Any, slice]] = {}
-        found: dict[Any, list[Any]] = {}
+        stacks: dict[Any, list[Any]] = {}
         at = {}
         for name, statistic in statistics.items():
             if not isinstance(statistic, TotalsStatistic):
@@ -656,14 +669,14 @@ class _Stacked:
                     continue
                 sums = part.by_cluster(statistic.cluster, statistic.n_clusters)
                 matrix = sums.dtype if isinstance(sums, np.ndarray) else key
-                stack = found.setdefault(matrix, [])
-                rows = sum(len(each) for each in stack)
+                stack = stacks.setdefault(matrix, [])
+                rows = sum(len(stacked) for stacked in stack)
                 places[key] = (matrix, slice(rows, rows + sums.shape[0]))
                 stack.append(sums)
             at[name] = keys
-        number = {matrix: index for index, matrix in enumerate(found)}
+        number = {matrix: index for index, matrix in enumerate(stacks)}
         matrices = tuple(
-            np.concatenate(stack) if len(stack) > 1 else stack[0] for stack in found.values()
+            np.concatenate(stack) if len(stack) > 1 else stack[0] for stack in stacks.values()
         )
         return cls(
             matrices,
@@ -671,23 +684,23 @@ class _Stacked:
                 name: tuple((number[places[key][0]], places[key][1]) for key in keys)
                 for name, keys in at.items()
             },
-            sum(each.shape[0] for each in matrices),
+            sum(matrix.shape[0] for matrix in matrices),
         )
 
     def values(
         self, statistics: Mapping[str, Statistic], weights: FloatArray
     ) -> dict[str, FloatArray]:
         """Returns the (b,) values of every statistic under (b, F) weights."""
-        totals = [_product(each, weights) for each in self.matrices]
-        found = {}
+        totals = [_product(matrix, weights) for matrix in self.matrices]
+        values = {}
         for name, statistic in statistics.items():
             if isinstance(statistic, TotalsStatistic):
                 columns = [totals[number][rows] for number, rows in self.at[name]]
                 drawn = columns[0] if len(columns) == 1 else np.concatenate(columns)
-                found[name] = _checked(name, statistic.of_totals(drawn.T), weights)
+                values[name] = _checked(name, statistic.of_totals(drawn.T), weights)
             else:
-                found[name] = _checked(name, statistic(weights), weights)
-        return found
+                values[name] = _checked(name, statistic(weights), weights)
+        return values
 
 
 def _product(sums: Any, weights: FloatArray) -> npt.NDArray[Any]:
@@ -789,13 +802,13 @@ def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float 
 
 
 def _checked(name: str, values: FloatArray, weights: FloatArray) -> FloatArray:
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape != (len(weights),):
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.shape != (len(weights),):
         raise ValueError(
             f"statistic {name!r}: expected shape ({len(weights)},) from weights of shape "
-            f"{weights.shape}, got {found.shape}"
+            f"{weights.shape}, got {checked.shape}"
         )
-    return found
+    return checked
 
 
 def weight_batches(

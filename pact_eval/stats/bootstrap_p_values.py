@@ -45,10 +45,10 @@ def inverted_p_value(
     least, most = 0.0, 1.0
     for _ in range(_HALVINGS):
         level = (least + most) / 2
-        found = interval(1 - level)
-        if math.isnan(found.low) or math.isnan(found.high):
+        estimate = interval(1 - level)
+        if math.isnan(estimate.low) or math.isnan(estimate.high):
             return math.nan
-        least, most = (least, level) if found.excludes_zero else (level, most)
+        least, most = (least, level) if estimate.excludes_zero else (level, most)
     return min(1.0, max(most, least_p_value(resamples, n_clusters)))
 
 

@@ -75,8 +75,8 @@ def shared_draw_rate(
     first = _firsts(families, place)
     ahead, behind = c[first], c[first + 1]
     least = float((ahead * behind - np.maximum(0.0, ahead + behind - 1)).sum())
-    found = float(e[first] @ e[first + 1])
-    return max(-1.0, found / least) if least > 0 and found < 0 else 0.0
+    product = float(e[first] @ e[first + 1])
+    return max(-1.0, product / least) if least > 0 and product < 0 else 0.0
 
 
 def calibrated_outcomes(
@@ -209,12 +209,12 @@ def _covariance_if_calibrated(
     residual = y - (np.bincount(bins, weights=y, minlength=n_bins) / np.maximum(count, 1))[bins]
     cell = families * n_bins + bins
     sums = np.bincount(cell, weights=residual, minlength=n_clusters * n_bins).reshape(-1, n_bins)
-    found = np.bincount(bins, weights=residual**2, minlength=n_bins)
-    wanted = np.bincount(bins, weights=c * (1 - c), minlength=n_bins)
-    scale = np.sqrt(np.divide(wanted, found, out=np.zeros_like(found), where=found > 0))
+    observed = np.bincount(bins, weights=residual**2, minlength=n_bins)
+    expected = np.bincount(bins, weights=c * (1 - c), minlength=n_bins)
+    scale = np.sqrt(np.divide(expected, observed, out=np.zeros_like(observed), where=observed > 0))
     covariance = scale[:, None] * (sums.T @ sums) * scale
     # A bin whose outcomes all agree tells nothing of its variance.
-    covariance[np.diag_indices(n_bins)] += np.where(found > 0, 0.0, wanted)
+    covariance[np.diag_indices(n_bins)] += np.where(observed > 0, 0.0, expected)
     return np.asarray(covariance)
 
 
@@ -255,10 +255,10 @@ def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: in
     spread = totals - totals.mean(axis=0)
     if families > _MANY:
         covariance = families / (families - 1) * (spread.T @ spread)
-        found: FloatArray = rng.multivariate_normal(
+        draws: FloatArray = rng.multivariate_normal(
             np.zeros(columns), covariance, resamples, method="eigh"
         )
-        return found
+        return draws
     # One multinomial for each draw takes five times as long as counting the families drawn.
     drawn = [weights @ spread for _, weights in weight_batches(families, families, resamples, rng)]
     scale = np.sqrt(families / rng.chisquare(families - 1, (resamples, 1)))

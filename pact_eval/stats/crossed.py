@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pact_eval._typing import FloatArray
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import Resampled
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
@@ -82,21 +83,20 @@ def crossed_difference(
         >>> from pact_eval.stats.crossed import crossed_difference
         >>> noise = np.random.default_rng(0).normal(0, 0.02, 1000)
         >>> runs = [Resampled(lead, lead + noise, 324, 162) for lead in (0.06, 0.07, 0.08)]
-        >>> found = crossed_difference(runs)
-        >>> round(found.estimate.low, 3), round(found.estimate.high, 3), round(found.p_value, 4)
+        >>> mean = crossed_difference(runs)
+        >>> round(mean.estimate.low, 3), round(mean.estimate.high, 3), round(mean.p_value, 4)
         (0.03, 0.11, 0.0008)
     """
     mean = Resampled.mean(by_seed)
     seeds, families = len(by_seed), mean.n_clusters
-    values = np.array([each.value for each in by_seed])
-    drawn = mean.replicates[~np.isnan(mean.replicates)]
-    reason = _no_interval(values, drawn, families)
+    values = np.array([difference.value for difference in by_seed])
+    reason = _no_interval(values, mean)
     if of_families is not None and math.isnan(of_families.low):
         reason = reason or of_families.reason
     if reason is not None:
         none = Estimate(mean.value, math.nan, math.nan, mean.n, families, _METHOD, reason)
         return CrossedDifference(none, math.nan, math.nan, math.nan, seeds)
-    centre, variance = mean.value, float(drawn.var()) * families / (families - 1)
+    centre, variance = mean.value, float(_defined(mean).var()) * families / (families - 1)
     if of_families is not None:
         centre = (of_families.low + of_families.high) / 2
         half = (of_families.high - of_families.low) / 2
@@ -119,8 +119,16 @@ def crossed_difference(
     )
 
 
-def _no_interval(values: np.ndarray, drawn: np.ndarray, families: int) -> ClusterText | None:
-    """Says why there is no interval over seeds and families; None if there is one."""
+def _defined(mean: Resampled) -> FloatArray:
+    """Returns the replicates that are defined."""
+    return mean.replicates[~np.isnan(mean.replicates)]
+
+
+def _no_interval(values: FloatArray, mean: Resampled) -> ClusterText | None:
+    """Says why there is no interval over seeds and families; None if there is one.
+
+    Resamples are drawn only if the seeds leave an interval.
+    """
     seeds = len(values)
     if seeds < FEWEST_SEEDS:
         few = "one seed" if seeds == 1 else f"{seeds} seeds"
@@ -128,7 +136,8 @@ def _no_interval(values: np.ndarray, drawn: np.ndarray, families: int) -> Cluste
         return ClusterText(f"{few}: no interval over seeds, {needed}")
     if not np.isfinite(values).all():
         return ClusterText("undefined or infinite at some seed: no interval")
-    if families < 2 or drawn.size < 2:
+    drawn: FloatArray = np.zeros(0) if mean.n_clusters < 2 else _defined(mean)
+    if drawn.size < 2:
         return ClusterText("one {cluster}: no interval")
     if not np.isfinite(drawn).all():
         return ClusterText("infinite in some resamples: no interval")

@@ -1,4 +1,4 @@
-"""Is a difference too small to matter, is it real, or can these data not tell?
+"""Verdict on a difference: too small to matter, real, or undecided.
 
 "Not significant" is never written as "the same": two runs are equivalent only if the entire
 interval of their difference lies inside a margin that was chosen beforehand.

@@ -1,4 +1,4 @@
-"""Is any code letter picked more than its share? A chi-squared test of marginal homogeneity."""
+"""Chi-squared test of marginal homogeneity: letters that are picked more than their share."""
 
 import math
 from dataclasses import dataclass

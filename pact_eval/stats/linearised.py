@@ -116,8 +116,8 @@ class LinearInference:
         >>> import numpy as np
         >>> from pact_eval.stats.linearised import linear_inference, linearised_ratio
         >>> losses = np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 2.0])
-        >>> found = linear_inference(0.4, linearised_ratio(losses, np.ones(8)), n=8)
-        >>> estimate = found.estimate()
+        >>> inference = linear_inference(0.4, linearised_ratio(losses, np.ones(8)), n=8)
+        >>> estimate = inference.estimate()
         >>> round(estimate.low, 2), round(estimate.high, 2)  # Student's t: -0.14, 0.94
         (0.07, 1.91)
     """

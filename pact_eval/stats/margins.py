@@ -1,4 +1,4 @@
-"""Has a number changed by more than a margin, by less, or can these data not tell?
+"""Test of a change against a margin: more, less, or undecided.
 
 The 95% interval of the change decides both ways:
 
@@ -70,8 +70,8 @@ def margin_test(change: Estimate, margin: float) -> MarginTest:
         >>> from pact_eval.stats.rate_differences import PairedRates
         >>> few = PairedRates(-0.01, 0.05, n_effective=200, n=200, clusters=200,
         ...     degrees=199)
-        >>> found = margin_test(few.estimate(), 0.02)
-        >>> found.finding, found.needed
+        >>> test = margin_test(few.estimate(), 0.02)
+        >>> test.finding, test.needed
         ('cannot tell', 5217)
         >>> many = PairedRates(-0.01, 0.05, n_effective=4000, n=4000, clusters=4000,
         ...     degrees=3999)

@@ -20,7 +20,7 @@ def one_blas_thread() -> Iterator[None]:
     Examples:
         >>> from threadpoolctl import threadpool_info
         >>> with one_blas_thread():
-        ...     {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+        ...     {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
         {1}
     """
     with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):

@@ -391,7 +391,7 @@ def item_accuracy_difference(
     lead, number = np.array([1, -1, 0]), np.array([b, c, n - b - c])
     lead, number = lead[number > 0], number[number > 0]
     replicates = rng.multinomial(n, number / n, size=resamples) @ lead / n
-    found = percentile_estimate(
+    estimate = percentile_estimate(
         value, replicates, n=n, n_clusters=n, confidence=confidence, expanded=False
     )
-    return replace(found, method=method)
+    return replace(estimate, method=method)

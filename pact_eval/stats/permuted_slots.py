@@ -85,12 +85,16 @@ class SlotPreferences:
     @property
     def preferred(self) -> tuple[int, ...]:
         """Slots that are shown to be chosen more often than by chance."""
-        return tuple(each.slot for each in self.slots if each.marked and each.preference.value > 0)
+        return tuple(
+            tested.slot for tested in self.slots if tested.marked and tested.preference.value > 0
+        )
 
     @property
     def avoided(self) -> tuple[int, ...]:
         """Slots that are shown to be chosen less often than by chance."""
-        return tuple(each.slot for each in self.slots if each.marked and each.preference.value < 0)
+        return tuple(
+            tested.slot for tested in self.slots if tested.marked and tested.preference.value < 0
+        )
 
 
 def slot_preferences(
@@ -145,8 +149,8 @@ def slot_preferences(
         >>> from pact_eval.stats.permuted_slots import slot_preferences
         >>> orders = np.array([[[0, 1], [1, 0]]] * 10)
         >>> first = np.array([[0, 1]] * 10)  # whatever is shown first
-        >>> found = slot_preferences(orders, first, np.arange(10), rng=np.random.default_rng(0))
-        >>> found.slots[0].chosen, found.slots[0].chance, found.preferred, found.avoided
+        >>> test = slot_preferences(orders, first, np.arange(10), rng=np.random.default_rng(0))
+        >>> test.slots[0].chosen, test.slots[0].chance, test.preferred, test.avoided
         (1.0, 0.5, (0,), (1,))
     """
     orders: IntArray = np.asarray(code_order)
@@ -233,7 +237,7 @@ def _views(
     # Orders that repeat another go last: permutations move the others only.
     first = np.argsort(~distinct, axis=1, kind="stable")
     orders = np.take_along_axis(orders, first[:, :, None], axis=1)
-    answers, distinct = (np.take_along_axis(each, first, axis=1) for each in (answers, distinct))
+    answers, distinct = (np.take_along_axis(views, first, axis=1) for views in (answers, distinct))
     at = _slots_of(orders, answers)
     if (_diagonal(at) < 0).any():
         raise ValueError("picked: expected answers that the order of their view shows")
@@ -258,15 +262,16 @@ def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         array([[ True,  True, False, False]])
     """
     orders: IntArray = np.asarray(code_order)
-    found = np.ones(orders.shape[:2], dtype=np.bool_)
+    distinct = np.ones(orders.shape[:2], dtype=np.bool_)
     for view in range(1, orders.shape[1]):
         first = orders[:, view, 0]
         for earlier in range(view):
             # Most orders of an item differ at the first letter: only the others are compared.
-            alike = np.flatnonzero((first == orders[:, earlier, 0]) & (first >= 0) & found[:, view])
+            same_first = (first == orders[:, earlier, 0]) & (first >= 0)
+            alike = np.flatnonzero(same_first & distinct[:, view])
             if alike.size:
-                found[alike, view] = (orders[alike, view] != orders[alike, earlier]).any(axis=1)
-    return found
+                distinct[alike, view] = (orders[alike, view] != orders[alike, earlier]).any(axis=1)
+    return distinct
 
 
 def _slots_of(orders: IntArray, answers: IntArray) -> IntArray:
@@ -282,8 +287,8 @@ def _slots_of(orders: IntArray, answers: IntArray) -> IntArray:
 
 def _diagonal(at: IntArray) -> IntArray:
     """Returns (n, K): the slot of each answer in the order in which it was given."""
-    found: IntArray = np.einsum("ikk->ik", at)
-    return found
+    slots: IntArray = np.einsum("ikk->ik", at)
+    return slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +350,7 @@ def _null(
         draws = 0
         deviation = np.sqrt(spread[testable])
         tails = np.abs(observed[testable]) / deviation / math.sqrt(2)
-        p_values[testable] = [math.erfc(each) for each in tails.tolist()]
+        p_values[testable] = [math.erfc(tail) for tail in tails.tolist()]
         noise[testable] = normal_quantile(1 - LEVEL / 2) * deviation
     else:
         chance = np.array([_by_chance(at, slot).sum() for slot in slots])
@@ -360,9 +365,9 @@ def _variance(at: IntArray, slot: int) -> float:
     """Returns the variance of the choices of a slot over the permutations."""
     valid = at >= 0
     orders = (_diagonal(at) >= 0).sum(axis=1).astype(np.float64)[:, None, None]
-    found = (at == slot).astype(np.float64)
-    rows, columns = (found.sum(axis=axis, keepdims=True) / orders for axis in (2, 1))
-    centred = found - rows - columns + rows.sum(axis=1, keepdims=True) / orders
+    chosen = (at == slot).astype(np.float64)
+    rows, columns = (chosen.sum(axis=axis, keepdims=True) / orders for axis in (2, 1))
+    centred = chosen - rows - columns + rows.sum(axis=1, keepdims=True) / orders
     return float((np.where(valid, centred, 0.0) ** 2 / (orders - 1)).sum())
 
 
@@ -371,7 +376,7 @@ def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) ->
     items, views, _ = at.shape
     unused = _diagonal(at) < 0
     row, answer = np.arange(items)[:, None], np.arange(views)
-    found = []
+    choices = []
     together = max(1, _KEYS_AT_ONCE // (items * views))
     for start in range(0, draws, together):
         keys = rng.random((min(together, draws - start), items, views))
@@ -380,5 +385,5 @@ def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) ->
         slot = at[row, answer, keys.argsort(axis=2)].reshape(len(keys), -1)
         cell = np.arange(len(keys))[:, None] * (slots + 1) + slot + 1
         counts = np.bincount(cell.ravel(), minlength=len(keys) * (slots + 1))
-        found.append(counts.reshape(len(keys), slots + 1)[:, 1:])
-    return np.concatenate(found)
+        choices.append(counts.reshape(len(keys), slots + 1)[:, 1:])
+    return np.concatenate(choices)

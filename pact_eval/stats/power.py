@@ -1,4 +1,4 @@
-"""What a holdout can show: power of the exact McNemar test, and what clusters cost it.
+"""Power of the exact McNemar test on a holdout, and the loss of power to clusters.
 
 scipy is imported where it is called: `pact-eval report` computes no power, and would wait 0.6 s.
 """
@@ -262,8 +262,8 @@ def items_needed(
     def enough(items: int) -> bool:
         return mcnemar_power(items, share, difference, level=level) >= power
 
-    critical, wanted = stats.norm.isf(level / 2), stats.norm.ppf(power)
-    spread = critical * math.sqrt(share) + wanted * math.sqrt(share - difference**2)
+    critical, beyond = stats.norm.isf(level / 2), stats.norm.ppf(power)
+    spread = critical * math.sqrt(share) + beyond * math.sqrt(share - difference**2)
     # The exact test needs a few per cent more than the approximation says.
     low = high = math.floor((spread / difference) ** 2)
     while not enough(high):

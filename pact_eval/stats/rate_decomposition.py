@@ -1,4 +1,4 @@
-"""Why a rate differs between two samples: another mix of groups, or other rates within them."""
+"""Decomposition of a difference of rates: another mix of groups, or other rates within them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
         >>> shift.total, shift.mix.value, shift.within.value
         (-0.5, -0.5, 0.0)
     """
-    samples = tuple(_Sample.of(each, groups, clusters) for each in (a, b))
+    samples = tuple(_Sample.of(outcomes, groups, clusters) for outcomes in (a, b))
     first, second = samples
     shared = (first.rows > 0) & (second.rows > 0)
     parts = {name: np.zeros(clusters) for name in ("mix", "within", "unshared")}
@@ -125,8 +125,8 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
             parts[name] += values
     rows = first.by_cluster + second.by_cluster
     # Groups that one sample lacks have no rate there; they count in the third part alone.
-    rate_a, rate_b = (np.where(shared, each.rates, 0.0) for each in samples)
-    share_a, share_b = (each.shares_within(shared) for each in samples)
+    rate_a, rate_b = (np.where(shared, sample.rates, 0.0) for sample in samples)
+    share_a, share_b = (sample.shares_within(shared) for sample in samples)
     middle, weight = (rate_a + rate_b) / 2, (share_a + share_b) / 2
     # Shares add up to 1, so the mean does not change the sum; a part is then that of its group.
     mix = (share_b - share_a) * np.where(shared, middle - (weight * middle).sum(), 0.0) + 0.0
@@ -203,7 +203,7 @@ class _Sample:
         counted = shared[group]
         kept = max(float(counted.sum()), 1.0)
         share, share_other = self.shares_within(shared), other.shares_within(shared)
-        rate, rate_other = (np.where(shared, each.rates, 0.0) for each in (self, other))
+        rate, rate_other = (np.where(shared, sample.rates, 0.0) for sample in (self, other))
         rate_within = float((share * rate).sum())
         with np.errstate(divide="ignore"):
             of_rate = np.where(counted, (y - rate[group]) / self.rows[group], 0.0)
@@ -221,6 +221,6 @@ class _Sample:
         rows = {"mix": mix, "within": within, "unshared": sign * (all_rows - shared_rows)}
         codes = self.of_rows.cluster
         return {
-            name: np.asarray(np.bincount(codes, each, self.clusters), dtype=np.float64)
-            for name, each in rows.items()
+            name: np.asarray(np.bincount(codes, added, self.clusters), dtype=np.float64)
+            for name, added in rows.items()
         }

@@ -128,8 +128,8 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
 
     Examples:
         >>> from pact_eval.stats.rate_differences import paired_rates
-        >>> found = paired_rates([1, 0, 0, -1, 1, 1, 0, 0], [0, 0, 1, 1, 2, 2, 3, 3], 4)
-        >>> found.value, found.differing, round(found.n_effective, 2)
+        >>> rates = paired_rates([1, 0, 0, -1, 1, 1, 0, 0], [0, 0, 1, 1, 2, 2, 3, 3], 4)
+        >>> rates.value, rates.differing, round(rates.n_effective, 2)
         (0.25, 0.5, 4.2)
     """
     leads = np.asarray(lead, dtype=np.float64)

@@ -97,9 +97,9 @@ def summed_interval(
         compare correlations", Psychological Methods 12, 2007, for dependent estimates.
 
     Examples:
-        >>> found = summed_interval([1, -1], [0.5, 0.1], [0.2, 0.0], [0.8, 0.4], [[1, 0], [0, 1]],
+        >>> sums = summed_interval([1, -1], [0.5, 0.1], [0.2, 0.0], [0.8, 0.4], [[1, 0], [0, 1]],
         ...     n_clusters=162)
-        >>> [round(end, 3) for end in found.at(0.95)]
+        >>> [round(end, 3) for end in sums.at(0.95)]
         [-0.024, 0.824]
     """
     w, centre = np.asarray(weights, dtype=np.float64), np.asarray(centres, dtype=np.float64)

@@ -137,7 +137,7 @@ def intervals(setting: Setting, lead: float, rng: np.random.Generator) -> dict[s
     a, b = (
         resampled_group(
             "all",
-            ScoredItems.of(run, "single").with_sorted_families(),
+            ScoredItems.of(run, "single"),
             rng=rng,
             resamples=_RESAMPLES,
             wanted=wanted,

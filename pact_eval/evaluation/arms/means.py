@@ -244,15 +244,11 @@ def _summary(
 def _groups(
     experiment: Experiment, run: ExperimentRun, *, calibrated: bool
 ) -> tuple[ResampledGroup, ...]:
-    """Return all items of a run, then those of each kind, with their resamples; computed once."""
+    """Return all items of a run, then those of each kind, with their resamples."""
     settings = experiment.settings
-
-    def drawn() -> tuple[ResampledGroup, ...]:
-        items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
-        resamples = settings.resamples or default_resamples(len(items))
-        return resampled_groups(items, settings.by, rng=settings.rng(), resamples=resamples)
-
-    return run.once(("groups", calibrated, settings), drawn)
+    items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
+    resamples = settings.resamples or default_resamples(len(items))
+    return resampled_groups(items, settings.by, rng=settings.rng(), resamples=resamples)
 
 
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:

@@ -116,7 +116,7 @@ def _drawn(experiment: Experiment, run: ExperimentRun, decoding: Decoding) -> Re
     items = run.scored(decoding).over(settings.unit)
     return resampled_group(
         "all",
-        items.with_sorted_families(),
+        items,
         rng=settings.rng(),
         resamples=settings.resamples or default_resamples(len(items)),
         wanted=[find_metric(name) for name in _METRICS],
