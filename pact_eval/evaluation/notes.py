@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.evaluation.registry import pair_margins
 from pact_eval.runs.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -189,6 +190,32 @@ class IncompletePairs:
 
 
 @dataclass(frozen=True)
+class PairsWithoutMargin:
+    """Complete pairs that are left out of the pair margin.
+
+    Attributes:
+        alike: pairs whose members have the same right answer, so nothing is contrasted.
+        unknown: other pairs: one of the two right answers has probability 0 or is not offered, or
+            the members are far apart in a file that is read in slices.
+    """
+
+    alike: int
+    unknown: int
+
+    @classmethod
+    def of(cls, items: ScoredItems) -> tuple[PairsWithoutMargin, ...]:
+        """Return the note for the items of a run; none if every pair has a margin."""
+        if items.answers_only or items.reference is None:
+            return ()
+        pairs, margins = items.pairs, pair_margins(items)
+        reference = items.reference
+        alike = reference[pairs.base] == reference[pairs.counterfactual]
+        unknown = ~np.isfinite(margins) & ~alike
+        note = cls(int(alike.sum()), int(unknown.sum()))
+        return (note,) if note.alike or note.unknown else ()
+
+
+@dataclass(frozen=True)
 class OneOrder:
     """Items whose views show their answers in one order, as a server does with booleans.
 
@@ -310,6 +337,7 @@ Note = (
     | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
+    | PairsWithoutMargin
     | OneOrder
     | NearTies
     | UnmatchedSeeds

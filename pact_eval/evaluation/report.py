@@ -22,6 +22,7 @@ from pact_eval.evaluation.notes import (
     LowAnswerMass,
     NearTies,
     Note,
+    PairsWithoutMargin,
     RepeatedPrompts,
     near_ties,
     numeric_noise,
@@ -287,6 +288,7 @@ def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tupl
         notes.append(low)
     if pairs is not None and pairs.incomplete_families and len(items.pairs):
         notes.append(IncompletePairs(pairs.incomplete_families))
+    notes += PairsWithoutMargin.of(items)
     notes += one_order(items)
     if ties is not None and ties.items:
         notes.append(ties)
