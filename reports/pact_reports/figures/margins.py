@@ -30,7 +30,9 @@ def draw_margins(result: RunMargins, ax: Axes, title: str = "") -> Axes:
     width = (high - low) / _BINS
     # 0 is an edge, so no bar counts pairs of both sides.
     bins = np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
-    counts, edges, _ = ax.hist(margins, bins=bins, color=RIGHT, alpha=0.85, edgecolor=PAPER)
+    counts, edges, _ = ax.hist(
+        margins, bins=bins.tolist(), color=RIGHT, alpha=0.85, edgecolor=PAPER
+    )
     top = 1.18 * float(np.max(counts))
     zero = ax.axvline(0, color=WRONG, linewidth=1.1)
     trained = ax.axvline(result.trained, color=MUTED, linewidth=1.1, linestyle=_DASHED)
