@@ -18,7 +18,7 @@ from pact_eval.audit.registry import Registry
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import another_process
 from pact_eval.progress import step
-from pact_eval.results import Result
+from pact_eval.results import Framed
 
 DATA_CHECKS: Final = Registry[DataContext](
     *(import_module(f"pact_eval.audit.{name}").CHECK for name in DATA_CHECK_NAMES)
@@ -28,8 +28,8 @@ DATA_CHECKS: Final = Registry[DataContext](
 _READING_COST: Final = 1.0
 
 
-@dataclass(frozen=True)
-class DataAudit(Result):
+@dataclass(frozen=True, repr=False)
+class DataAudit(Framed):
     """The results of a dataset's audit.
 
     Attributes:

@@ -50,7 +50,7 @@ from pact_eval.runs.remote.urls import url_of
 _RESAMPLES: Final = 2_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JudgedHypotheses(Result):
     """Hypotheses, their verdicts, and the status of their registration.
 
