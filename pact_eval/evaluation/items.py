@@ -81,6 +81,29 @@ class ViewFacts:
 
 
 @dataclass(frozen=True, eq=False)
+class PairMargins:
+    """The margins of the complete pairs of some items; see `metrics.pair_margin_nats`.
+
+    Attributes:
+        values: (P,) margin of each pair in nats, in the order of `ScoredItems.pairs`. It is NaN or
+            infinite if both members have the same right answer, or if one of the two right answers
+            has probability 0 or is not offered.
+        known: (P,) whether a margin is finite; None if all are.
+        cluster: (P,) code of the unit of each pair.
+        pairs: number of pairs with a margin.
+        families: number of units that they form.
+        rows: (n,) whether an item is the base of such a pair; None if all pairs have a margin.
+    """
+
+    values: FloatArray
+    known: BoolArray | None
+    cluster: IntArray
+    pairs: int
+    families: int
+    rows: BoolArray | None
+
+
+@dataclass(frozen=True, eq=False)
 class ScoredItems:
     """The items of a run under one decoding.
 
@@ -267,6 +290,21 @@ class ScoredItems:
         codes = self.family.astype(np.int64) * self.repeats + self.repeat
         pairs = metrics.pairs_of_codes(codes, self.is_base, self.n_families * self.repeats)
         return replace(pairs, incomplete_families=pairs.incomplete_families // self.repeats)
+
+    @cached_property
+    def pair_margins(self) -> PairMargins:
+        """The margins of the complete pairs."""
+        base = self.pairs.base
+        values = metrics.pair_margin_nats(self.pairs, self.values[PAIR_MARGIN])
+        known = np.isfinite(values)
+        cluster = self.cluster.take(base)
+        if known.all():
+            families = self.count_clusters(base)
+            return PairMargins(values, None, cluster, len(base), families, None)
+        rows = np.zeros(len(self), dtype=np.bool_)
+        rows[base[known]] = True
+        counts = int(known.sum()), self.count_clusters(base[known])
+        return PairMargins(values, known, cluster, *counts, rows)
 
     @property
     def confident_errors(self) -> BoolArray:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.evaluation.registry import pair_margins
 from pact_eval.runs.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -207,12 +206,12 @@ class PairsWithoutMargin:
         """Return the note for the items of a run; none if every pair has a margin."""
         if items.answers_only or items.reference is None:
             return ()
-        pairs, margins = items.pairs, pair_margins(items)
+        pairs, known = items.pairs, items.pair_margins.known
+        if known is None:
+            return ()
         reference = items.reference
         alike = reference[pairs.base] == reference[pairs.counterfactual]
-        unknown = ~np.isfinite(margins) & ~alike
-        note = cls(int(alike.sum()), int(unknown.sum()))
-        return (note,) if note.alike or note.unknown else ()
+        return (cls(int(alike.sum()), int((~known & ~alike).sum())),)
 
 
 @dataclass(frozen=True)

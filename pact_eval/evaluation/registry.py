@@ -543,26 +543,15 @@ def _over_margins(
     items: ScoredItems, number_of: Callable[[FloatArray], npt.NDArray[Any]]
 ) -> Reduced:
     """The mean of a number over the pairs that have a margin."""
-    pairs, margin = items.pairs, pair_margins(items)
-    known, cluster = np.isfinite(margin), items.cluster[pairs.base]
-    if known.all():
-        statistic = mean_statistic(number_of(margin), cluster, items.n_clusters)
-        families = items.count_clusters(pairs.base)
-        return Reduced(statistic, Basis(len(pairs), families, "no complete pairs"))
-    numbers = np.where(known, number_of(np.where(known, margin, 0.0)), 0.0)
-    counted = np.zeros(len(items), dtype=np.bool_)
-    counted[pairs.base[known]] = True
-    ratio = ratio_statistic(numbers, known, cluster, items.n_clusters)
-    return Reduced(ratio, _where(items, counted, "no pair has a finite margin"))
-
-
-def pair_margins(items: ScoredItems) -> FloatArray:
-    """Return (P,) the margin of each complete pair in nats, in the order of `items.pairs`.
-
-    It is NaN or infinite if the members have the same right answer, or if one of the two right
-    answers has probability 0 or is not offered.
-    """
-    return metrics.pair_margin_nats(items.pairs, items.values[PAIR_MARGIN])
+    margins = items.pair_margins
+    known, numbers = margins.known, number_of(margins.values)
+    basis = Basis(margins.pairs, margins.families, "no complete pairs")
+    if known is None:
+        return Reduced(mean_statistic(numbers, margins.cluster, items.n_clusters), basis)
+    numbers = np.where(known, numbers, 0.0)
+    ratio = ratio_statistic(numbers, known, margins.cluster, items.n_clusters)
+    basis = replace(basis, reason_if_none="no pair has a finite margin", rows=margins.rows)
+    return Reduced(ratio, basis)
 
 
 def _confident_errors(items: ScoredItems, _name: str) -> Reduced:

@@ -172,9 +172,12 @@ def lead_nats(
             f"and {opposite.shape}"
         )
     compared = (opposite >= 0) & (opposite < z.shape[1]) & (opposite != y)
-    lead = np.full(y.shape, np.nan)
-    rows = np.flatnonzero(compared)
+    rows = np.arange(y.size)
     with np.errstate(invalid="ignore"):
+        if compared.all():
+            return np.asarray(z[rows, y] - z[rows, opposite])
+        lead = np.full(y.shape, np.nan)
+        rows = rows[compared]
         lead[rows] = z[rows, y[rows]] - z[rows, opposite[rows]]
     return lead
 
