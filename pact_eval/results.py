@@ -6,10 +6,17 @@ shown, and not imported.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["Result"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Framed", "Result"]
+
+_LONGEST_LINE: Final = 200
+_LONGEST_TEXT: Final = 40
 
 
 class Result:
@@ -27,3 +34,46 @@ class Result:
     def __str__(self) -> str:
         text: str = import_module("pact_reports.results").to_text(self)
         return text
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+
+class Framed(Result):
+    """A result that is also a data frame."""
+
+    def frame(self) -> pl.DataFrame:
+        """Return the numbers as a polars data frame; see `pact_reports.frames.frame_of`.
+
+        Rates are fractions, and an undefined number is null. pandas takes it with
+        `pandas.DataFrame(result.frame().to_dict(as_series=False))`, or as it is if pyarrow is
+        installed.
+        """
+        frame: pl.DataFrame = import_module("pact_reports.frames").frame_of(self)
+        return frame
+
+
+def short_repr(value: Any) -> str:
+    """Return the type and the small fields of a frozen dataclass, on one line of 200 characters.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, repr=False)
+        ... class Two(Result):
+        ...     name: str
+        ...     items: tuple[int, ...]
+        >>> Two("a", (1, 2, 3))
+        Two(name='a', items=<3>)
+    """
+    parts = (f"{field.name}={_short(getattr(value, field.name))}" for field in fields(value))
+    line = f"{type(value).__name__}({', '.join(parts)})".replace("\n", " ")
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 4]}...)"
+
+
+def _short(value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float | str):
+        text = repr(value)
+        return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
+    if hasattr(value, "__len__"):
+        return f"<{len(value):,}>"
+    return f"<{type(value).__name__}>"

@@ -14,7 +14,6 @@ from pact_cli.console import output, print_json, warn
 from pact_cli.leaks import exit_on_leak, named_data, print_leak
 from pact_cli.options import (
     PATH,
-    is_table,
     json_option,
     left_out_files,
     listed,
@@ -23,6 +22,7 @@ from pact_cli.options import (
     settings_options,
 )
 from pact_cli.parameters import option
+from pact_eval.evaluation.arms.published_paths import is_published
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -76,7 +76,7 @@ def figures(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Draw figures of RUNs or of a .csv of metrics.
+    """Draw figures of RUNs or of published metrics.
 
     They have the width of a printed column: 3.5 inches, or that of a LaTeX template with --style.
     A figure that lacks data is left out, with the reason, for example: no calibrator, K = 1, one
@@ -148,12 +148,13 @@ def tables(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Write tables of RUNs or of a .csv of metrics.
+    """Write tables of RUNs or of published metrics.
 
-    The formats are LaTeX (booktabs), Markdown and CSV. A table that lacks data is left out, with
-    the reason. Published metrics have no intervals, and no difference is tested. Exits with 3 if
-    items are also in a file that the model is made from (see --without-leaks), and with 5 if the
-    criteria differ from the registered ones, or were registered after a run began.
+    Published metrics are a .csv table, or a released folder with results.json files. They have no
+    intervals, and no difference is tested. The formats are LaTeX (booktabs), Markdown and CSV. A
+    table that lacks data is left out, with the reason. Exits with 3 if items are also in a file
+    that the model is made from (see --without-leaks), and with 5 if the criteria differ from the
+    registered ones, or were registered after a run began.
     """
     from pact_reports.files import paths_json, write_report
     from pact_reports.tables.registry import TABLES
@@ -184,7 +185,7 @@ def tables(
 def _read(
     runs: tuple[Path, ...], settings: Settings, outputs: Outputs
 ) -> tuple[Experiment, Outputs, list[Json]]:
-    """Read runs, or tables of published metrics if the first path is one, and print warnings.
+    """Read runs, or published metrics if the first path has some, and print warnings.
 
     Returns:
         The runs, the outputs with the published metrics, and the warnings as JSON values.
@@ -194,10 +195,10 @@ def _read(
     from pact_reports.sentences.notes import published_sentence, warning_sentence
     from pact_reports.writers.json import warnings_json
 
-    if is_table(runs[0]):
-        others = [str(path) for path in runs if not is_table(path)]
+    if is_published(runs[0]):
+        others = [str(path) for path in runs if not is_published(path)]
         if others:
-            message = f"expected tables of metrics alone, or runs alone; got {runs[0]}, {others[0]}"
+            message = f"expected published metrics alone, or runs alone; got {runs[0]}, {others[0]}"
             raise InputError(message)
         outputs = replace(outputs, published=runs)
         metrics = outputs.metrics

@@ -30,6 +30,7 @@ from pact_eval._choices import (
 )
 from pact_eval._files import is_url
 from pact_eval._json import Json
+from pact_eval.evaluation.arms.published_paths import is_published
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
@@ -428,23 +429,18 @@ def _folders(
 ) -> tuple[Path, ...]:
     """Leave out files, such as the page of the demo, which `runs/*` also matches.
 
-    If the first path is a table of published metrics, further ones are kept too.
+    If the first path has published metrics, further ones are kept too.
     """
     del parameter
     kept = tuple(
         path
         for place, path in enumerate(value)
-        if place == 0 or not path.is_file() or (is_table(value[0]) and is_table(path))
+        if place == 0 or not path.is_file() or (is_published(value[0]) and is_published(path))
     )
     left_out = tuple(path for path in value if path not in kept)
     context.meta[_LEFT_OUT] = left_out
     warn(map(_left_out_sentence, left_out))
     return kept
-
-
-def is_table(path: Path) -> bool:
-    """Return whether a path names a table of published metrics, which ends in .csv."""
-    return path.suffix.lower() == ".csv" and not path.is_dir()
 
 
 def left_out_files() -> list[Json]:

@@ -16,7 +16,7 @@ from pact_eval.audit.registry import Registry
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import another_process
 from pact_eval.progress import step
-from pact_eval.results import Result
+from pact_eval.results import Framed
 
 DATA_CHECKS: Final = Registry[DataContext](
     homes={name: f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}
@@ -26,8 +26,8 @@ DATA_CHECKS: Final = Registry[DataContext](
 _READING_COST: Final = 1.0
 
 
-@dataclass(frozen=True)
-class DataAudit(Result):
+@dataclass(frozen=True, repr=False)
+class DataAudit(Framed):
     """The results of a dataset's audit.
 
     Attributes:

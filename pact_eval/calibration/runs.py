@@ -123,7 +123,7 @@ def _few(names: Iterable[str]) -> str:
     return ", ".join(shown[:_NAMES_SHOWN]) + more
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedRun(Result):
     """A calibrator that was fitted on a run.
 

@@ -187,7 +187,7 @@ class MetricChange:
     change: Estimate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drift(Result):
     """What changed between two runs.
 

@@ -51,7 +51,7 @@ from pact_eval.evaluation.statistics import (
     same_stream,
 )
 from pact_eval.progress import step, tracked
-from pact_eval.results import Result
+from pact_eval.results import Framed
 from pact_eval.stats.bootstrap import Resampled
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -169,8 +169,8 @@ class DifferingItem:
     other: int
 
 
-@dataclass(frozen=True)
-class Comparison(Result):
+@dataclass(frozen=True, repr=False)
+class Comparison(Framed):
     """Two runs on the same items.
 
     Attributes:

@@ -97,7 +97,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.progress import tracked
-from pact_eval.results import Result
+from pact_eval.results import Framed
 from pact_eval.runs.folder import (
     Run,
     RunFolder,
@@ -1087,8 +1087,8 @@ class Experiment:
         return {run.seed: self._scored(run) for run in self.arms[arm]}
 
 
-@dataclass(frozen=True, eq=False)
-class RunReport(Result):
+@dataclass(frozen=True, eq=False, repr=False)
+class RunReport(Framed):
     """Report of `pact-eval report` on a run. Each part is computed when it is first needed.
 
     Attributes:

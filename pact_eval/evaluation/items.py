@@ -26,13 +26,20 @@ from pact_eval._choices import ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.labels import (
+    FamilyRuns,
     Labels,
     SliceTexts,
     count_repeats,
     joined_families,
     joined_labels,
 )
-from pact_eval.evaluation.registry import CONFIDENT, Contexts, find_metric, metrics_for
+from pact_eval.evaluation.registry import (
+    CONFIDENT,
+    PAIR_MARGIN,
+    Contexts,
+    find_metric,
+    metrics_for,
+)
 from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.rows import check_columns, check_values, collected
@@ -72,6 +79,29 @@ class ViewFacts:
     answer_mass: float
     smallest_probability: float
     logit_gap: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PairMargins:
+    """The margins of the complete pairs of some items; see `metrics.pair_margin_nats`.
+
+    Attributes:
+        values: (P,) margin of each pair in nats, in the order of `ScoredItems.pairs`. It is NaN or
+            infinite if both members have the same right answer, or if one of the two right answers
+            has probability 0 or is not offered.
+        known: (P,) whether a margin is finite; None if all are.
+        cluster: (P,) code of the unit of each pair.
+        pairs: number of pairs with a margin.
+        families: number of units that they form.
+        rows: (n,) whether an item is the base of such a pair; None if all pairs have a margin.
+    """
+
+    values: FloatArray
+    known: BoolArray | None
+    cluster: IntArray
+    pairs: int
+    families: int
+    rows: BoolArray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +174,8 @@ class ScoredItems:
         predictions = predictions.repeats_as_items() if by_repeat else predictions
         scoring = _Scoring(decoding, calibrator)
         columns, values = _Columns(len(predictions)), _Columns(len(predictions))
-        part = _score(_slice_of_views(predictions), scoring, 0, columns, values)
+        views = _slice_of_views(predictions, repeats if by_repeat else 1)
+        part = _score(views, scoring, 0, columns, values)
         labels = {by: Labels.of(getattr(predictions, by)) for by in _GROUPINGS}
         family = Labels.of(predictions.family)
         items = _scored_items([part], columns, values, family, labels, scoring, predictions.k)
@@ -263,6 +294,21 @@ class ScoredItems:
         codes = self.family.astype(np.int64) * self.repeats + self.repeat
         pairs = metrics.pairs_of_codes(codes, self.is_base, self.n_families * self.repeats)
         return replace(pairs, incomplete_families=pairs.incomplete_families // self.repeats)
+
+    @cached_property
+    def pair_margins(self) -> PairMargins:
+        """The margins of the complete pairs."""
+        base = self.pairs.base
+        values = metrics.pair_margin_nats(self.pairs, self.values[PAIR_MARGIN])
+        known = np.isfinite(values)
+        cluster = self.cluster.take(base)
+        if known.all():
+            families = self.count_clusters(base)
+            return PairMargins(values, None, cluster, len(base), families, None)
+        rows = np.zeros(len(self), dtype=np.bool_)
+        rows[base[known]] = True
+        counts = int(known.sum()), self.count_clusters(base[known])
+        return PairMargins(values, known, cluster, *counts, rows)
 
     @property
     def confident_errors(self) -> BoolArray:
@@ -455,13 +501,14 @@ def read_items(
 
     def scored(start: int) -> tuple[_Part, SliceTexts]:
         frame = collected(path, frames.slice(start, size))
+        texts = SliceTexts.of(frame.gather_every(k), groupings, letters)
         try:
-            views = _slice_of_frame(frame, k, letters=letters)
+            views = _slice_of_frame(frame, k, texts.families, per_item, letters=letters)
             part = _score(views, scoring, start // k, columns, values)
         except ValueError as error:
             message = f"{path}, rows {start:,} to {start + len(frame) - 1:,}: {error}"
             raise RunError(message) from None
-        return part, SliceTexts.of(frame.gather_every(k), groupings, letters)
+        return part, texts
 
     slices = []
     with (
@@ -480,7 +527,9 @@ def read_items(
     items = _without_probabilities(items) if answers_only else items
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
-    return (items._with_repeats() if by_repeat else items).over(unit)
+    items = items._with_repeats() if by_repeat else items
+    _put_leads_across_slices(items, [part for part, _ in slices])
+    return items.over(unit)
 
 
 def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:
@@ -569,6 +618,10 @@ class _ViewSlice:
         answers: (n, 2) the two answers of ablated contexts, or None.
         prompt_tokens: (n,) length of view 0; None if not read.
         answer_mass: (n, k) share of the next-token distribution on the letters; None if not read.
+        other_reference: (n,) reference of the other member of the pair, -1 without one in the
+            slice; None if no pair is in it.
+        at_edge: (n,) whether the other member may be in the slice before or after; None for views
+            in memory.
     """
 
     k: int
@@ -583,6 +636,8 @@ class _ViewSlice:
     answers: IntArray | None
     prompt_tokens: FloatArray | None
     answer_mass: FloatArray | None
+    other_reference: IntArray | None = None
+    at_edge: BoolArray | None = None
 
     @property
     def several_orders(self) -> BoolArray:
@@ -641,6 +696,7 @@ class _Part:
         of_item: (m,) rows of these items.
         answer_mass: of all views.
         smallest_log_prob: of all views.
+        edges: by row, the (C,) log-probabilities of items whose pair may continue in another slice.
     """
 
     rows: slice
@@ -649,10 +705,12 @@ class _Part:
     of_item: IntArray
     answer_mass: npt.NDArray[np.floating]
     smallest_log_prob: float
+    edges: Mapping[int, FloatArray]
 
 
-def _slice_of_views(views: Predictions) -> _ViewSlice:
+def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
     n, k, width = views.logits.shape
+    is_base = views.variant == "base"
     used = np.arange(width) < views.n_choices[:, None, None]
     recorded = views.code_order >= 0
     return _ViewSlice(
@@ -663,15 +721,20 @@ def _slice_of_views(views: Predictions) -> _ViewSlice:
         code_lengths=recorded.sum(axis=2).ravel(),
         distinct=distinct_orders(views.code_order),
         kind=views.kind,
-        is_base=views.variant == "base",
+        is_base=is_base,
         reference=views.references,
         answers=views.answers,
         prompt_tokens=views.prompt_tokens,
         answer_mass=views.answer_mass,
+        other_reference=None
+        if views.references is None
+        else _other_references(Labels.of(views.family), is_base, views.references, rows_per_item),
     )
 
 
-def _slice_of_frame(frame: pl.DataFrame, k: int, *, letters: bool) -> _ViewSlice:
+def _slice_of_frame(
+    frame: pl.DataFrame, k: int, families: FamilyRuns, rows_per_item: int, *, letters: bool
+) -> _ViewSlice:
     if frame["reference"].null_count():
         message = f"{frame['reference'].null_count():,} of {len(frame):,} rows have no reference"
         raise RunError(message)
@@ -691,6 +754,8 @@ def _slice_of_frame(frame: pl.DataFrame, k: int, *, letters: bool) -> _ViewSlice
     if "answer_mass" in frame.columns:
         masses = frame["answer_mass"].cast(pl.Float64).fill_null(math.nan)
         mass = masses.to_numpy().reshape(-1, k)
+    is_base = (first["variant"] == "base").fill_null(value=False).to_numpy()
+    reference = right_answers(first)[1]
     return _ViewSlice(
         k=k,
         n_choices=first["n_choices"].to_numpy().astype(np.int64),
@@ -699,12 +764,67 @@ def _slice_of_frame(frame: pl.DataFrame, k: int, *, letters: bool) -> _ViewSlice
         code_lengths=lengths,
         distinct=distinct,
         kind=first["kind"],
-        is_base=(first["variant"] == "base").fill_null(value=False).to_numpy(),
-        reference=right_answers(first)[1],
+        is_base=is_base,
+        reference=reference,
         answers=None,
         prompt_tokens=tokens,
         answer_mass=mass,
+        other_reference=_other_references(
+            joined_families([families]), is_base, reference, rows_per_item
+        ),
+        at_edge=_half_pairs_at_edges(families, rows_per_item),
     )
+
+
+def _other_references(
+    families: Labels, is_base: BoolArray, reference: IntArray, rows_per_item: int
+) -> IntArray | None:
+    """Return (n,) the reference of the other member of each pair, -1 without one; None if no pair.
+
+    Args:
+        families: of the rows.
+        is_base: (n,) whether a row is of the base of its pair.
+        reference: (n,) canonical index of the correct answer.
+        rows_per_item: number of repeats that are rows of their own; repeats have their own pairs.
+    """
+    codes = families.codes.astype(np.int64, copy=False)
+    if rows_per_item > 1:
+        codes = codes * rows_per_item + np.arange(codes.size) % rows_per_item
+    pairs = metrics.pairs_of_codes(codes, is_base, len(families) * rows_per_item)
+    if not len(pairs):
+        return None
+    other: IntArray = np.full(codes.size, -1, dtype=np.int64)
+    other[pairs.base] = reference[pairs.counterfactual]
+    other[pairs.counterfactual] = reference[pairs.base]
+    return other
+
+
+def _half_pairs_at_edges(families: FamilyRuns, rows_per_item: int) -> BoolArray:
+    """Return (n,) whether a row is of the first or the last item, and of no other's family."""
+    starts = np.flatnonzero(families.first)
+    at_edge = np.zeros(families.first.size, dtype=np.bool_)
+    for start, end in ((0, starts[1:2]), (starts[-1], np.array([at_edge.size]))):
+        if end.size and end[0] - start == rows_per_item:
+            at_edge[start : end[0]] = True
+    return at_edge
+
+
+def _put_leads_across_slices(items: ScoredItems, parts: Sequence[_Part]) -> None:
+    """Write the leads of pairs whose members are next to each other, but in two slices."""
+    edges = {row: log_probs for part in parts for row, log_probs in part.edges.items()}
+    leads = items.values[PAIR_MARGIN]
+    if not edges or not leads.flags.writeable or items.reference is None:
+        return
+    rows = np.array(sorted(edges))
+    pairs = items.pairs
+    for members, others in (
+        (pairs.base, pairs.counterfactual),
+        (pairs.counterfactual, pairs.base),
+    ):
+        at = np.flatnonzero(np.isin(members, rows))
+        for row, other in zip(members[at].tolist(), others[at].tolist(), strict=True):
+            both = items.reference[[row, other]]
+            leads[row] = metrics.lead_nats(edges[row][None], both[:1], both[1:])[0]
 
 
 def _distinct(codes: npt.NDArray[np.integer], lengths: IntArray, k: int) -> BoolArray:
@@ -731,6 +851,7 @@ def _score(
     functions = _item_functions(views)
     picks = np.empty((n, k) if scoring.letters else (0, k), dtype=np.int64)
     smallest = 0.0
+    edges: dict[int, FloatArray] = {}
     with step("Scoring items", n, "items") as scored:
         for block in _blocks(views, scoring):
             rows = start + block.rows
@@ -739,6 +860,9 @@ def _score(
             for name, function in functions.items():
                 values.put(name, rows, np.asarray(function(block)))
                 scored.done += len(rows) / len(functions)
+            if views.at_edge is not None:
+                at = np.flatnonzero(views.at_edge[block.rows])
+                edges |= {int(rows[number]): block.log_probs[:, number].copy() for number in at}
             if scoring.letters:
                 columns.put("logit_gap", rows, block.logit_gap)
                 picks[block.rows] = block.predicted_by_view
@@ -757,6 +881,7 @@ def _score(
         of_item=start + of_item,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
         smallest_log_prob=smallest,
+        edges=edges,
     )
 
 
@@ -767,12 +892,14 @@ def _contexts(views: _ViewSlice) -> Contexts:
 def _item_functions(views: _ViewSlice) -> dict[str, BlockFunction]:
     """Return the per-item functions that are defined on a slice."""
     has_score = bool((views.kind == "score").any())
+    has_pairs = views.other_reference is not None or views.at_edge is not None
     return {
         metric.name: metric.per_item
         for metric in metrics_for(_contexts(views))
         if metric.per_item is not None
         and (views.k > 1 or "several views" not in metric.needs)
         and (has_score or "score items" not in metric.needs)
+        and (has_pairs or "pairs" not in metric.needs)
     }
 
 
@@ -798,6 +925,7 @@ def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
         answer_mass=views.answer_mass,
         views=views.k,
         counted=None if views.distinct.all() else counted_views(views.distinct),
+        other_reference=views.other_reference,
         ensemble=scoring.decoding == "ensemble",
         decode=decode,
     )

@@ -189,6 +189,32 @@ class IncompletePairs:
 
 
 @dataclass(frozen=True)
+class PairsWithoutMargin:
+    """Complete pairs that are left out of the pair margin.
+
+    Attributes:
+        alike: pairs whose members have the same right answer, so nothing is contrasted.
+        unknown: other pairs: one of the two right answers has probability 0 or is not offered, or
+            the members are far apart in a file that is read in slices.
+    """
+
+    alike: int
+    unknown: int
+
+    @classmethod
+    def of(cls, items: ScoredItems) -> tuple[PairsWithoutMargin, ...]:
+        """Return the note for the items of a run; none if every pair has a margin."""
+        if items.answers_only or items.reference is None:
+            return ()
+        pairs, known = items.pairs, items.pair_margins.known
+        if known is None:
+            return ()
+        reference = items.reference
+        alike = reference[pairs.base] == reference[pairs.counterfactual]
+        return (cls(int(alike.sum()), int((~known & ~alike).sum())),)
+
+
+@dataclass(frozen=True)
 class OneOrder:
     """Items whose views show their answers in one order, as a server does with booleans.
 
@@ -310,6 +336,7 @@ Note = (
     | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
+    | PairsWithoutMargin
     | OneOrder
     | NearTies
     | UnmatchedSeeds

@@ -59,6 +59,10 @@ SUMMARIES: Final[frozenset[Summary]] = frozenset(get_args(Summary))
 CONFIDENT: Final = 0.9
 """An error with this confidence or more is a confident error."""
 
+PAIR_MARGIN: Final = "pair_margin"
+TRAINED_MARGIN: Final = 2.0
+"""Margin m of the paper's training term L_CF, in nats."""
+
 # AURC is resampled at levels of confidence: every distinct value, up to this many levels.
 _MOST_LEVELS: Final = 1_000
 _FEWEST_LEVELS: Final = 48
@@ -523,6 +527,33 @@ def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
     return Reduced(statistic, Basis(len(pairs), families, "no complete pairs"))
 
 
+def _mean_of_margins(items: ScoredItems, _name: str) -> Reduced:
+    return _over_margins(items, lambda margin: margin)
+
+
+def _margins_not_positive(items: ScoredItems, _name: str) -> Reduced:
+    return _over_margins(items, lambda margin: margin <= metrics.TIE)
+
+
+def _margins_below_trained(items: ScoredItems, _name: str) -> Reduced:
+    return _over_margins(items, lambda margin: margin < TRAINED_MARGIN - metrics.TIE)
+
+
+def _over_margins(
+    items: ScoredItems, number_of: Callable[[FloatArray], npt.NDArray[Any]]
+) -> Reduced:
+    """The mean of a number over the pairs that have a margin."""
+    margins = items.pair_margins
+    known, numbers = margins.known, number_of(margins.values)
+    basis = Basis(margins.pairs, margins.families, "no complete pairs")
+    if known is None:
+        return Reduced(mean_statistic(numbers, margins.cluster, items.n_clusters), basis)
+    numbers = np.where(known, numbers, 0.0)
+    ratio = ratio_statistic(numbers, known, margins.cluster, items.n_clusters)
+    basis = replace(basis, reason_if_none="no pair has a finite margin", rows=margins.rows)
+    return Reduced(ratio, basis)
+
+
 def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
     wrong = ~items.correct
     confident = metrics.is_confident(items.confidence, CONFIDENT) & wrong
@@ -623,6 +654,33 @@ def _add_rates_of_right_answers() -> None:
             interval=rate_interval,
             difference=rate_difference,
             bounds=_SHARE,
+        ),
+    )
+
+
+def _add_margins_of_pairs() -> None:
+    _add(
+        Metric(
+            MetricSpec(PAIR_MARGIN, "Pair margin", "nats", 1),
+            _FULL | {"pairs"},
+            lambda block: block.lead_nats,
+            _mean_of_margins,
+            summaries=_NONE,
+        ),
+        *(
+            Metric(
+                MetricSpec(name, title, "percent", -1),
+                _FULL | {"pairs"},
+                reduction=reduction,
+                summaries=_NONE,
+                interval=rate_interval,
+                difference=rate_difference,
+                bounds=_SHARE,
+            )
+            for name, title, reduction in (
+                ("margin_not_positive", "Margin at or below 0", _margins_not_positive),
+                ("margin_below_trained", "Margin below 2 nats", _margins_below_trained),
+            )
         ),
     )
 
@@ -785,6 +843,7 @@ ABLATED_GAP: Final = "ablated_gap"
 MEAN_CONFIDENCE: Final = "mean_confidence"
 
 _add_rates_of_right_answers()
+_add_margins_of_pairs()
 _add_losses()
 _add_metrics_of_score_items()
 _add_metrics_of_views_and_ablated_contexts()

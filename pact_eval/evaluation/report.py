@@ -22,6 +22,7 @@ from pact_eval.evaluation.notes import (
     LowAnswerMass,
     NearTies,
     Note,
+    PairsWithoutMargin,
     RepeatedPrompts,
     near_ties,
     numeric_noise,
@@ -32,7 +33,7 @@ from pact_eval.evaluation.notes import (
 from pact_eval.evaluation.registry import Contexts, MetricSpec, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
 from pact_eval.progress import step, tracked
-from pact_eval.results import Result
+from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -86,8 +87,8 @@ class Group:
     chance: ChanceMiscalibration | None
 
 
-@dataclass(frozen=True)
-class Evaluation(Result):
+@dataclass(frozen=True, repr=False)
+class Evaluation(Framed):
     """Every number of the report on one run under one decoding.
 
     A run on ablated contexts has no references. It has only the metrics that need none; other
@@ -289,6 +290,7 @@ def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tupl
         notes.append(low)
     if pairs is not None and pairs.incomplete_families and len(items.pairs):
         notes.append(IncompletePairs(pairs.incomplete_families))
+    notes += PairsWithoutMargin.of(items)
     notes += one_order(items)
     if ties is not None and ties.items:
         notes.append(ties)

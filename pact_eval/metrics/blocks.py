@@ -22,6 +22,7 @@ from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, normalise
 from pact_eval.metrics.likelihood import answer_gap_nats, brier_of_checked, nll_of_checked
 from pact_eval.metrics.ordinal import expected_level_error, rps
+from pact_eval.metrics.pairs import lead_nats
 
 # Items of a block: six answers of them, in float64, fit a processor's second-level cache.
 _BLOCK_ITEMS = 2**13
@@ -46,6 +47,7 @@ class ItemBlock:
         answer_mass: (m, K) share of the next-token distribution on the answer letters; NaN if
             unknown.
         counted: (m, K) the views that count for view TV; None for all of them.
+        other_reference: (m,) reference of the other member of the pair, -1 without one; or None.
     """
 
     rows: IntArray
@@ -56,6 +58,7 @@ class ItemBlock:
     answers: IntArray | None
     answer_mass: FloatArray
     counted: BoolArray | None = None
+    other_reference: IntArray | None = None
 
     @property
     def k(self) -> int:
@@ -147,6 +150,13 @@ class ItemBlock:
         return answer_gap_nats(self.log_probs.T, self.answers)
 
     @cached_property
+    def lead_nats(self) -> FloatArray:
+        """(m,) see `metrics.lead_nats`; NaN if pairs are unknown."""
+        if self.other_reference is None:
+            return np.full(self.rows.size, np.nan)
+        return lead_nats(self.log_probs.T, self._reference, self.other_reference)
+
+    @cached_property
     def logit_gap(self) -> FloatArray:
         """(m,) distance of the two best logits of view 0: inf for one answer, NaN if both -inf."""
         if self.logits.shape[1] < 2:
@@ -191,6 +201,7 @@ def item_blocks(
     answer_mass: FloatArray | None = None,
     views: int = 1,
     counted: BoolArray | None = None,
+    other_reference: IntArray | None = None,
     ensemble: bool = False,
     decode: Decode | None = None,
 ) -> Iterator[ItemBlock]:
@@ -205,6 +216,7 @@ def item_blocks(
         answer_mass: (n, K) share of the next-token distribution on the letters; None if unknown.
         views: K.
         counted: (n, K) the views that count for view TV; None for all of them.
+        other_reference: (n,) reference of the other member of each pair, -1 without one; or None.
         ensemble: decode the K views together; else view 0 alone.
         decode: calibrates the decoded log-probabilities; None leaves them raw.
 
@@ -249,6 +261,7 @@ def item_blocks(
                 np.full((rows.size, views), np.nan) if answer_mass is None else answer_mass[rows]
             ),
             counted=None if counted is None else counted[rows],
+            other_reference=None if other_reference is None else other_reference.take(rows),
         )
 
 

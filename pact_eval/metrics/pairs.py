@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import BoolArray, IntArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.metrics._arrays import check_correct, check_whole
 from pact_eval.metrics.reduction import item_mean
 
@@ -137,6 +137,79 @@ def pair_accuracy(pairs: PairIndex, correct: npt.ArrayLike) -> float:
         0.5
     """
     return item_mean(pair_correct(pairs, correct))
+
+
+def lead_nats(
+    log_probs: npt.ArrayLike, reference: npt.ArrayLike, other: npt.ArrayLike
+) -> FloatArray:
+    """Returns the log-odds of the reference against the reference of the other pair member.
+
+    The offset of a softmax cancels, so logits and log-probabilities give the same.
+
+    Args:
+        log_probs: (n, C) canonical log-probabilities or logits.
+        reference: (n,) canonical index of the right answer.
+        other: (n,) that of the other member of its pair; -1 without one.
+
+    Returns:
+        (n,) nats. NaN without another member, or if its right answer is the same, or none of this
+        item's answers, or as impossible as the reference (both -inf); infinite if one of the two
+        is impossible.
+
+    Raises:
+        ValueError: The shapes differ.
+
+    Examples:
+        >>> from pact_eval.metrics import lead_nats
+        >>> lead_nats([[1.5, 0.0], [0.0, 2.0], [0.0, 2.0]], [0, 1, 1], [1, 0, -1]).tolist()
+        [1.5, 2.0, nan]
+    """
+    z = np.asarray(log_probs, dtype=np.float64)
+    y, opposite = check_whole("reference", reference), check_whole("other", other)
+    if z.ndim != 2 or not y.shape == opposite.shape == z.shape[:1]:
+        raise ValueError(
+            f"expected log_probs (n, C), reference (n,) and other (n,), got {z.shape}, {y.shape} "
+            f"and {opposite.shape}"
+        )
+    compared = (opposite >= 0) & (opposite < z.shape[1]) & (opposite != y)
+    rows = np.arange(y.size)
+    with np.errstate(invalid="ignore"):
+        if compared.all():
+            return np.asarray(z[rows, y] - z[rows, opposite])
+        lead = np.full(y.shape, np.nan)
+        rows = rows[compared]
+        lead[rows] = z[rows, y[rows]] - z[rows, opposite[rows]]
+    return lead
+
+
+def pair_margin_nats(pairs: PairIndex, lead: npt.ArrayLike) -> FloatArray:
+    """Returns the margin of each pair: the difference in differences of the paper's equation (1).
+
+        d(x_a, x_b) = [z_ya(x_a) - z_yb(x_a)] + [z_yb(x_b) - z_ya(x_b)]
+
+    It is 0 for a model that ignores the edited fact, whatever answer it prefers, because an offset
+    that both members share cancels. The training term `L_CF` is softplus(m - d).
+
+    Args:
+        pairs: The complete pairs, from `pair_rows`.
+        lead: (n,) `lead_nats` of all rows that were indexed.
+
+    Returns:
+        (P,) nats, any sign, higher is better; NaN or infinite where a lead is.
+
+    Raises:
+        ValueError: `lead` does not have one value per row.
+
+    Examples:
+        >>> from pact_eval.metrics import pair_margin_nats, pair_rows
+        >>> pair_margin_nats(pair_rows([7, 7], [True, False]), [1.5, 2.0]).tolist()
+        [3.5]
+    """
+    leads = np.asarray(lead, dtype=np.float64)
+    if leads.shape != (pairs.rows,):
+        raise ValueError(f"lead: expected shape ({pairs.rows},), got {leads.shape}")
+    with np.errstate(invalid="ignore"):
+        return np.asarray(leads[pairs.base] + leads[pairs.counterfactual])
 
 
 @dataclass(frozen=True)

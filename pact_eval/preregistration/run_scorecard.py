@@ -16,6 +16,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.calibration.notes import CalibrationWarning
 from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
+from pact_eval.evaluation.arms.published_paths import is_published, result_files
 from pact_eval.evaluation.arms.run_metrics import (
     decodings_of,
     rows_from_evaluation,
@@ -49,7 +50,7 @@ from pact_eval.runs.remote.urls import url_of
 _RESAMPLES: Final = 2_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JudgedHypotheses(Result):
     """Hypotheses, their verdicts, and the status of their registration.
 
@@ -90,7 +91,11 @@ def judge_sources(
     read_hypotheses(criteria)
     tables, runs = [], []
     for source in sources:
-        if isinstance(source, RunFolder) or url_of(source) is not None or Path(source).is_dir():
+        if (
+            isinstance(source, RunFolder)
+            or url_of(source) is not None
+            or (Path(source).is_dir() and not is_published(Path(source)))
+        ):
             runs.append(source)
         else:
             tables.append(Path(source))
@@ -105,7 +110,7 @@ def judge_experiment(
     Args:
         criteria: the file; its lock, if any, is next to it.
         experiment: runs on full contexts must hold the same items, and so must ablated runs.
-        tables: tables of metrics as CSV.
+        tables: published metrics: CSV tables, result folders.
     """
     hypotheses = read_hypotheses(criteria)
     place = lock_path(criteria)
@@ -117,7 +122,8 @@ def judge_experiment(
     table = MetricTable(runs.rows())
     for path in tables:
         table = table.with_rows(read_metric_table(path).rows)
-        facts.append(RunFacts(path.name, None, None, sha256_of_file(path)))
+        files = result_files(path) or [path]
+        facts += (RunFacts(file.name, None, None, sha256_of_file(file)) for file in files)
     return JudgedHypotheses(
         hypotheses=hypotheses,
         scorecard=judge(hypotheses, table, differences=runs.differences),

@@ -25,12 +25,13 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
+from pact_eval._choices import Decoding
 from pact_eval._files import atomic_path, sha256_of_file, write_parquet, writing
 from pact_eval._json import Json, dumps, flat
 from pact_eval.errors import RunError, RunSettingsError, TamperedError
@@ -161,7 +162,7 @@ class RunFolder:
             raise RunError(message)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(RunFolder):
     """A complete run, read; see `RunFolder`.
 
@@ -170,6 +171,23 @@ class Run(RunFolder):
     """
 
     predictions: Predictions
+
+    def __repr__(self) -> str:
+        items, k = len(self.predictions), self.predictions.k
+        return f"Run({self.name!r}, {items:,} item{'' if items == 1 else 's'}, K = {k})"
+
+    def frame(self, decoding: Decoding = "single") -> pl.DataFrame:
+        """Return one row per item as a polars data frame; see `pact_reports.frames.frame_of_run`.
+
+        Args:
+            decoding: single (view 0) or ensemble (K views), without a temperature. Repeats have a
+                row each under single.
+
+        Raises:
+            InputError: the run has answers and no probabilities, and the decoding is ensemble.
+        """
+        frame: pl.DataFrame = import_module("pact_reports.frames").frame_of_run(self, decoding)
+        return frame
 
     @cached_property
     def ablated(self) -> bool:

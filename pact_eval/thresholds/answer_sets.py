@@ -136,7 +136,7 @@ class OtherSets:
     single: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AnswerSets(Result):
     """The answer sets of a run.
 

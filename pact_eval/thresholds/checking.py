@@ -83,7 +83,7 @@ class CheckedGate:
     tested: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ThresholdsCheck(Result):
     """A check of thresholds on a run.
 

@@ -22,7 +22,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.labels import ordered_groups
 from pact_eval.evaluation.report import Calibration
 from pact_eval.evaluation.settings import Settings
-from pact_eval.results import Result
+from pact_eval.results import Framed
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_runs
 from pact_eval.runs.folder import RunSource, open_run, unanswered_items
 from pact_eval.stats.estimate import Estimate
@@ -114,8 +114,8 @@ class Alternative:
     coverage: float
 
 
-@dataclass(frozen=True)
-class Thresholds(Result):
+@dataclass(frozen=True, repr=False)
+class Thresholds(Framed):
     """The gates of a run.
 
     Attributes:

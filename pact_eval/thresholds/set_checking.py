@@ -65,7 +65,7 @@ class CheckedSets:
     sets: GroupSets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AnswerSetsCheck(Result):
     """A check of answer sets on a run.
 

@@ -143,7 +143,7 @@ def test_two_tables_are_one_and_other_files_are_left_out(planted: Path, tmp_path
 def test_runs_and_published_metrics_are_not_mixed(planted: Path, tmp_path: Path) -> None:
     folder = run_of(tmp_path / "a-17", share(20, 40), arm="a", seed=17)
     refused = refuser(main)("tables", planted, folder, "-o", tmp_path / "out")
-    assert "expected tables of metrics alone, or runs alone" in refused
+    assert "expected published metrics alone, or runs alone" in refused
 
 
 @pytest.mark.parametrize("command", ["tables", "figures"])

@@ -130,7 +130,7 @@ def test_all_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
         f'{path}:4: column nll: expected a number, got "many"',
         f"{path}:5: expected 10 cells, one per column of the header",
         f"{path}:7: a second row of the same run, seed, decoding and group as line 6",
-        f"{path}:8: columns run and group: expected a run and a group, got nothing",
+        f"{path}:8: column run: expected a name, got nothing",
         f'{path}:8: column ece: expected a number, got "nan"',
     ]
 

@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from pact_eval.metrics import PairOutcomes, pair_accuracy, pair_correct, pair_outcomes, pair_rows
+from pact_eval.metrics import (
+    PairOutcomes,
+    lead_nats,
+    log_softmax,
+    pair_accuracy,
+    pair_correct,
+    pair_margin_nats,
+    pair_outcomes,
+    pair_rows,
+)
 
 FAMILY = np.array(["b", "a", "c", "a", "b", "d", "c", "c", "e", "e"])
 IS_BASE = np.array([True, False, True, True, False, True, False, False, True, True])
@@ -72,3 +81,43 @@ def test_bad_arguments_are_refused() -> None:
         pair_accuracy(pairs, [True])
     with pytest.raises(ValueError, match=r"expected predicted and reference of shape \(2,\)"):
         pair_outcomes(pairs, [0], [0, 1])
+
+
+def test_margins_against_hand_computation() -> None:
+    """Equation (1): (2.0 - 0.5) + (1.0 - 3.0) = -0.5, and (0 - -1) + (4 - 1) = 4."""
+    logits = [[2.0, 0.5, 9.0], [3.0, 1.0, 0.0], [0.0, 5.0, -1.0], [1.0, 5.0, 4.0]]
+    pairs = pair_rows(["f", "f", "g", "g"], [True, False, True, False])
+    lead = lead_nats(logits, [0, 1, 0, 2], [1, 0, 2, 0])
+    assert lead.tolist() == [1.5, -2.0, 1.0, 3.0]
+    assert pair_margin_nats(pairs, lead).tolist() == [-0.5, 4.0]
+
+
+def test_an_offset_that_both_members_share_cancels() -> None:
+    """Proposition 1 of the paper; a softmax is such an offset too."""
+    rng = np.random.default_rng(5)
+    logits, offset = rng.normal(size=(40, 4)), rng.normal(size=(20, 4)).repeat(2, axis=0)
+    reference = np.tile([0, 2], 20)
+    other = np.tile([2, 0], 20)
+    pairs = pair_rows(np.arange(20).repeat(2), np.tile([True, False], 20))
+    margins = [
+        pair_margin_nats(pairs, lead_nats(z, reference, other))
+        for z in (logits, logits + offset, log_softmax(logits[:, None], np.full(40, 4))[:, 0])
+    ]
+    assert margins[1] == pytest.approx(margins[0], abs=1e-12)
+    assert margins[2] == pytest.approx(margins[0], abs=1e-12)
+
+
+def test_a_lead_that_does_not_exist() -> None:
+    """No other member, the same right answer, one that is not offered, both impossible."""
+    impossible = -np.inf
+    logits = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [impossible] * 2, [0.0, impossible]]
+    lead = lead_nats(logits, [0, 0, 0, 0, 0], [-1, 0, 2, 1, 1])
+    assert np.isnan(lead[:4]).all()
+    assert lead[4] == np.inf
+
+
+def test_shapes_of_margins_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"expected log_probs \(n, C\)"):
+        lead_nats([[0.0, 1.0]], [0, 1], [1, 0])
+    with pytest.raises(ValueError, match="lead: expected shape"):
+        pair_margin_nats(pair_rows(["a"], [True]), [0.0, 1.0])

@@ -28,7 +28,7 @@ from pact_eval.audit.findings import CheckResult, Leak
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
-from pact_eval.results import Result
+from pact_eval.results import Framed
 from pact_eval.templates.files import TEMPLATE_TASK
 
 ADAPTER_CHECKS: Final = Registry[AdapterContext](
@@ -82,8 +82,8 @@ class AdapterFacts:
         return next((file.sha256 for file in self.files if file.name == ADAPTER_WEIGHTS), None)
 
 
-@dataclass(frozen=True)
-class AdapterAudit(Result):
+@dataclass(frozen=True, repr=False)
+class AdapterAudit(Framed):
     """The audit of one adapter folder.
 
     Attributes:

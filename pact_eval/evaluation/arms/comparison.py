@@ -88,7 +88,7 @@ class ArmPair:
     notes: tuple[DifferentViews, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ArmsComparison(Result):
     """Several arms compared.
 

@@ -16,6 +16,7 @@ from pact_reports.figures.arms import (
 from pact_reports.figures.curves import build_risk_coverage, build_view_tv, decide_risk_coverage
 from pact_reports.figures.decisions import build_costs, decide_costs
 from pact_reports.figures.figure import FigureSpec
+from pact_reports.figures.margins import build_margins
 from pact_reports.figures.pairs import build_pairs
 from pact_reports.figures.probabilities import build_confidence, build_reliability
 from pact_reports.figures.temperatures import build_choices, build_length
@@ -58,6 +59,11 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
     ),
     "confidence": FigureSpec("confidence of right and wrong answers", "a run", build_confidence),
     "pairs": FigureSpec("outcomes of pairs, by kind", "complete pairs", build_pairs),
+    "margins": FigureSpec(
+        "margin of pairs, and the lead of either member",
+        "complete pairs, and probabilities",
+        build_margins,
+    ),
     "ece-kind": FigureSpec("ECE by kind", _SAME, build_ece_by_kind, publish=publish_ece_by_kind),
     "differences": FigureSpec(
         "difference in accuracy between two arms, by kind and domain",

@@ -30,6 +30,7 @@ from pact_eval.evaluation.notes import (
     NearTies,
     Note,
     OneOrder,
+    PairsWithoutMargin,
     RepeatedPrompts,
     RoundedProbabilities,
     SeveralRight,
@@ -87,6 +88,8 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _about_server(note)
         case SeveralRight():
             return _several_right(note)
+        case IncompletePairs() | PairsWithoutMargin():
+            return _about_pairs(note)
         case _:
             return _about_items(note)
 
@@ -104,8 +107,19 @@ def named_note(note: Note, names: ArmNames) -> Note:
             return note
 
 
+def _about_pairs(note: IncompletePairs | PairsWithoutMargin) -> str:
+    if isinstance(note, IncompletePairs):
+        return f"Pair accuracy leaves out families that are not a complete pair: {note.families:,}."
+    counts = []
+    if note.alike:
+        counts.append(f"{note.alike:,} whose members have the same right answer")
+    if note.unknown:
+        counts.append(f"{note.unknown:,} with a right answer of unknown probability or 0")
+    return f"The pair margin leaves out pairs: {', '.join(counts)}."
+
+
 def _about_items(
-    note: Unanswered | InfiniteNll | LowAnswerMass | IncompletePairs | OneOrder | NearTies,
+    note: Unanswered | InfiniteNll | LowAnswerMass | OneOrder | NearTies,
 ) -> str:
     match note:
         case Unanswered():
@@ -129,11 +143,6 @@ def _about_items(
             return (
                 f"Only {100 * note.share:.1f}% of the next-token probability is on the answer "
                 f"letters{rarely}."
-            )
-        case IncompletePairs():
-            return (
-                "Pair accuracy leaves out families that are not a complete pair: "
-                f"{note.families:,}."
             )
         case OneOrder():
             items = f"{_items(note.items)} their answers in one order only"

@@ -405,6 +405,17 @@ def counted(n: int, metric: str) -> str:
         >>> counted(324, "accuracy"), counted(162, "pair_accuracy"), counted(64, "score_mae")
         ('324 items', '162 pairs', '64 Score items')
     """
-    words = {"pair_accuracy": "pairs", "confident_errors": "errors"}
-    score = "score items" in find_metric(metric).needs
-    return f"{n:,} {words.get(metric, 'Score items' if score else 'items')}"
+    word = "Score item" if "score items" in find_metric(metric).needs else unit_word(metric)
+    return f"{n:,} {word}s"
+
+
+def unit_word(metric: str) -> str:
+    """Return what a metric is a mean over: item, pair or error.
+
+    Example:
+        >>> unit_word("nll_nats"), unit_word("pair_margin"), unit_word("confident_errors")
+        ('item', 'pair', 'error')
+    """
+    if metric == "confident_errors":
+        return "error"
+    return "pair" if "pairs" in find_metric(metric).needs else "item"

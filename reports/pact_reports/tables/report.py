@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.evaluation.calibration_error import CalibrationError
@@ -38,10 +38,8 @@ from pact_reports.sentences.custody import training_text
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
-from pact_reports.tables.cells import estimate_cell
+from pact_reports.tables.cells import estimate_cell, unit_word
 from pact_reports.tables.order_audit import order_parts
-
-_UNITS: Final = {"pair_accuracy": "pair", "confident_errors": "error"}
 
 
 class EstimatedGroup(Protocol):
@@ -256,7 +254,8 @@ def _decoding(evaluation: Evaluation) -> str:
         f"{generalisation_text(evaluation.unit)}\n"
         "Score MAE: error of the expected level, and of the top level; Score RPS: ranked "
         "probability score, which is proper.\n"
-        f"Confident errors: share of errors made with confidence {CONFIDENT} or more."
+        f"Confident errors: share of errors made with confidence {CONFIDENT} or more. Pair margin: "
+        "how far the edited fact moves the log-odds of the two right answers of a pair."
     )
 
 
@@ -264,8 +263,7 @@ def _metric_cell(group: EstimatedGroup, spec: MetricSpec, unit: ClusterUnit) -> 
     estimate = group.estimates[spec.name]
     below = ""
     if estimate.n and estimate.n not in (group.items, group.answers):
-        word = _UNITS.get(spec.name, "item")
-        below = f"of {estimate.n:,} {word}{'s' if estimate.n > 1 else ''}"
+        below = f"of {estimate.n:,} {unit_word(spec.name)}{'s' if estimate.n > 1 else ''}"
         if estimate.clusters != estimate.n:
             below = f"of {estimate.n:,} ({estimate.clusters:,} {short_clusters(unit)})"
     # The table of calibration below has the p-values.

@@ -24,12 +24,14 @@ from run_frames import write_run
 from pact_eval._json import Json
 from pact_eval.calibration.files import write_calibrator as write_calibrator_file
 from pact_eval.calibration.temperatures import Calibrator, Weights
+from pact_eval.evaluation.curves.margins import run_margins
 from pact_eval.evaluation.curves.temperatures import temperature_by_choices, temperature_by_length
 from pact_eval.evaluation.curves.training import selection_trajectory, smoothed, training_curves
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.training_log import read_training_log
 from pact_reports.figures.figure import Built
+from pact_reports.figures.margins import draw_leads, draw_margins
 from pact_reports.figures.pairs import draw_pairs
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import PAPER, Looks
@@ -76,6 +78,39 @@ def test_pairs_against_numpy(experiment: Experiment) -> None:
     assert ax.get_xlabel() == "Share of pairs (%)"
     intervals = [each for each in ax.collections if isinstance(each, LineCollection)]
     assert len(intervals) == 4
+
+
+def test_margins_against_numpy(experiment: Experiment) -> None:
+    run = experiment.runs[-1]
+    views, log_probs = run.predictions, run.scored().log_probs
+    own, other = views.reference, views.reference.reshape(-1, 2)[:, ::-1].ravel()
+    rows = np.arange(len(views))
+    leads = (log_probs[rows, own] - log_probs[rows, other]).reshape(-1, 2)
+    contrasted = (own != other)[::2]
+    margins = leads.sum(axis=1)[contrasted]
+    result = run_margins(experiment, run)
+    np.testing.assert_allclose(np.sort(result.margins), np.sort(margins))
+    ax = drawn(partial(draw_margins, result))
+    bars = [(patch.get_x(), patch.get_height()) for patch in ax.patches]  # type: ignore[attr-defined]
+    assert sum(height for _, height in bars) == margins.size
+    below = sum(height for x, height in bars if x < -1e-9)
+    assert below == (margins < 0).sum()
+    assert legend_texts(ax) == [
+        f"mean {margins.mean():.2f}",
+        f"at or below 0: {100 * (margins <= 0).mean():.1f}%",
+        f"below m = 2: {100 * (margins < 2).mean():.1f}%",
+    ]
+    points = [marks.get_offsets() for marks in drawn(partial(draw_leads, result)).collections]
+    np.testing.assert_allclose(
+        np.sort(np.concatenate(points), axis=0), np.sort(leads[contrasted], axis=0)
+    )
+
+
+def test_a_run_without_a_margin_has_no_figure(tmp_path: Path) -> None:
+    lonely = rows(1).with_columns(family=pl.col("id"))
+    built = built_of("margins", write_run(tmp_path / "run", lonely))
+    assert built.files == ()
+    assert built.missing[0].endswith("no complete pair has a finite margin")
 
 
 def test_no_pairs_say_why_not(tmp_path: Path) -> None:

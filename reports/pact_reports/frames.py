@@ -1,0 +1,227 @@
+"""Results as polars data frames: one row per number, finding, gate or item, whatever shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import polars as pl
+
+from pact_eval._choices import Decoding
+from pact_eval.audit.adapter.audit import AdapterAudit
+from pact_eval.audit.dataset import DataAudit
+from pact_eval.evaluation.comparison import Comparison
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.results import Framed
+from pact_eval.runs.folder import Run
+from pact_eval.stats.estimate import Estimate
+from pact_eval.thresholds.choice import Thresholds
+
+Row: TypeAlias = Mapping[str, Any]
+
+_INTERVAL: Final = {
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+    "clusters": pl.Int64,
+    "method": pl.String,
+    "reason": pl.String,
+}
+_REPORT: Final = {
+    "group": pl.String,
+    "metric": pl.String,
+    "decoding": pl.String,
+    "value": pl.Float64,
+    **_INTERVAL,
+}
+_COMPARISON: Final = {
+    "group": pl.String,
+    "metric": pl.String,
+    "a": pl.Float64,
+    "b": pl.Float64,
+    "difference": pl.Float64,
+    **_INTERVAL,
+    "p_value": pl.Float64,
+    "adjusted_p_value": pl.Float64,
+    "marked": pl.Boolean,
+}
+_GATES: Final = {
+    "group": pl.String,
+    "signal": pl.String,
+    "decoding": pl.String,
+    "threshold": pl.Float64,
+    "items": pl.Int64,
+    "unanswered": pl.Int64,
+    "share": pl.Float64,
+    "share_low": pl.Float64,
+    "share_high": pl.Float64,
+    "error": pl.Float64,
+    "error_low": pl.Float64,
+    "error_high": pl.Float64,
+    "families_needed": pl.Int64,
+}
+_FINDINGS: Final = {
+    "check": pl.String,
+    "code": pl.String,
+    "severity": pl.String,
+    "file": pl.String,
+    "line": pl.Int64,
+    "id": pl.String,
+    "expected": pl.String,
+    "found": pl.String,
+}
+
+
+def frame_of(result: Framed) -> pl.DataFrame:
+    """Return a result of `pact_eval` as a data frame.
+
+    Rates are fractions, and an undefined number is null. Columns by type of result:
+
+    - report (`Evaluation`): group, metric, decoding, value, low, high, n, clusters, method, reason.
+      Metrics of views are of all K views, whatever the decoding.
+    - `Comparison`: group, metric, a, b, difference (a minus b), low, high, n, clusters, method,
+      reason, p_value, adjusted_p_value, marked.
+    - `Thresholds`: one row per gate. Its error is that of source families left out when it was
+      chosen; the threshold is null if no gate is guaranteed.
+    - audits: one row per finding that was kept; the audit's `checks` have the counts of all.
+
+    Raises:
+        TypeError: the result has no frame.
+    """
+    match result:
+        case RunReport():
+            return frame_of(result.evaluation)
+        case Evaluation():
+            return pl.DataFrame(list(_metrics(result)), schema=_REPORT)
+        case Comparison():
+            return pl.DataFrame(list(_differences(result)), schema=_COMPARISON)
+        case Thresholds():
+            return pl.DataFrame(list(_gates(result)), schema=_GATES)
+        case DataAudit() | AdapterAudit():
+            return pl.DataFrame(list(_findings(result)), schema=_FINDINGS)
+        case _:
+            message = f"{type(result).__name__} has no frame"
+            raise TypeError(message)
+
+
+def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
+    """Return one row per item of a run under a decoding, without a temperature.
+
+    Columns: id, family, source_family, domain, kind, variant, n_choices, reference, predicted,
+    correct, confidence, nll (nats) and probabilities (a list in canonical order). What is unknown
+    is null: the reference, correct and nll of ablated contexts; probabilities of answers only.
+
+    Raises:
+        InputError: the run has answers and no probabilities, and the decoding is ensemble.
+    """
+    views = run.predictions
+    if views.repeats and decoding == "single":
+        views = views.repeats_as_items()
+    items = ScoredItems.of(views, decoding)
+    known = views.references is not None
+    columns: dict[str, Any] = {
+        "id": views.ids,
+        "family": views.family,
+        "source_family": views.source_family,
+        "domain": views.domain,
+        "kind": views.kind,
+        "variant": views.variant,
+        "n_choices": views.n_choices,
+        "reference": views.references,
+        "predicted": items.predicted,
+        "correct": items.correct if known else None,
+        "confidence": None if items.answers_only else items.confidence,
+        "nll": items.nll if known and not items.answers_only else None,
+        "probabilities": None if items.answers_only else list(_probabilities(items)),
+    }
+    return pl.DataFrame(columns)
+
+
+def _probabilities(items: ScoredItems) -> Iterator[list[float]]:
+    sizes = items.predictions.n_choices.tolist()
+    for logs, size in zip(items.log_probs.tolist(), sizes, strict=True):
+        yield [math.exp(value) for value in logs[:size]]
+
+
+def _metrics(evaluation: Evaluation) -> Iterator[Row]:
+    calibrated = "" if evaluation.calibration == "raw" else "_calibrated"
+    decoding = f"{evaluation.decoding_name}{calibrated}"
+    for group in evaluation.groups:
+        for spec in evaluation.metrics:
+            estimate = group.estimates[spec.name]
+            labels = {"group": group.name, "metric": spec.name, "decoding": decoding}
+            yield {**labels, "value": _number(estimate.value), **_interval(estimate)}
+
+
+def _differences(comparison: Comparison) -> Iterator[Row]:
+    for group in comparison.groups:
+        for name, metric in group.metrics.items():
+            evidence = metric.evidence
+            yield {
+                "group": group.name,
+                "metric": name,
+                "a": _number(metric.a.value),
+                "b": _number(metric.b.value),
+                "difference": _number(metric.difference.value),
+                **_interval(metric.difference),
+                "p_value": _number(evidence.p_value),
+                "adjusted_p_value": _number(evidence.adjusted_p_value),
+                "marked": metric.marked,
+            }
+
+
+def _gates(thresholds: Thresholds) -> Iterator[Row]:
+    rule = thresholds.rule
+    calibrated = "" if rule.calibration == "raw" else "_calibrated"
+    for gate in thresholds.gates:
+        share, error = gate.coverage, gate.realised_error
+        yield {
+            "group": gate.group,
+            "signal": rule.signal,
+            "decoding": f"{rule.decoding}{calibrated}",
+            "threshold": gate.chosen.threshold,
+            "items": gate.items,
+            "unanswered": gate.unanswered,
+            "share": _number(share.value),
+            "share_low": _number(share.low),
+            "share_high": _number(share.high),
+            "error": _number(error.value),
+            "error_low": _number(error.low),
+            "error_high": _number(error.high),
+            "families_needed": gate.needed,
+        }
+
+
+def _findings(audit: DataAudit | AdapterAudit) -> Iterator[Row]:
+    for check in audit.checks:
+        for finding in check.findings:
+            place = finding.place
+            yield {
+                "check": check.check,
+                "code": finding.code,
+                "severity": finding.severity,
+                "file": place.file,
+                "line": place.line,
+                "id": place.record_id,
+                "expected": finding.expected,
+                "found": finding.found,
+            }
+
+
+def _interval(estimate: Estimate) -> Row:
+    return {
+        "low": _number(estimate.low),
+        "high": _number(estimate.high),
+        "n": estimate.n,
+        "clusters": estimate.clusters,
+        "method": None if estimate.method is None else str(estimate.method),
+        "reason": None if estimate.reason is None else str(estimate.reason),
+    }
+
+
+def _number(value: float | None) -> float | None:
+    """Return a number, or None for NaN."""
+    return None if value is None or math.isnan(value) else value

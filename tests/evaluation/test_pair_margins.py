@@ -1,0 +1,180 @@
+"""The pair margin on held-out pairs: published rows, an independent computation, planted pairs."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from click.testing import CliRunner
+from run_frames import frame_of, predictions, rows, write_run
+
+from logs import read_rows
+from pact_cli.main import main
+from pact_eval._choices import Decoding
+from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
+from pact_eval.evaluation import items as items_module
+from pact_eval.evaluation.items import ScoredItems, pair_partners, read_items
+from pact_eval.evaluation.notes import PairsWithoutMargin
+from pact_eval.evaluation.registry import TRAINED_MARGIN
+from pact_eval.evaluation.report import Evaluation, evaluate
+from pact_eval.runs.predictions import Predictions
+from pact_losses import PACT_SETTINGS, pair_margin
+from pact_reports.sentences.notes import note_sentence
+
+NAMES = ("pair_margin", "margin_not_positive", "margin_below_trained")
+
+
+def evaluated(views: Predictions) -> Evaluation:
+    rng = np.random.default_rng(0)
+    return evaluate(views, decoding="single", by="kind", rng=rng, resamples=200)
+
+
+def test_the_published_rows(experiment_files: Path) -> None:
+    """Mean d 9.8 nats, 6.2% of 162 pairs at or below 0, 20.4% below the trained margin of 2."""
+    frame = read_rows(experiment_files / "shipped_holdout_rows.jsonl").frame
+    estimates = evaluated(Predictions.from_frame(frame)).groups[0].estimates
+    assert [estimates[name].n for name in NAMES] == [162] * 3
+    if "made" in str(experiment_files):  # made rows have the printed metrics, not the margins
+        return
+    assert f"{estimates[NAMES[0]].value:.1f}" == "9.8"
+    assert [f"{100 * estimates[name].value:.1f}" for name in NAMES[1:]] == ["6.2", "20.4"]
+
+
+def test_margins_against_the_training_term() -> None:
+    """`pact_losses` computes d from logits in torch, for the training term L_CF."""
+    views = predictions(3, families=40, k=2)
+    items = ScoredItems.of(views, "single")
+    partner = pair_partners(views)
+    base, other = items.pairs.base, items.pairs.counterfactual
+    assert (partner[base] == other).all()
+    logits = torch.tensor(np.where(np.isfinite(views.logits[:, 0]), views.logits[:, 0], -1e9))
+    reference = torch.tensor(views.reference)
+    expected = pair_margin(logits[base], logits[other], reference[base], reference[other])
+    contrasted = (reference[base] != reference[other]).numpy()
+    assert 20 < contrasted.sum() < 40
+    assert items.pair_margins.values[contrasted] == pytest.approx(
+        expected.numpy()[contrasted], abs=1e-9
+    )
+    assert np.isnan(items.pair_margins.values[~contrasted]).all()
+    values = expected.numpy()[contrasted]
+    estimates = evaluated(views).groups[0].estimates
+    assert estimates["pair_margin"].value == pytest.approx(values.mean(), abs=1e-12)
+    assert estimates["margin_not_positive"].value == pytest.approx((values <= 0).mean())
+    assert estimates["margin_below_trained"].value == pytest.approx((values < 2).mean())
+    assert {estimates[name].n for name in NAMES} == {int(contrasted.sum())}
+
+
+def test_the_trained_margin_is_that_of_the_settings() -> None:
+    assert PACT_SETTINGS.margin == TRAINED_MARGIN
+
+
+@pytest.mark.parametrize("slice_rows", [2, 6])
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+@pytest.mark.parametrize("repeats", [False, True])
+def test_pairs_that_continue_in_the_next_slice(
+    repeats: bool,
+    decoding: Decoding,
+    slice_rows: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slices of one item or of three: every or every third pair is in two of them."""
+    frame = rows(5, families=20, k=2)
+    if repeats:  # both views show one order
+        frame = frame.with_columns(pl.col("code_order").first().over("id"))
+    path = tmp_path / "predictions.parquet"
+    frame.write_parquet(path)
+    views = replace(Predictions.from_frame(frame), repeats=repeats)
+    expected = ScoredItems.of(views, decoding).with_sorted_families().pair_margins.values
+    assert np.isfinite(expected).sum() >= 10
+    monkeypatch.setattr(items_module, "_SLICE_ROWS", slice_rows)
+    items = read_items(path, decoding, repeats=repeats)
+    margins = items.with_sorted_families().pair_margins.values
+    assert margins == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def planted() -> pl.DataFrame:
+    """Margins 3, -1, 0, none (the same right answer), infinite (a probability of 0); one single."""
+    logits = [
+        *([2.0, 0.0], [0.0, 1.0]),
+        *([2.0, 0.0], [3.0, 0.0]),
+        *([2.0, 0.0], [2.0, 0.0]),
+        *([2.0, 0.0], [2.0, 0.0]),
+        *([2.0, -np.inf], [2.0, 0.0]),
+        [2.0, 0.0],
+    ]
+    return frame_of(
+        id=[f"i{number}" for number in range(11)],
+        family=[f"f{number // 2}" for number in range(11)],
+        variant=["base", "counterfactual"] * 5 + ["base"],
+        reference=[0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0],
+        logits=logits,
+    )
+
+
+def test_planted_pairs_against_hand_computation() -> None:
+    result = evaluated(Predictions.from_frame(planted()))
+    estimates = result.groups[0].estimates
+    assert estimates["pair_margin"].value == pytest.approx(2 / 3)
+    assert estimates["margin_not_positive"].value == pytest.approx(2 / 3)
+    assert estimates["margin_below_trained"].value == pytest.approx(2 / 3)
+    assert {estimates[name].n for name in NAMES} == {3}
+    (note,) = (note for note in result.notes if isinstance(note, PairsWithoutMargin))
+    assert note == PairsWithoutMargin(alike=1, unknown=1)
+    assert note_sentence(note) == (
+        "The pair margin leaves out pairs: 1 whose members have the same right answer, "
+        "1 with a right answer of unknown probability or 0."
+    )
+
+
+def test_a_model_that_ignores_the_edited_fact() -> None:
+    """Both members get the same distribution, so d is 0 whatever the model prefers."""
+    drawn = np.random.default_rng(2).normal(size=(30, 3)).repeat(2, axis=0)
+    frame = frame_of(
+        id=[f"i{number}" for number in range(60)],
+        family=[f"f{number // 2}" for number in range(60)],
+        variant=["base", "counterfactual"] * 30,
+        reference=[0, 2] * 30,
+        logits=drawn.tolist(),
+    )
+    estimates = evaluated(Predictions.from_frame(frame)).groups[0].estimates
+    assert estimates["pair_margin"].value == pytest.approx(0, abs=1e-12)
+    assert estimates["margin_not_positive"].value == 1
+
+
+def test_a_temperature_divides_the_margin() -> None:
+    views = predictions(3)
+    hot = Calibrator("scalar", Weights(bias=(inverse_softplus(2.0), 0.0, 0.0)))
+    raw = ScoredItems.of(views, "single").pair_margins.values
+    tempered = ScoredItems.of(views, "single", hot).pair_margins.values
+    assert tempered == pytest.approx(raw / 2, nan_ok=True)
+
+
+def test_runs_without_pairs_or_probabilities_have_no_margin(tmp_path: Path) -> None:
+    lonely = rows(1).with_columns(family=pl.col("id"))
+    estimate = evaluated(Predictions.from_frame(lonely)).groups[0].estimates["pair_margin"]
+    assert math.isnan(estimate.value)
+    assert str(estimate.reason) == "no complete pairs"
+
+
+def test_a_comparison_has_paired_differences_of_margins(tmp_path: Path) -> None:
+    for name, skill in (("a", 3.0), ("b", 0.5)):
+        write_run(tmp_path / name, rows(1, skill=skill, families=60))
+    words = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json", "--resamples", "200"]
+    printed = json.loads(CliRunner().invoke(main, words).stdout)
+    metrics = printed["comparisons"][0]["comparison"]["groups"][0]["metrics"]
+    margins = [
+        ScoredItems.of(predictions(1, skill=skill, families=60), "single").pair_margins.values
+        for skill in (3.0, 0.5)
+    ]
+    known = np.isfinite(margins[0])
+    difference = metrics["pair_margin"]["difference"]
+    assert difference["value"] == pytest.approx(np.mean((margins[0] - margins[1])[known]))
+    assert difference["low"] > 0
+    assert metrics["margin_not_positive"]["difference"]["high"] < 0

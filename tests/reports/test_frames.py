@@ -1,0 +1,140 @@
+"""Results as data frames: against the JSON of the commands, and a hand computation per item."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from datasets import healthy
+from run_frames import ablated_rows, frame_of, rows, write_run
+from thresholds.simulated import run as simulated
+
+import pact_eval
+from pact_cli.main import main
+from pact_eval.results import Framed
+from pact_eval.runs.folder import read_any_run
+
+SETTINGS = pact_eval.Settings(resamples=200)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    home = tmp_path_factory.mktemp("runs")
+    return write_run(home / "a", rows(1)), write_run(home / "b", rows(2))
+
+
+def printed(*words: object) -> Any:
+    return json.loads(CliRunner().invoke(main, [*map(str, words), "--json"]).stdout)
+
+
+def equal(found: float | None, expected: float | None) -> bool:
+    return found == expected or (found is not None and math.isclose(found, expected or 0.0))
+
+
+def test_a_report_against_its_json(runs: tuple[Path, Path]) -> None:
+    frame = pact_eval.evaluate(runs[0], SETTINGS).frame()
+    report = printed("report", runs[0], "--resamples", 200)
+    expected = [
+        (group["name"], name, estimate)
+        for group in report["groups"]
+        for name, estimate in group["metrics"].items()
+    ]
+    assert frame.height == len(expected) > 30
+    for row, (group, name, estimate) in zip(frame.iter_rows(named=True), expected, strict=True):
+        assert (row["group"], row["metric"], row["decoding"]) == (group, name, "single")
+        for column in ("value", "low", "high"):
+            assert equal(row[column], estimate[column]), (group, name, column)
+        assert (row["n"], row["clusters"]) == (estimate["n"], estimate["families"])
+        assert row["reason"] == estimate["reason"]
+
+
+def test_a_comparison_against_its_json(runs: tuple[Path, Path]) -> None:
+    frame = pact_eval.compare(*runs, SETTINGS).frame()
+    (compared,) = printed("compare", *runs, "--resamples", 200)["comparisons"]
+    at = {(row["group"], row["metric"]): row for row in frame.iter_rows(named=True)}
+    for group in compared["comparison"]["groups"]:
+        for name, metric in group["metrics"].items():
+            row = at.pop((group["name"], name))
+            assert equal(row["a"], metric["a"]["value"])
+            assert equal(row["difference"], metric["difference"]["value"])
+            assert equal(row["low"], metric["difference"]["low"])
+            assert row["marked"] == metric["evidence"]["marked"]
+            assert equal(row["p_value"], metric["evidence"]["p_value"])
+    assert not at
+
+
+def test_the_items_of_a_run_against_a_hand_computation(tmp_path: Path) -> None:
+    logits = [[0.0, math.log(3)], [math.log(4), 0.0]]
+    frame = frame_of(id=["i", "i"], view=[0, 1], reference=[1, 1], logits=logits)
+    run = pact_eval.read_run(write_run(tmp_path / "run", frame))
+    (single,) = run.frame().iter_rows(named=True)
+    assert (single["predicted"], single["correct"]) == (1, True)
+    assert single["confidence"] == pytest.approx(0.75)
+    assert single["nll"] == pytest.approx(-math.log(0.75))
+    assert single["probabilities"] == pytest.approx([0.25, 0.75])
+    (together,) = run.frame("ensemble").iter_rows(named=True)
+    assert together["probabilities"] == pytest.approx(np.array([2, math.sqrt(3)]) / 3.7320508)
+
+
+def test_what_ablated_contexts_and_answers_lack(tmp_path: Path) -> None:
+    ablated = read_any_run(write_run(tmp_path / "ablated", ablated_rows(1)))
+    frame = ablated.frame()
+    assert frame["reference"].null_count() == frame["nll"].null_count() == frame.height > 0
+    assert frame["confidence"].null_count() == 0
+
+
+def test_thresholds_have_a_row_per_gate(tmp_path: Path) -> None:
+    thresholds = pact_eval.choose_thresholds(simulated(tmp_path / "run", seed=1), 0.2)
+    frame = thresholds.frame()
+    assert frame.height == len(thresholds.gates) == 1
+    gate = thresholds.gates[0]
+    assert frame["threshold"][0] == gate.chosen.threshold
+    assert frame["share"][0] == pytest.approx(gate.coverage.value)
+
+
+def test_findings_have_their_place(tmp_path: Path) -> None:
+    data = healthy()
+    data.holdout[0]["reference"]["target"] = "nothing of the sort"
+    frame = pact_eval.audit_dataset(data.write(tmp_path / "data")).frame()
+    errors = frame.filter(pl.col("severity") == "error")
+    assert errors["id"][0] == data.holdout[0]["id"]
+    assert errors["line"][0] == 1
+    assert errors["file"][0].endswith("holdout.jsonl")
+
+
+def test_pandas_reads_a_frame(runs: tuple[Path, Path]) -> None:
+    """Without pyarrow, as here, pandas takes columns."""
+    frame = pact_eval.evaluate(runs[0], SETTINGS).frame()
+    read = import_module("pandas").DataFrame(frame.to_dict(as_series=False))
+    assert list(read.columns) == frame.columns
+    assert read["value"].isna().sum() == frame["value"].null_count() > 0
+    assert read.loc[0, "value"] == frame["value"][0]
+
+
+def test_repr_is_one_line(runs: tuple[Path, Path]) -> None:
+    results = [
+        pact_eval.evaluate(runs[0], SETTINGS),
+        pact_eval.compare(*runs, SETTINGS),
+        pact_eval.read_run(runs[0]),
+        pact_eval.Experiment.read([runs[0]], SETTINGS).report(),
+    ]
+    for result in results:
+        text = repr(result)
+        assert "\n" not in text
+        assert len(text) <= 200
+        assert text.startswith(type(result).__name__)
+    assert repr(results[2]) == "Run('a', 60 items, K = 3)"
+
+
+def test_only_results_with_rows_have_a_frame() -> None:
+    from pact_eval.drift.drift import Drift
+
+    assert not issubclass(Drift, Framed)
+    assert not hasattr(Drift, "frame")
