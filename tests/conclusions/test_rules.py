@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from conclusions.planted import Plan
 from run_frames import rows, write_run
 
+from pact_cli.main import main
 from pact_eval.evaluation.conclusions.better import better_of_runs
 from pact_eval.evaluation.conclusions.order import order_conclusion
 from pact_eval.evaluation.experiment import Experiment
@@ -140,3 +142,12 @@ def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
     conclusion = better_of_runs(undefined, ("a", "b"))
     assert (conclusion.status, conclusion.reason) == ("cannot be compared", "no family is left")
     assert str(better_words(conclusion)) == "a and b cannot be compared: no family is left"
+
+
+def test_one_planted_family_is_counted_in_the_singular_and_detects_nothing(tmp_path: Path) -> None:
+    one = Plan(families=1)
+    runs = [one.write(tmp_path / name, seed) for seed, name in enumerate("ab", 3)]
+    result = CliRunner().invoke(main, ["compare", *map(str, runs), "--resamples", "100"])
+    assert result.exit_code == 0, result.output
+    assert "2 items, 1 family; differences" in result.output
+    assert "Smallest difference" not in result.output

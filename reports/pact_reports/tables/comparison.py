@@ -68,7 +68,8 @@ def comparison_parts(
         ),
         unit,
     )
-    sample = f"{everything.items:,} items, {everything.clusters:,} {CLUSTERS[unit]}"
+    clusters = CLUSTERS[unit] if everything.clusters != 1 else unit.replace("_", " ")
+    sample = f"{everything.items:,} items, {everything.clusters:,} {clusters}"
     parts: list[Part] = [
         *(
             Line(one_line(f"{letter} = {name}"), "strong")
@@ -254,7 +255,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         )
     if tests.pairs is not None:
         yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
-    yield f"Smallest difference that this holdout shows with 80% power: {_detectable(group)}."
+    if math.isfinite(tests.detectable.value):
+        yield f"Smallest difference that this holdout shows with 80% power: {_detectable(group)}."
 
 
 def _detectable(group: GroupComparison) -> str:
@@ -549,6 +551,7 @@ def _tests_table(pair: ArmPair) -> Table:
         f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
         f"{_detectable(comparison.groups[0])}."
         for seed, comparison in pair.seeds.items()
+        if math.isfinite(comparison.groups[0].accuracy.detectable.value)
     ]
     unit = next(iter(pair.seeds.values())).unit
     titles = ["accuracy, A - B", f"{short_clusters(unit)} A, B ahead", "sign flip"]
