@@ -157,6 +157,7 @@ def test_every_result_is_shown_as_tables(runs: tuple[Path, Path], tmp_path: Path
         lines = str(result).splitlines()
         assert any(line.startswith("+--") for line in lines)
         assert max(map(len, lines)) <= 92
+        assert json.dumps(result.to_json(), allow_nan=False)
 
 
 def test_audits_of_the_shipped_data_and_adapter() -> None:
