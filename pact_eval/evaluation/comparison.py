@@ -366,7 +366,9 @@ def metric_difference(
         inference = entry.from_runs(drawn, parts)
     groups = [group for pair in pairs for group in pair]
     basis = joint_basis(groups, metric)
-    few = too_few(entry, basis.families, [group.items for group in groups])
+    # Of rates over the errors of a run, each run needs enough of them.
+    fewest = min(basis.families, *(group.basis(metric).families for group in groups))
+    few = too_few(entry, fewest, [group.items for group in groups])
     estimate = _beyond_rounding(entry.within_difference(inference.estimate()))
     estimate = without_interval(estimate, few)
     reasons = (group.undefined_reason(metric) for group in groups)

@@ -39,6 +39,8 @@ _SCALE: dict[Unit, float] = {"percent": 100, "points": 100, "nats": 1, "score": 
 _DECIMALS: dict[Unit, int] = {"percent": 1, "points": 1, "nats": 3, "score": 3, "levels": 3}
 # Decimals that a number next to 0 may have.
 _MOST_DECIMALS: Final = 6
+# Digits that rounding of sums may change: 319/400 - 316/400 is a last bit below 3/400.
+_SURE_DECIMALS: Final = 9
 
 
 def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
@@ -46,7 +48,7 @@ def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
 
     The unit alone gives the decimals, so all numbers of a metric have as many in every row of a
     column. Only ends of intervals and noise floors that would print as 0 have more. A number that
-    is written as 0 has no sign.
+    is written as 0 has no sign. A tie at the last decimal is written the same, whatever its sum.
 
     Args:
         value: rates as fractions.
@@ -58,6 +60,8 @@ def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
         ('82.1', '-0.7', '0.528')
         >>> value_text(-0.00004, "points"), value_text(0.00004, "points")
         ('0.0', '0.0')
+        >>> value_text(319 / 400 - 316 / 400, "points"), value_text(3 / 400, "points")
+        ('+0.8', '+0.8')
         >>> value_text(float("nan"), "nats"), value_text(float("inf"), "nats")
         ('–', '∞')
     """
@@ -66,7 +70,8 @@ def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     sign = "+" if unit == "points" else "-"
-    text = f"{value * _SCALE[unit]:{sign}.{_DECIMALS[unit] + decimals}f}"
+    sure = round(value * _SCALE[unit], _SURE_DECIMALS)
+    text = f"{sure:{sign}.{_DECIMALS[unit] + decimals}f}"
     return text if text.strip("+-0.") else text.lstrip("+-")
 
 

@@ -23,6 +23,7 @@ from pact_eval.evaluation.marks import MOST_RESAMPLES, evidence, too_few_resampl
 from pact_eval.evaluation.notes import DifferentViews, TooFewResamples
 from pact_eval.evaluation.registry import Metric, MetricSpec, registered_metrics, temporary_metric
 from pact_eval.evaluation.report import evaluate
+from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.bootstrap_p_values import ResampledInference, resamples_needed
 from pact_eval.stats.paired_tests import mcnemar
 from pact_reports.sentences.notes import note_sentence
@@ -284,6 +285,30 @@ def test_differences_say_how_many_items_pairs_or_errors_they_rest_on() -> None:
     assert counted["confident_errors"] == (int(wrong.sum()), len(families))
     one = compared(items(1, k=1), items(2, k=1)).groups[0].metrics["view_tv"].difference
     assert (one.n, one.clusters) == (0, 0)
+
+
+def test_a_rate_over_the_errors_of_three_families_has_no_interval() -> None:
+    """Planted errors: the other run has enough of them, and both together have too."""
+    views = predictions(1, k=1)
+    few, many = (ScoredItems.of(planted_errors(views, families), "single") for families in (3, 20))
+    for a, b in ((few, many), (many, few)):
+        difference = compared(a, b).groups[0].metrics["confident_errors"].difference
+        assert math.isfinite(difference.value)
+        assert math.isnan(difference.low)
+        assert str(difference.reason) == "3 families, fewer than 5: no interval"
+    enough = compared(many, many).groups[0].metrics["confident_errors"].difference
+    assert math.isfinite(enough.low)
+
+
+def planted_errors(views: Predictions, families: int) -> Predictions:
+    """Every item of the first families is wrong and sure, or not sure; every other one is right."""
+    logits = np.where(np.isfinite(views.logits), 0.0, -np.inf)
+    rows = np.arange(len(views))
+    sure = np.where(rows % 2, 5.0, 0.5)
+    wrong = rows < 2 * families
+    answer = np.where(wrong, (views.reference + 1) % views.n_choices, views.reference)
+    logits[rows, 0, answer] = sure
+    return replace(views, logits=logits)
 
 
 def test_runs_are_joined_on_ids() -> None:
