@@ -93,8 +93,10 @@ class CalibrationItems:
         self._refuse(outside, f"n_choices: expected 1..{width}")
         self._refuse(reference >= self.n_choices, "reference: expected one of the item's answers")
         length = self.prompt_tokens
-        known = ~np.isnan(length)
-        self._refuse(known & ~((length > 0) & (length < np.inf)), "prompt_tokens: expected above 0")
+        has_length = ~np.isnan(length)
+        self._refuse(
+            has_length & ~((length > 0) & (length < np.inf)), "prompt_tokens: expected above 0"
+        )
 
     def __len__(self) -> int:
         return len(self.reference)
