@@ -141,7 +141,7 @@ def pair_accuracy(pairs: PairIndex, correct: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class PairOutcomes:
-    """How the complete pairs came out, in pairs.
+    """Numbers of complete pairs by outcome.
 
     The first four add up to the number of pairs; `same_answer` cuts across them.
 
