@@ -44,7 +44,7 @@ def custody_of(
         _trained_on(dataset, overlap),
         None
         if check is None or not check.changed
-        else OtherData(str(check.manifest), str(check.expected), check.found),
+        else OtherData(str(check.manifest), str(check.expected), check.actual),
         "" if check is None else check.unchecked,
     )
 
