@@ -130,7 +130,7 @@ class PactBatch:
 
     @property
     def mask(self) -> Tensor:
-        """Mask (n, C) of the slots that hold an answer; the same in letter and in canonical order."""
+        """Mask (n, C) of slots that hold an answer; the same in letter and in canonical order."""
         return self.code_order >= 0
 
     @property
