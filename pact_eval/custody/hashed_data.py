@@ -167,13 +167,8 @@ def _add(data: UsedData, texts: Mapping[str, list[str]]) -> UsedFile:
         except ValueError as error:
             raise RecordError(str(data.path), [Problem(number, None, str(error))]) from None
         rows += 1
-        hashed_texts = (
-            hashed_text(value),
-            hashed_text(record.state),
-            record.family,
-            record.source_family,
-        )
-        for name, text in zip(HASHED, hashed_texts, strict=True):
+        hashed = hashed_text(value), hashed_text(record.state), record.family, record.source_family
+        for name, text in zip(HASHED, hashed, strict=True):
             texts[name].append(text)
     if lines is not None and rows != len(lines):
         message = f"{data.path}: expected {len(lines):,} records by their lines, found {rows:,}"

@@ -48,9 +48,9 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
     Returns:
         What both have; None if nothing.
     """
-    families = [evaluated_record.family for evaluated_record in evaluated]
+    families = [item.family for item in evaluated]
     of_family = hashes_of(families)
-    of_context = hashes_of(hashed_text(evaluated_record.state) for evaluated_record in evaluated)
+    of_context = hashes_of(hashed_text(item.state) for item in evaluated)
     by_family = np.zeros(len(families), dtype=np.bool_)
     by_context = by_family.copy()
     roles = []
@@ -68,11 +68,7 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
     if not met.any():
         return None
     return Overlap(
-        tuple(
-            evaluated_record.id
-            for evaluated_record, is_met in zip(evaluated, met, strict=True)
-            if is_met
-        ),
+        tuple(item.id for item, is_met in zip(evaluated, met, strict=True) if is_met),
         _once(family for family, is_met in zip(families, met, strict=True) if is_met),
         len(
             _once(

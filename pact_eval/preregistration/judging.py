@@ -246,11 +246,8 @@ def _seeds(check: Check, question: Question, table: MetricTable) -> tuple[Seeds,
     if check.seeds is not None:
         if seeded or not all(arm in table.arms for arm in arms):
             return check.seeds, None
-        registered_seeds = ", ".join(map(str, check.seeds))
-        return (
-            check.seeds,
-            f"no run of {' or '.join(arms)} says its seed (wanted: {registered_seeds})",
-        )
+        seeds = ", ".join(map(str, check.seeds))
+        return check.seeds, f"no run of {' or '.join(arms)} says its seed (wanted: {seeds})"
     absent = next((cell for cell in question.cells if cell.arm not in table.arms), None)
     if absent is not None:
         return (), table.row(absent, None).reason

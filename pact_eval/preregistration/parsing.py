@@ -109,9 +109,7 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     table.refuse_unknown(_FILE_KEYS, "the file")
     hypotheses = tuple(_hypothesis(entry) for entry in table.tables("hypothesis", "[[hypothesis]]"))
     ids = [hypothesis.id for hypothesis in hypotheses if hypothesis.id]
-    for twice in dict.fromkeys(
-        hypothesis_id for hypothesis_id in ids if ids.count(hypothesis_id) > 1
-    ):
+    for twice in dict.fromkeys(name for name in ids if ids.count(name) > 1):
         table.problem(f"two hypotheses have the id {twice}")
     if problems:
         raise RecordError(source, problems)
