@@ -85,10 +85,10 @@ def main() -> None:
     for n_records in arguments.records:
         with tempfile.TemporaryDirectory() as folder:
             write_dataset(Path(folder), n_records)
-            found = [in_a_process(folder, cores) for cores in ({0}, None)]
-        if found[0]["results"] != found[1]["results"]:
+            measurements = [in_a_process(folder, cores) for cores in ({0}, None)]
+        if measurements[0]["results"] != measurements[1]["results"]:
             raise SystemExit("the results depend on the number of cores")
-        rows += [row_of(n_records, each) for each in found]
+        rows += [row_of(n_records, measurement) for measurement in measurements]
     packages = versions("numpy", "scipy", "scikit-learn", "polars", "joblib")
     load = f"load before the last run {os.getloadavg()[0]:.1f}"
     text = f"{machine()}; {packages}. One run each; {load}.\n\n{markdown_table(HEAD, rows)}"
@@ -107,8 +107,8 @@ def in_a_process(folder: str, cores: set[int] | None) -> dict[str, Any]:
     made = subprocess.run(command, check=True, capture_output=True, preexec_fn=limit)  # noqa: S603 -- this script
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    found: dict[str, Any] = json.loads(made.stdout)
-    return found | {"cpu": cpu}
+    measurement: dict[str, Any] = json.loads(made.stdout)
+    return measurement | {"cpu": cpu}
 
 
 def measured(folder: Path) -> dict[str, Any]:
@@ -125,11 +125,11 @@ def measured(folder: Path) -> dict[str, Any]:
     }
 
 
-def row_of(n_records: int, found: dict[str, Any]) -> list[str]:
+def row_of(n_records: int, measurement: dict[str, Any]) -> list[str]:
     """Lay out a row of the table."""
-    seconds = [found["seconds"].get(name, 0.0) for name in (*STEPS, "Auditing")]
-    numbers = [*seconds, found["cpu"], found["peak"]]
-    return [f"{n_records:,}", str(found["cores"]), *(f"{number:,.0f}" for number in numbers)]
+    seconds = [measurement["seconds"].get(name, 0.0) for name in (*STEPS, "Auditing")]
+    numbers = [*seconds, measurement["cpu"], measurement["peak"]]
+    return [f"{n_records:,}", str(measurement["cores"]), *(f"{number:,.0f}" for number in numbers)]
 
 
 if __name__ == "__main__":

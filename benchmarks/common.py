@@ -100,13 +100,13 @@ def machine(device: str = "cpu") -> str:
 
 def versions(*packages: str) -> str:
     """Return the versions of packages, and name those that are not installed."""
-    found = []
+    installed_versions = []
     for package in packages:
         try:
-            found.append(f"{package} {version(package)}")
+            installed_versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            found.append(f"{package} not installed")
-    return ", ".join(found)
+            installed_versions.append(f"{package} not installed")
+    return ", ".join(installed_versions)
 
 
 def installed(peer: str) -> bool:
@@ -116,7 +116,7 @@ def installed(peer: str) -> bool:
 
 @dataclass(frozen=True)
 class Timed:
-    """What the work of a turn returns if it measures its own time.
+    """Result of work that measures its own time.
 
     Attributes:
         seconds: time of the turn.
@@ -148,9 +148,9 @@ class Contest:
         for block in range(1, blocks + 1):
             for name, work in self._contestants.items():
                 started = time.perf_counter()
-                found = work()
-                measured = isinstance(found, Timed)
-                seconds = found.seconds if measured else time.perf_counter() - started
+                result = work()
+                measured = isinstance(result, Timed)
+                seconds = result.seconds if measured else time.perf_counter() - started
                 self._seconds[name].append(seconds)
                 sys.stderr.write(f"block {block} of {blocks}: {name}: {seconds:.3g} s\n")
 
@@ -244,9 +244,9 @@ def write_section(path: Path, name: str, text: str) -> None:
         SystemExit: the file does not have the markers.
     """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    before, found, rest = path.read_text(encoding="utf-8").partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found or not found_end:
+    before, begin_marker, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, end_marker, after = rest.partition(end)
+    if not begin_marker or not end_marker:
         message = f"{path}: expected the lines {begin} and {end}"
         raise SystemExit(message)
     path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")

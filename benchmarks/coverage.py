@@ -1,4 +1,4 @@
-"""Does inference hold what it promises? Every simulation with known truth, one section each.
+"""Coverage and error rates of inference: every simulation with known truth, one section each.
 
     python benchmarks/coverage.py [--only ece] [--sets 400] [--write docs/statistics.md]
 

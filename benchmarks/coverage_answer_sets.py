@@ -1,4 +1,4 @@
-"""Do answer sets cover? One item of each family, all members, whole families, by simulation.
+"""Coverage of answer sets: one item of each family, all members, whole families, by simulation.
 
     python benchmarks/coverage_answer_sets.py [--sets 1000] [--seed 0] [--write docs/thresholds.md]
 
@@ -159,22 +159,23 @@ def row(model: Model, families: int, sets: int, seed: int) -> list[str]:
     """Return one row: coverage of our sets, the share of broken promises, and mean sizes."""
     population = Population(model)
     rng = np.random.default_rng([seed, families, MODELS.index(model)])
-    found: dict[str, list[float | None]] = {}
+    levels_by_rule: dict[str, list[float | None]] = {}
     floors = []
     for _ in range(sets):
         sample = draw(model, rng, families)
         floors.append(choose_level(items_of(sample), COVERAGE).floor)
         for name, level in levels(model, sample).items():
-            found.setdefault(name, []).append(level)
+            levels_by_rule.setdefault(name, []).append(level)
     coverage = {
-        name: np.array([population.coverage(level) for level in each])
-        for name, each in found.items()
+        name: np.array([population.coverage(level) for level in chosen_levels])
+        for name, chosen_levels in levels_by_rule.items()
     }
     sizes = {
-        name: np.mean([population.size(level) for level in each]) for name, each in found.items()
+        name: np.mean([population.size(level) for level in chosen_levels])
+        for name, chosen_levels in levels_by_rule.items()
     }
     ours = coverage["ours"]
-    broken = {name: 100 * float((each < COVERAGE).mean()) for name, each in coverage.items()}
+    broken = {name: 100 * float((shares < COVERAGE).mean()) for name, shares in coverage.items()}
     return [
         model.name,
         f"{families:,}",

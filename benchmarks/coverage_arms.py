@@ -55,16 +55,16 @@ def false_marks(sets: int, resamples: int, others: int) -> None:
     for seed in range(sets):
         rng = np.random.default_rng([1, seed])
         first, *rest = (ScoredItems.of(views, "single") for views in null_runs(rng, 1 + others))
-        found = tuple(
+        differences = tuple(
             compare(first, other, by="kind", rng=np.random.default_rng(seed), resamples=resamples)
             for other in rest
         )
-        one = [(group, name) for group, name, is_marked in marked(found) if is_marked]
+        one = [(group, name) for group, name, is_marked in marked(differences) if is_marked]
         single.update(one)
         outputs += bool(one)
-        adjusted += any(is_marked for *_, is_marked in marked(adjusted_together(found)))
-    groups = list(dict.fromkeys(group for group, *_ in marked(found)))
-    metrics = list(dict.fromkeys(name for _, name, _ in marked(found)))
+        adjusted += any(is_marked for *_, is_marked in marked(adjusted_together(differences)))
+    groups = list(dict.fromkeys(group for group, *_ in marked(differences)))
+    metrics = list(dict.fromkeys(name for _, name, _ in marked(differences)))
     write(
         f"\n{sets} data sets on which {1 + others} runs do not differ, {resamples:,} resamples.\n"
     )
@@ -102,14 +102,16 @@ def false_arm_marks(sets: int, resamples: int) -> None:
             for at, name in zip((0, 3, 6), "abc", strict=True)
         }
         for holm in (False, True):
-            found = compare_arms(
+            comparison = compare_arms(
                 arms, by="kind", rng=np.random.default_rng(seed), resamples=resamples, holm=holm
             )
             for spec in specs:
-                pairs = [pair.differences["all"][spec.name] for pair in found.pairs]
+                pairs = [pair.differences["all"][spec.name] for pair in comparison.pairs]
                 single[spec.name, "*", holm] += sum(pair.marked for pair in pairs)
-                single[spec.name, "^", holm] += "best" in found.standings["all"][spec.name].values()
-            marks = {"*": any_star(found, seeds=not holm), "^": any_best(found)}
+                single[spec.name, "^", holm] += (
+                    "best" in comparison.standings["all"][spec.name].values()
+                )
+            marks = {"*": any_star(comparison, seeds=not holm), "^": any_best(comparison)}
             outputs.update((mark, holm) for mark, there in marks.items() if there)
             outputs["either", holm] += any(marks.values())
     write(f"\n{sets} data sets on which three arms do not differ, {resamples:,} resamples.\n")
@@ -123,29 +125,31 @@ def false_arm_marks(sets: int, resamples: int) -> None:
         ]
         write(f"| {spec.name} | {' | '.join(f'{100 * share:.1f}' for share in shares)} |")
     for holm, how in ((False, "Full outputs with a false mark"), (True, "With `--holm`")):
-        said = (f"{mark} {100 * outputs[mark, holm] / sets:.1f}%" for mark in ("*", "^", "either"))
-        write(f"\n{how}: {', '.join(said)}.")
+        cells = (f"{mark} {100 * outputs[mark, holm] / sets:.1f}%" for mark in ("*", "^", "either"))
+        write(f"\n{how}: {', '.join(cells)}.")
 
 
-def any_best(found: ArmsComparison) -> bool:
+def any_best(comparison: ArmsComparison) -> bool:
     """Return whether an arm is marked `^` in some metric of some group."""
     return any(
         "best" in standing.values()
-        for by_metric in found.standings.values()
+        for by_metric in comparison.standings.values()
         for standing in by_metric.values()
     )
 
 
-def any_star(found: ArmsComparison, *, seeds: bool) -> bool:
+def any_star(comparison: ArmsComparison, *, seeds: bool) -> bool:
     """Return whether a difference of arms is marked; with `seeds`, or one at a single seed."""
     over_seeds = any(
-        each.marked
-        for pair in found.pairs
+        difference.marked
+        for pair in comparison.pairs
         for by_metric in pair.differences.values()
-        for each in by_metric.values()
+        for difference in by_metric.values()
     )
-    at_seeds = [tuple(pair.seeds.values()) for pair in found.pairs] if seeds else []
-    return over_seeds or any(is_marked for each in at_seeds for *_, is_marked in marked(each))
+    at_seeds = [tuple(pair.seeds.values()) for pair in comparison.pairs] if seeds else []
+    return over_seeds or any(
+        is_marked for difference in at_seeds for *_, is_marked in marked(difference)
+    )
 
 
 def crossed_coverage(sets: int, families: int = 162) -> None:
@@ -159,8 +163,8 @@ def crossed_coverage(sets: int, families: int = 162) -> None:
     for seeds in (3, 5):
         for ratio in (0.0, 1.0, 4.0):
             rng = np.random.default_rng([2, seeds, int(ratio)])
-            found = [_crossed_covers(rng, seeds, families, ratio) for _ in range(sets)]
-            of_t, of_bootstrap = 100 * np.mean(found, axis=0)
+            covers_by_set = [_crossed_covers(rng, seeds, families, ratio) for _ in range(sets)]
+            of_t, of_bootstrap = 100 * np.mean(covers_by_set, axis=0)
             share = ratio / (1 + ratio)
             write(f"| {seeds} | {share:.0%} | {of_t:.1f} | {of_bootstrap:.1f} |")
 
@@ -219,12 +223,12 @@ def mean_coverage(sets: int, resamples: int) -> None:
     )
     write("| metric | truth | coverage (%) | mean width |")
     write("|---|---|---|---|")
-    for name, found in estimates.items():
-        truth = float(np.mean([each.value for each in found]))
+    for name, intervals in estimates.items():
+        truth = float(np.mean([interval.value for interval in intervals]))
         if name == "ece":
             truth = metrics.ece(np.concatenate(confidence), np.concatenate(correct))
-        covers = 100 * np.mean([each.low <= truth <= each.high for each in found])
-        width = np.mean([each.high - each.low for each in found])
+        covers = 100 * np.mean([interval.low <= truth <= interval.high for interval in intervals])
+        width = np.mean([interval.high - interval.low for interval in intervals])
         write(f"| {name} | {truth:.4f} | {covers:.1f} | {width:.4f} |")
 
 

@@ -39,7 +39,7 @@ SIZES = (8, 12, 32, 162, 1_000)
 
 @dataclass(frozen=True)
 class Shown:
-    """What ECE sees of a run: (n,) confidences, whether the answer is right, and units."""
+    """Data of ECE of a run: (n,) confidences, whether the answer is right, and units."""
 
     confidence: FloatArray
     right: npt.NDArray[np.bool_]
@@ -140,7 +140,7 @@ def interval_rows(sets: int, sizes: Sequence[int], gains: Sequence[float]) -> li
             held, old, rejected, above, debiased, shown = 0, 0, 0, 0, [], []
             for _ in range(sets):
                 sample = draw(rng, families)
-                found = calibration_error(
+                estimate = calibration_error(
                     sample.confidence(gain),
                     sample.right,
                     sample.family,
@@ -158,12 +158,12 @@ def interval_rows(sets: int, sizes: Sequence[int], gains: Sequence[float]) -> li
                 percentile = percentile_estimate(
                     drawn.value, drawn.replicates, n=2 * families, n_clusters=families
                 )
-                held += found.low <= truth <= found.high
-                above += found.low > truth
+                held += estimate.low <= truth <= estimate.high
+                above += estimate.low > truth
                 old += percentile.low <= truth <= percentile.high
-                rejected += found.rejected
-                debiased.append(found.debiased)
-                shown.append(found.value)
+                rejected += estimate.rejected
+                debiased.append(estimate.debiased)
+                shown.append(estimate.value)
             rows.append(
                 [
                     f"{families:,}",
@@ -236,12 +236,12 @@ def difference_rows(sets: int, sizes: Sequence[int]) -> list[list[str]]:
         row = [two.name, f"{100 * two.truth:.1f}"]
         for families in sizes:
             rng = np.random.default_rng([5, families])
-            found = []
+            estimates = []
             for _ in range(sets):
                 samples = zip(two.draw(rng, families), two.gains, strict=True)
-                found.append(difference(*(each.shown(gain) for each, gain in samples), rng))
-            held = np.mean([each.low <= two.truth <= each.high for each in found])
-            marked = np.mean([each.low > 0 or each.high < 0 for each in found])
+                estimates.append(difference(*(run.shown(gain) for run, gain in samples), rng))
+            held = np.mean([estimate.low <= two.truth <= estimate.high for estimate in estimates])
+            marked = np.mean([estimate.low > 0 or estimate.high < 0 for estimate in estimates])
             row += [f"{100 * held:.1f}", f"{100 * marked:.1f}"]
         rows.append(row)
     return rows

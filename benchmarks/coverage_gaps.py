@@ -92,10 +92,10 @@ def by_turns(confidence: FloatArray) -> FloatArray:
 
 def settings() -> list[Setting]:
     """Return the rows of the table."""
-    found = []
+    table_rows = []
     for sources in (6, 12):
         families = FAMILIES // sources
-        found += [
+        table_rows += [
             Setting(
                 f"{sources} source families, {name}",
                 sources,
@@ -111,12 +111,12 @@ def settings() -> list[Setting]:
             )
         ]
     shapes = {"one wrong bin": one_bin, "two wrong bins": two_bins, "gaps by turns": by_turns}
-    found += [
+    table_rows += [
         Setting(f"{name}, {families:,} families", families, 1, of_gaps(gap))
         for name, gap in shapes.items()
         for families in (FAMILIES, 1_000)
     ]
-    return found
+    return table_rows
 
 
 def true_error(setting: Setting) -> float:
@@ -143,22 +143,22 @@ def luck(rng: np.random.Generator, family: npt.NDArray[np.int64]) -> FloatArray:
 def row(setting: Setting, sets: int) -> list[str]:
     """Return the coverage of a setting."""
     true, rng = true_error(setting), np.random.default_rng(15)
-    found = []
+    estimates = []
     for _ in range(sets):
         confidence, truth, family, units = setting.draw(rng, setting.units)
         right = luck(rng, family) < truth
-        found.append(
+        estimates.append(
             calibration_error(confidence, right, units, setting.units, rng=rng, resamples=RESAMPLES)
         )
     shares_of = (
-        [each.low <= true <= each.high for each in found],
-        [each.low > true for each in found],
-        [each.high < true for each in found],
-        [each.rejected for each in found],
+        [estimate.low <= true <= estimate.high for estimate in estimates],
+        [estimate.low > true for estimate in estimates],
+        [estimate.high < true for estimate in estimates],
+        [estimate.rejected for estimate in estimates],
     )
     middle, width = (
-        np.median([each.debiased for each in found]),
-        np.mean([each.high - each.low for each in found]),
+        np.median([estimate.debiased for estimate in estimates]),
+        np.mean([estimate.high - estimate.low for estimate in estimates]),
     )
     numbers = (true, middle, width, *map(np.mean, shares_of))
     return [setting.name, *(f"{100 * number:.1f}" for number in numbers)]
@@ -189,7 +189,7 @@ class TwoRuns:
         states = [rng.integers(2**63), rng.integers(2**63)]
         seeds = [states[0], states[0] if self.shared else states[1]]
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        runs = [each(own, sources) for each, own in zip(made, rngs, strict=True)]
+        runs = [draw_run(own, sources) for draw_run, own in zip(made, rngs, strict=True)]
         drawn = zip(runs, rngs, strict=True)
         return runs, [luck(own, family) < truth for (_, truth, family, _), own in drawn]
 
@@ -217,13 +217,13 @@ def difference_rows(sets: int) -> list[list[str]]:
         true = two.truth()
         cells = [two.name, f"{100 * true:.1f}"]
         for sources in (6, 12):
-            rng, found = np.random.default_rng([15, sources]), []
+            rng, estimates = np.random.default_rng([15, sources]), []
             for _ in range(sets):
                 runs, right = two.draw(rng, sources, FAMILIES // sources)
                 shown = (Shown(run[0], hits, run[3]) for run, hits in zip(runs, right, strict=True))
-                found.append(difference(*shown, rng))
-            held = np.mean([each.low <= true <= each.high for each in found])
-            marked = np.mean([each.low > 0 or each.high < 0 for each in found])
+                estimates.append(difference(*shown, rng))
+            held = np.mean([estimate.low <= true <= estimate.high for estimate in estimates])
+            marked = np.mean([estimate.low > 0 or estimate.high < 0 for estimate in estimates])
             cells += [f"{100 * held:.1f}", f"{100 * marked:.1f}"]
         rows.append(cells)
     return rows

@@ -1,4 +1,4 @@
-"""Does the gate of drift keep its error rates, and what does it show? By simulation.
+"""Error rates and power of the gate of drift, by simulation.
 
     python benchmarks/coverage_margins.py [--sets 1000] [--seed 0] [--write docs/drift.md]
 
@@ -108,7 +108,7 @@ def paired_rows(sets: int, seed: int) -> list[list[str]]:
                 )
                 cells = (none[0], none[3], at[0], at[3], twice[0], twice[3])
                 row = [f"{families:,}", f"{100 * margin:g}", f"{100 * share:g}"]
-                row += [f"{100 * each / sets:.1f}" for each in cells]
+                row += [f"{100 * n_draws / sets:.1f}" for n_draws in cells]
                 rows.append(row)
                 sys.stderr.write(" | ".join(rows[-1]) + "\n")
     return rows
@@ -134,7 +134,7 @@ def mix_rows(sets: int, seed: int) -> list[list[str]]:
             }
             total = abs(truth["mix"] + truth["within"])
             held = dict.fromkeys(truth, 0)
-            found: Counter[int] = Counter()
+            findings: Counter[int] = Counter()
             for _ in range(sets):
                 a = sample(families, even, 0.0, rng, 0)
                 b = sample(families, mix, change, rng, families)
@@ -142,11 +142,11 @@ def mix_rows(sets: int, seed: int) -> list[list[str]]:
                 for part, true in truth.items():
                     estimate = getattr(parts, part)
                     held[part] += bool(estimate.low <= true <= estimate.high)
-                found[CODES[other_items(a, b, total or 0.05).finding]] += 1
+                findings[CODES[other_items(a, b, total or 0.05).finding]] += 1
             coverage = [f"{100 * held[part] / sets:.1f}" for part in truth]
             stated = [f"{100 * truth[part]:+.1f}" for part in truth]
-            errors = [f"{100 * found[0] / sets:.1f}" if total else "–"]
-            errors.append(f"{100 * found[3] / sets:.1f}")
+            errors = [f"{100 * findings[0] / sets:.1f}" if total else "–"]
+            errors.append(f"{100 * findings[3] / sets:.1f}")
             rows.append([f"{families:,}", name, *stated, *coverage, *errors])
             sys.stderr.write(" | ".join(rows[-1]) + "\n")
     return rows
@@ -163,14 +163,14 @@ def main() -> None:
     head = ["families", "margin (points)", "answers that differ (%)"]
     head += ["no change: exit 0", "exit 3", "at the margin: exit 0", "exit 3"]
     head += ["twice the margin: exit 0", "exit 3"]
-    said = f"{chosen.sets:,} draws per row; % of draws (standard error of 5%: {error:.1f})."
+    caption = f"{chosen.sets:,} draws per row; % of draws (standard error of 5%: {error:.1f})."
     paired = markdown_table(head, paired_rows(chosen.sets, chosen.seed))
-    publish("margins", f"{paired}\n\n{said}", chosen.write)
+    publish("margins", f"{paired}\n\n{caption}", chosen.write)
     head = ["families each", "what changed", "mix (points)", "within (points)"]
     head += ["mix covered (%)", "within covered (%)", "at the margin: exit 0 (%)", "exit 3 (%)"]
     mixed = markdown_table(head, mix_rows(chosen.sets, chosen.seed))
     note = "Coverage of 95% intervals; without a change, the margin is 5 points."
-    publish("mix", f"{mixed}\n\n{said} {note}", chosen.write)
+    publish("mix", f"{mixed}\n\n{caption} {note}", chosen.write)
 
 
 if __name__ == "__main__":

@@ -63,13 +63,13 @@ def draw(rng: np.random.Generator, effect: FloatArray) -> Columns:
     first = (luck < 1 / (1 + np.exp(-0.8 * logit - 0.4 * effect[:, None]))).ravel()
     other = (logit + rng.normal(-0.3, 0.8, size=logit.shape)).ravel()
     columns: dict[str, npt.NDArray[Any]] = {}
-    for name, each in (("A", logit.ravel()), ("B", other), ("C", 2 * other)):
-        chosen = 1 / (1 + np.exp(-each))
+    for name, latent in (("A", logit.ravel()), ("B", other), ("C", 2 * other)):
+        chosen = 1 / (1 + np.exp(-latent))
         right = np.where(first, chosen, 1 - chosen)
         columns |= {
-            f"correct {name}": (each > 0) == first,
+            f"correct {name}": (latent > 0) == first,
             f"nll {name}": -np.log(right),
-            f"confident error {name}": ((each > 0) != first)
+            f"confident error {name}": ((latent > 0) != first)
             & (np.maximum(chosen, 1 - chosen) >= CONFIDENT),
         }
         if name == "A":
@@ -134,11 +134,11 @@ def intervals(
     }
 
 
-def covered(found: Mapping[str, Estimate], truth: Mapping[str, float]) -> list[float]:
+def covered(estimates: Mapping[str, Estimate], truth: Mapping[str, float]) -> list[float]:
     """Say which intervals hold the truth; without an interval, NaN."""
     return [
-        float(found[name].low <= truth[name] <= found[name].high)
-        if np.isfinite(found[name].low)
+        float(estimates[name].low <= truth[name] <= estimates[name].high)
+        if np.isfinite(estimates[name].low)
         else np.nan
         for name in SHOWN
     ]
@@ -169,10 +169,12 @@ def of_source_families(datasets: int, rng: np.random.Generator) -> dict[str, lis
             "new source families": everywhere,
         }
         for unit, cluster in units.items():
-            found = intervals(columns, cluster, rng)
+            estimates = intervals(columns, cluster, rng)
             for target, truth in truths.items():
-                held.setdefault(f"{unit}, for {target}", []).append(covered(found, truth))
-    return {name: (100 * np.nanmean(each, axis=0)).tolist() for name, each in held.items()}
+                held.setdefault(f"{unit}, for {target}", []).append(covered(estimates, truth))
+    return {
+        name: (100 * np.nanmean(coverages, axis=0)).tolist() for name, coverages in held.items()
+    }
 
 
 def main() -> None:
@@ -187,9 +189,12 @@ def main() -> None:
         )
         for families in FAMILIES
     }
-    found = of_source_families(arguments.sets, np.random.default_rng(arguments.seed))
-    rows |= {f"six source families; over {name}": each for name, each in found.items()}
-    cells = [[name, *(f"{value:.1f}" for value in each)] for name, each in rows.items()]
+    coverage_by_unit = of_source_families(arguments.sets, np.random.default_rng(arguments.seed))
+    rows |= {
+        f"six source families; over {name}": coverages
+        for name, coverages in coverage_by_unit.items()
+    }
+    cells = [[name, *(f"{value:.1f}" for value in shares)] for name, shares in rows.items()]
     table = markdown_table(["coverage in %", *SHOWN], cells)
     sys.stdout.write(f"{table}\n\n{arguments.sets} datasets.\n")
 

@@ -1,4 +1,4 @@
-"""How often the check "shortcuts" finds one where there is none, by simulation.
+"""False positive rate of the check "shortcuts", by simulation.
 
     python benchmarks/coverage_shortcuts.py [--sets 200]
 
@@ -81,11 +81,11 @@ def count(rows: Sequence[Row], folder: Path, seed: int) -> Counter[str]:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     index = index_of_records([DataFile(path.name, "train", path)])
     result = check_shortcuts(index, Collector("shortcuts", 5), rng=np.random.default_rng(seed))
-    found: Counter[str] = Counter(result.counts)
+    counts: Counter[str] = Counter(result.counts)
     measured = result.measured
     assert isinstance(measured, Shortcuts)  # noqa: S101 -- for mypy
-    found["above"] = sum(probe.gain.low > 0 for probe in measured.probes[:2])
-    return found
+    counts["above"] = sum(probe.gain.low > 0 for probe in measured.probes[:2])
+    return counts
 
 
 def main() -> None:

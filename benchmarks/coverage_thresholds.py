@@ -1,4 +1,4 @@
-"""Do gates keep their target? Guaranteed thresholds, peers, and the naive choice, by simulation.
+"""Error rates of gates: guaranteed thresholds, peers, and the naive choice, by simulation.
 
     python benchmarks/coverage_thresholds.py [--sets 1000] [--seed 0] [--write docs/thresholds.md]
 
@@ -164,21 +164,23 @@ def row(model: Model, families: int, target: float, sets: int, seed: int) -> lis
     population = Population(model)
     grid = np.quantile(population.sureness, 1 - np.arange(1, GRID + 1) / GRID)
     rng = np.random.default_rng([seed, families, round(1000 * target)])
-    found: dict[str, list[float | None]] = {"naive": [], "Bonferroni": [], "ours": []}
+    gates_by_rule: dict[str, list[float | None]] = {"naive": [], "Bonferroni": [], "ours": []}
     for _ in range(sets):
         sample = draw(model, rng, families)
         items = gate_items(sample)
         first = one_of_each(sample.family, max(model.sizes), rng)
-        found["naive"].append(naive(items, target))
-        found["Bonferroni"].append(bonferroni(items, first, grid, target))
-        found["ours"].append(choose_gate(items, Target.of_error(target), CONFIDENCE).threshold)
+        gates_by_rule["naive"].append(naive(items, target))
+        gates_by_rule["Bonferroni"].append(bonferroni(items, first, grid, target))
+        gates_by_rule["ours"].append(
+            choose_gate(items, Target.of_error(target), CONFIDENCE).threshold
+        )
     broken = {
         name: np.mean([gate is not None and population.error(gate) > target for gate in gates])
-        for name, gates in found.items()
+        for name, gates in gates_by_rule.items()
     }
     covered = {
         name: np.mean([population.coverage(gate) for gate in gates])
-        for name, gates in found.items()
+        for name, gates in gates_by_rule.items()
     }
     return [
         model.name,

@@ -1,4 +1,4 @@
-"""How often scorecards decide if nothing differs: verdicts by value, and what is shown.
+"""Verdicts of scorecards if nothing differs: by value, and by what is shown.
 
     python benchmarks/coverage_verdicts.py --sets 400
 
@@ -53,11 +53,13 @@ def count(sets: int, resamples: int) -> dict[str, Counter[str]]:
     """Count verdicts by value and what is shown, by hypothesis."""
     claims = tuple(at_every_seed(*claim) for claim in CLAIMS)
     hypotheses = Hypotheses((*null_hypotheses("H1", "H2", "H4").hypotheses, *claims))
-    found: dict[str, Counter[str]] = {each.id: Counter() for each in hypotheses.hypotheses}
+    outcomes: dict[str, Counter[str]] = {
+        hypothesis.id: Counter() for hypothesis in hypotheses.hypotheses
+    }
     for seed in range(sets):
         for result in null_scorecard(seed, hypotheses, resamples).results:
-            found[result.hypothesis.id].update([result.verdict, f"shown {result.shown}"])
-    return found
+            outcomes[result.hypothesis.id].update([result.verdict, f"shown {result.shown}"])
+    return outcomes
 
 
 def main() -> None:
@@ -76,7 +78,7 @@ def main() -> None:
     for name, counted in count(options.sets, options.resamples).items():
         shares = [100 * counted[title] / options.sets for title in titles]
         shares.append(shares[2] + shares[3])
-        sys.stdout.write(f"| {name} | {' | '.join(f'{each:.1f}' for each in shares)} |\n")
+        sys.stdout.write(f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} |\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the chain of custody costs `pact-eval score`, and the size of a training record.
+"""Cost of the chain of custody for `pact-eval score`, and the size of a training record.
 
     python benchmarks/custody.py [--records 100000 300000] [--blocks 5] [--write FILE]
 

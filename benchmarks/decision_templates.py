@@ -57,7 +57,7 @@ def pipeline(model: Any, tokenizer: Any, files: DecisionFiles) -> Any:
 
 def requests(record: Record, k: int) -> list[dict[str, Any]]:
     """Return the requests of the K views of a record."""
-    found = []
+    bodies = []
     for order in code_orders(SEED, record.id, record.n_choices, k):
         field = record.field
         answers = [field.answers[index] for index in order]
@@ -71,8 +71,8 @@ def requests(record: Record, k: int) -> list[dict[str, Any]]:
         elif field.kind == "boolean":
             told = {a.key: a.description for a in answers if a.description is not None}
             question["criteria"] = told
-        found.append({"state": record.state, "questions": {"decision": question}})
-    return found
+        bodies.append({"state": record.state, "questions": {"decision": question}})
+    return bodies
 
 
 def shared_tokens(encoder: Encoder, records: Sequence[Record]) -> str:
@@ -88,9 +88,9 @@ def shared_tokens(encoder: Encoder, records: Sequence[Record]) -> str:
 def largest_difference(scored: Sequence[Any], answers: Sequence[dict[str, Any]]) -> float:
     """Return the largest difference of a probability."""
     largest = 0.0
-    for one, found in zip(scored, answers, strict=True):
+    for one, reply in zip(scored, answers, strict=True):
         here = torch.tensor(one.logits).double().softmax(-1).numpy()
-        answer = found["decision"]
+        answer = reply["decision"]
         there = answer.get("probabilities", {}).values() or (1 - answer["noul"], answer["noul"])
         largest = max(largest, float(np.abs(here - [*there]).max()))
     return largest
@@ -112,9 +112,9 @@ def main() -> None:
     decide = pipeline(model, tokenizer, files)
     contestants: dict[str, Callable[[], Any]] = {}
     for k in VIEWS:
-        asked = [request for record in records for request in requests(record, k)]
+        bodies = [request for record in records for request in requests(record, k)]
         contestants[f"ours, K = {k}"] = ours(model, encoder, records, k)
-        contestants[f"pipeline, K = {k}"] = lambda asked=asked: [decide(each) for each in asked]
+        contestants[f"pipeline, K = {k}"] = lambda bodies=bodies: [decide(body) for body in bodies]
     with fast_float32(CPU, torch.float32) as products:
         differs = largest_difference(
             *(contestants[f"{who}, K = 1"]() for who in ("ours", "pipeline"))

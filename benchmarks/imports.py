@@ -52,13 +52,13 @@ class Item:
 
     @property
     def article(self) -> str:
-        """What the question is about."""
+        """Topic of the question."""
         return f"a{self.number // PER_ARTICLE}"
 
     @property
     def choices(self) -> list[str]:
         """The texts of the choices, in their alphabetical order."""
-        return [f"{each} of {self.number}" for each in LETTERS]
+        return [f"{letter} of {self.number}" for letter in LETTERS]
 
 
 def items(number: int, seed: int) -> Iterator[Item]:
@@ -66,26 +66,26 @@ def items(number: int, seed: int) -> Iterator[Item]:
     draw = random.Random(seed)
     for at in range(number):
         gold = at % 4
-        logits = [draw.gauss(2 * (each == gold), 2) for each in range(4)]
+        logits = [draw.gauss(2 * (answer == gold), 2) for answer in range(4)]
         total = math.log(math.fsum(map(math.exp, logits)))
-        yield Item(at, gold, tuple(each - total for each in logits))
+        yield Item(at, gold, tuple(logit - total for logit in logits))
 
 
-def write_lm_eval(folder: Path, asked: Iterator[Item]) -> list[str]:
+def write_lm_eval(folder: Path, test_items: Iterator[Item]) -> list[str]:
     """Write samples of a task of lm-evaluation-harness."""
     with (folder / NAME).open("w", encoding="utf-8") as file:
-        for item in asked:
+        for item in test_items:
             context = f"Article {item.article}. {TEXT}"
             requests = {
-                f"gen_args_{at}": {"arg_0": context, "arg_1": f" {each}"}
-                for at, each in enumerate(LETTERS)
+                f"gen_args_{at}": {"arg_0": context, "arg_1": f" {letter}"}
+                for at, letter in enumerate(LETTERS)
             }
             line = {
                 "doc_id": item.number,
                 "doc": {"article": item.article, "text": context},
                 "target": str(item.gold),
                 "arguments": requests,
-                "filtered_resps": [[str(each), "False"] for each in item.log_probs],
+                "filtered_resps": [[str(log_prob), "False"] for log_prob in item.log_probs],
                 "filter": "none",
                 "metrics": ["acc"],
                 "doc_hash": hashlib.sha256(str(item.number).encode()).hexdigest(),
@@ -95,19 +95,19 @@ def write_lm_eval(folder: Path, asked: Iterator[Item]) -> list[str]:
     return [str(folder / NAME), "--family-from", "doc.article"]
 
 
-def write_inspect(folder: Path, asked: Iterator[Item]) -> list[str]:
+def write_inspect(folder: Path, test_items: Iterator[Item]) -> list[str]:
     """Write a log of Inspect with log-probabilities; members are deflated."""
     path, summaries = folder / "big.eval", []
     keys = ("id", "epoch", "input", "choices", "target", "metadata", "scores")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for item in asked:
+        for item in test_items:
             letter = LETTERS[item.answer]
             top = [
-                {"token": f" {each}", "logprob": value}
-                for each, value in zip(LETTERS, item.log_probs, strict=True)
+                {"token": f" {answer_letter}", "logprob": value}
+                for answer_letter, value in zip(LETTERS, item.log_probs, strict=True)
             ]
             token = {"token": f" {letter}", "logprob": max(item.log_probs), "top_logprobs": top}
-            start = [{"token": each, "logprob": -0.01} for each in ("ANSWER", ":")]
+            start = [{"token": word, "logprob": -0.01} for word in ("ANSWER", ":")]
             value = "C" if item.answer == item.gold else "I"
             sample: dict[str, Any] = {
                 "id": item.number,
@@ -131,11 +131,11 @@ def write_inspect(folder: Path, asked: Iterator[Item]) -> list[str]:
     return [str(path), "--family-from", "metadata.article"]
 
 
-def write_decision_index(folder: Path, asked: Iterator[Item]) -> list[str]:
+def write_decision_index(folder: Path, test_items: Iterator[Item]) -> list[str]:
     """Write results of the Decision Index and the rows of its suite."""
     results, suite = folder / "results.jsonl", folder / "suite.jsonl"
     with results.open("w", encoding="utf-8") as answers, suite.open("w", encoding="utf-8") as rows:
-        for item in asked:
+        for item in test_items:
             state = f"Article {item.article}. {TEXT}"
             question = {"type": "choice", "criteria": dict.fromkeys(LETTERS, "A choice.")}
             payload = {"model": "jev-1.13.0", "state": state, "questions": {"q": question}}
@@ -147,21 +147,21 @@ def write_decision_index(folder: Path, asked: Iterator[Item]) -> list[str]:
             evaluation = common | {"group_id": item.article, "track": "t", "dataset": "big"}
             row = {"state": state, "questions": {"q": question}, "_evaluation": evaluation}
             rows.write(json.dumps(row | {"expected": {"q": LETTERS[item.gold]}}) + "\n")
-            given = {
+            answer = {
                 "type": "choice",
                 "choice": LETTERS[item.answer],
                 "probabilities": dict(zip(LETTERS, map(math.exp, item.log_probs), strict=True)),
             }
-            response = {"model": "m", "answers": {"q": given}}
+            response = {"model": "m", "answers": {"q": answer}}
             result = common | {"engine": "e", "status": "ok", "response": response}
             answers.write(json.dumps(result | {"payload": payload}) + "\n")
     return [str(results), "--suite", str(suite)]
 
 
-def write_helm(folder: Path, asked: Iterator[Item]) -> list[str]:
+def write_helm(folder: Path, test_items: Iterator[Item]) -> list[str]:
     """Write the state and the statistics of a HELM run."""
     states, stats = [], []
-    for item in asked:
+    for item in test_items:
         name = f"id{item.number}"
         references = [
             {"output": {"text": text}, "tags": ["correct"] if at == item.gold else []}
@@ -188,13 +188,13 @@ def write_helm(folder: Path, asked: Iterator[Item]) -> list[str]:
     return [str(folder), "--family-from", r"request.prompt~^Article \w+"]
 
 
-def write_rows(folder: Path, asked: Iterator[Item]) -> list[str]:
+def write_rows(folder: Path, test_items: Iterator[Item]) -> list[str]:
     """Write rows of our own format."""
     path = folder / "rows.jsonl"
     with path.open("w", encoding="utf-8") as file:
-        for item in asked:
+        for item in test_items:
             row = {"id": str(item.number), "family": item.article, "reference": item.gold}
-            p = [math.exp(each) for each in item.log_probs]
+            p = [math.exp(log_prob) for log_prob in item.log_probs]
             file.write(json.dumps(row | {"probabilities": p}) + "\n")
     return [str(path)]
 
@@ -223,8 +223,8 @@ def timed(name: str, *arguments: str) -> None:
     _, status, used = os.wait4(child, 0)
     took = time.monotonic() - started
     cpu, size = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-    said = f"{name:<24} {cpu:6.1f} s of CPU  {took:6.1f} s  {size:6.0f} MiB"
-    print(said, flush=True)  # noqa: T201
+    line = f"{name:<24} {cpu:6.1f} s of CPU  {took:6.1f} s  {size:6.0f} MiB"
+    print(line, flush=True)  # noqa: T201
     if status:
         raise SystemExit(f"{name} failed: pact-eval {' '.join(arguments)}")
 
@@ -241,9 +241,9 @@ def main() -> None:
         for source, write in WRITERS.items():
             if chosen.only in (None, source):
                 (folder / source).mkdir()
-                asked = write(folder / source, items(chosen.items, 1))
+                arguments = write(folder / source, items(chosen.items, 1))
                 out = ["--out", str(folder / f"run-{source}"), "--arm", source, "--train-seed", "1"]
-                timed(f"import {source}", "import", *asked, *out)
+                timed(f"import {source}", "import", *arguments, *out)
         if chosen.only is not None:
             return
         (folder / "other").mkdir()

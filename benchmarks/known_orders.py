@@ -1,4 +1,4 @@
-"""Can a run alone show that a model was trained on the evaluation file, in canonical order?
+"""Detection of training on the evaluation file in canonical order, from a run alone.
 
     python benchmarks/known_orders.py --out runs/known-orders [--seeds 201 202] [--write FILE]
 
@@ -93,12 +93,12 @@ def letter_effects(centred: FloatArray, slot: IntArray, width: int) -> FloatArra
 
 def slots(code_order: IntArray) -> IntArray:
     """Return (n, K, C) the letter of each answer; unused slots -1."""
-    found = np.full_like(code_order, -1)
+    letters = np.full_like(code_order, -1)
     for letter in range(code_order.shape[2]):
         answer = code_order[:, :, letter]
         item, view = np.nonzero(answer >= 0)
-        found[item, view, answer[item, view]] = letter
-    return found
+        letters[item, view, answer[item, view]] = letter
+    return letters
 
 
 def of_reference(log_probs: FloatArray, items: Items) -> FloatArray:
@@ -130,7 +130,7 @@ def advantages(logits: FloatArray, items: Items) -> dict[str, FloatArray]:
     """Return (n,) by statistic: view 0 minus the mean of the other orders of an item."""
     log_probs = without_letters(logits, items)
     values = {"loss": of_reference(log_probs, items), "letter": of_letter(log_probs, items)}
-    return {name: at_view_0(each) for name, each in values.items()}
+    return {name: at_view_0(array) for name, array in values.items()}
 
 
 def at_view_0(values: FloatArray) -> FloatArray:
@@ -176,7 +176,7 @@ class Effect:
 
 
 def p_value(values: FloatArray) -> float:
-    """Return the one-sided p-value of Student's t: is the mean over families positive?"""
+    """Return the one-sided p-value of Student's t for a positive mean over families."""
     return float(stats.ttest_1samp(values, 0, alternative="greater").pvalue)
 
 

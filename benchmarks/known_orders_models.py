@@ -1,4 +1,4 @@
-"""The models of `known_orders.py`: what each is trained on, and its scores.
+"""The models of `known_orders.py`: their training data and scores.
 
 Each seed has 80 families to train on (leaked), 80 other documents with the same questions, and 40
 families with other questions.
@@ -95,7 +95,7 @@ class Sharing:
 
 @dataclass(frozen=True)
 class Regime:
-    """How a model is trained.
+    """Training of a model.
 
     Attributes:
         recipe: arm of the miniature.

@@ -61,24 +61,24 @@ def peer_metrics(reference: Any, probabilities: Any) -> list[float]:
 def our_metrics(path: Path) -> list[float]:
     """All metrics of the report on all items: the peers' four, AURC, pair accuracy and more."""
     items = read_items(path, "single", letters=False)
-    found = point_values(group_statistics(items))
+    estimates = point_values(group_statistics(items))
     names = ("accuracy", "nll_nats", "brier", "ece", "aurc", "pair_accuracy")
-    return [found[name] for name in names]
+    return [estimates[name] for name in names]
 
 
 def report(path: Path) -> float:
     """The full report with intervals, as `pact-eval report` computes it; returns the accuracy."""
     items = read_items(path, "ensemble")
-    found = evaluate_items(items, by="kind", rng=np.random.default_rng(0))
-    return found.groups[0].estimates["accuracy"].low
+    evaluation = evaluate_items(items, by="kind", rng=np.random.default_rng(0))
+    return evaluation.groups[0].estimates["accuracy"].low
 
 
 def peer_bootstrap(values: npt.NDArray[np.float64]) -> float:
     """Return the low end of scipy's percentile bootstrap."""
-    found = bootstrap(
+    result = bootstrap(
         (values,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=1
     )
-    return float(found.confidence_interval.low)
+    return float(result.confidence_interval.low)
 
 
 def report_rows(folder: Path, items: int) -> list[Row]:

@@ -75,9 +75,9 @@ class Places(Collector):
         super().__init__("separation", keep=0)
         self.across: set[str | None] = set()
 
-    def add(self, code: str, place: Place, expected: str, found: str, _: Any = None) -> None:
+    def add(self, code: str, place: Place, expected: str, actual: str, _: Any = None) -> None:
         """Count a finding."""
-        super().add(code, place, expected, found)
+        super().add(code, place, expected, actual)
         if code == "near-duplicate":
             self.across.add(place.record_id)
 
@@ -122,14 +122,14 @@ def row_of(n_records: int, n_pool: int) -> list[str]:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         near = planted_cosines(index, planted) >= THRESHOLD + 0.03  # it is an estimate
     ids = [[f"planted-{n}-{variant}" for variant in VARIANTS] for n in range(len(planted))]
-    found = np.array([not places.across.isdisjoint(pair) for pair in ids])
+    detected = np.array([not places.across.isdisjoint(pair) for pair in ids])
     return [
         f"{n_records:,}",
         f"{indexed - started:.0f}",
         f"{searched - indexed:.0f}",
         f"{peak:,.0f}",
         "yes" if measured.exact else "no",
-        f"{(found & near).sum()} of {near.sum()}",
+        f"{(detected & near).sum()} of {near.sum()}",
     ]
 
 
@@ -170,8 +170,8 @@ def drawn_pairs(rng: np.random.Generator, n_pool: int) -> Iterator[Pair]:
     long = replace(FULL, n_turns=(9, 12), n_extra_sentences=(2, 5))
     pool = [
         sentence
-        for each in islice(generate_base_records(3, long), n_pool)
-        for text in leaf_texts(each["input"]["state"])
+        for record in islice(generate_base_records(3, long), n_pool)
+        for text in leaf_texts(record["input"]["state"])
         for sentence in re.split(r"(?<=[.?!”]) |\n", text)
     ]
     while True:
@@ -218,13 +218,13 @@ def planted_cosines(index: Index, planted: list[tuple[Pair, Pair]]) -> npt.NDArr
     """
     n, n_sample = len(index), min(SAMPLE, len(index))
     rows = np.random.default_rng(2).choice(n, n_sample, replace=False)
-    others = [context_text(each.record.state) for each in index.read(np.sort(rows).tolist())]
+    others = [context_text(member.record.state) for member in index.read(np.sort(rows).tolist())]
     texts = [folded(text) for pairs in planted for pair in pairs for text in pair]
     vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(5, 5))
     counts = vectorizer.fit_transform(texts)
     sampled = vectorizer.transform([folded(text) for text in others])
     frequency, least = (
-        np.bincount(each.indices, minlength=counts.shape[1]) for each in (sampled, counts)
+        np.bincount(matrix.indices, minlength=counts.shape[1]) for matrix in (sampled, counts)
     )
     frequency = np.maximum(frequency * (n / n_sample), least)
     vectorizer.idf_ = np.log((1 + n) / (1 + frequency)) + 1

@@ -1,4 +1,4 @@
-"""Do plans of `thresholds` keep their "4 of 5"? On resampled families, and on new ones.
+"""Success rates of plans of `thresholds`, on resampled families and on new ones.
 
     python benchmarks/plans.py --run runs/demo-pact [--target 0.1] [--draws 200] [--seed 0]
     python benchmarks/plans.py [--runs 50] [--cases 0 1]

@@ -271,7 +271,7 @@ def speed_rows(
 ) -> tuple[list[list[str]], str]:
     """Time the contestants on the same views, and return ratios and a note."""
     model = make_model("Qwen3", vocabulary)
-    pairs, alone = (encoder.encode(each, 4, SEED) for each in (items.pairs, items.alone))
+    pairs, alone = (encoder.encode(records, 4, SEED) for records in (items.pairs, items.alone))
     singles = encoder.encode(items.pairs, 1, SEED)
     decide, pipeline_tokens = pipeline(model, tokenizer, items.pairs, 4)
     contestants: dict[str, Callable[[], object]] = {

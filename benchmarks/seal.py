@@ -1,4 +1,4 @@
-"""What the checks of a run cost: its hash, and the values of its rows, in CPU time of reading it.
+"""Cost of the checks of a run: its hash, and the values of its rows, in CPU time of reading it.
 
     python benchmarks/seal.py [--items 1000000] [--views 1 4] [--blocks 5] [--write FILE]
 
@@ -57,8 +57,8 @@ def checks(*, sealed: bool, values: bool) -> Iterator[None]:
     off = [] if values else [patch(name) for name in VALUES]
     off += [] if sealed else [patch("pact_eval.runs.folder.check_seal")]
     with ExitStack() as stack:
-        for each in off:
-            stack.enter_context(each)
+        for context in off:
+            stack.enter_context(context)
         yield
 
 
@@ -98,7 +98,7 @@ def main() -> None:
                     }
                 )
                 contest.run(arguments.blocks)
-                ratios = [f"{contest.ratio(each, 'none'):.3f}" for each in ("hash", "all")]
+                ratios = [f"{contest.ratio(variant, 'none'):.3f}" for variant in ("hash", "all")]
                 seconds = f"{contest.seconds('none'):.2f}"
                 lines.append([f"{name}, K = {views} ({size:,.0f} MB)", seconds, *ratios])
     table = markdown_table(

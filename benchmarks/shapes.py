@@ -95,10 +95,10 @@ def alone(encoder: Encoder, count: int) -> list[Record]:
 def bundled(_encoder: Encoder, count: int) -> list[Record]:
     """Return pairs of the bundled dataset as they are: prompts of about 250 tokens."""
     records = read_records(FIXTURES / "data" / "holdout.jsonl")
-    found: dict[str, list[Record]] = {}
+    families: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault(record.family, []).append(record)
-    whole = [pair for pair in found.values() if len(pair) == 2]
+        families.setdefault(record.family, []).append(record)
+    whole = [pair for pair in families.values() if len(pair) == 2]
     return [record for pair in whole[:count] for record in pair]
 
 
@@ -116,10 +116,10 @@ def many_answers(encoder: Encoder, count: int) -> list[Record]:
 
 
 def _by_family(records: Sequence[Record]) -> list[list[Record]]:
-    found: dict[str, list[Record]] = {}
+    families: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault(record.family, []).append(record)
-    return [*found.values()]
+        families.setdefault(record.family, []).append(record)
+    return [*families.values()]
 
 
 def _choice(pair: Sequence[Record]) -> bool:
@@ -202,8 +202,8 @@ def vllm_turns(
             def turn() -> Timed:
                 sent.write("go\n")
                 sent.flush()
-                found = json.loads(received.readline())
-                return VLLMTurn(found["seconds"], found["logprobs"])
+                reply = json.loads(received.readline())
+                return VLLMTurn(reply["seconds"], reply["logprobs"])
 
             yield turn
             sent.close()
@@ -253,9 +253,9 @@ def largest_difference(
 ) -> float:
     """Return the largest difference of a log-probability among the codes."""
     differences = []
-    for found, one, view in zip(turn.log_probs, scored, views, strict=True):
+    for log_probs, one, view in zip(turn.log_probs, scored, views, strict=True):
         # Logits are in canonical order, codes in that of the view.
-        theirs, mine = np.asarray(found), one.logits.astype(np.float64)[list(view.code_order)]
+        theirs, mine = np.asarray(log_probs), one.logits.astype(np.float64)[list(view.code_order)]
         theirs = theirs - np.log(np.exp(theirs).sum())
         mine = mine - mine.max()
         mine = mine - np.log(np.exp(mine).sum())
@@ -308,7 +308,7 @@ def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
         work = tree_flops(config, prompts) / product.multiply_adds
         flop_floor = f"{flop_ratio(config, prompts):.2f}"
         share = f"{work * contest.ratio('product', 'fork'):.2f}"
-    parameters = sum(each.numel() for each in model.parameters()) / 1e6
+    parameters = sum(parameter.numel() for parameter in model.parameters()) / 1e6
     tokens = np.mean([len(view.token_ids) for view in views])
     return [
         shape.name,
@@ -343,12 +343,12 @@ def main() -> None:
     heads += ["token floor", "share of floor", "FLOP floor", "share of a product's rate"]
     heads += ["HFLM K = 1 / fork", "batched / fork", "vLLM / fork"]
     vllm = "" if chosen.vllm is None else f", vLLM {_vllm_version(chosen.vllm)}"
-    found = versions("torch", "transformers", "lm-eval", "peft")
+    installed_versions = versions("torch", "transformers", "lm-eval", "peft")
     rows: list[list[str]] = []
     for number in chosen.shape or range(len(SHAPES)):
         rows.append(measured(SHAPES[number], tokenizer, chosen))
         parts = [
-            f"{machine()}; {found}{vllm}; float32, K = {K}, {chosen.blocks} blocks.",
+            f"{machine()}; {installed_versions}{vllm}; float32, K = {K}, {chosen.blocks} blocks.",
             markdown_table(heads, rows),
             "Ratios of times are medians of blocks. In brackets: the largest difference of a "
             "log-probability between vLLM and fork.",

@@ -74,7 +74,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Turns:
-    """How turns are scored.
+    """Settings of turns.
 
     Attributes:
         folder: where the runs are written.
@@ -162,9 +162,9 @@ def situations(turns: Turns, names: Sequence[str]) -> dict[str, Callable[[str], 
 def result(contest: Contest, name: str, limit: float) -> list[str]:
     """Return the row of a situation. Stopped turns bound the times and the ratio from below."""
     contestants = [f"{name}: {setting}" for setting in (DEFAULT, SLEEP, OURS)]
-    seconds = [contest.seconds(each) for each in contestants]
-    at_least = [">" if each >= limit else "" for each in seconds]
-    shown = [f"{mark}{each:.1f}" for mark, each in zip(at_least, seconds, strict=True)]
+    seconds = [contest.seconds(contestant) for contestant in contestants]
+    at_least = [">" if value >= limit else "" for value in seconds]
+    shown = [f"{mark}{value:.1f}" for mark, value in zip(at_least, seconds, strict=True)]
     ratio = contest.ratio(contestants[0], contestants[-1])
     return [name, *shown, "" if at_least[-1] else f"{at_least[0]}{ratio:.2f}"]
 

@@ -83,8 +83,8 @@ def modules_of(*arguments: str) -> list[str]:
     made = subprocess.run(  # noqa: S603 -- our own commands
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
-    found: list[str] = json.loads(made.stderr.splitlines()[-1])
-    return found
+    modules: list[str] = json.loads(made.stderr.splitlines()[-1])
+    return modules
 
 
 def main() -> None:

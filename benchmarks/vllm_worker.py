@@ -43,25 +43,25 @@ def main() -> None:
         seed=0,
     )
     prompts = json.loads(sys.stdin.readline())
-    inputs = [{"prompt_token_ids": each["ids"]} for each in prompts]
+    inputs = [{"prompt_token_ids": prompt["ids"]} for prompt in prompts]
     settings = [
         SamplingParams(
             temperature=0,
             max_tokens=1,
-            logprobs=len(each["codes"]),
-            logprob_token_ids=each["codes"],
+            logprobs=len(prompt["codes"]),
+            logprob_token_ids=prompt["codes"],
             detokenize=False,
         )
-        for each in prompts
+        for prompt in prompts
     ]
     for _turn in sys.stdin:
         model.reset_prefix_cache()
         started = time.perf_counter()
-        found = model.generate(inputs, settings, use_tqdm=False)
+        outputs = model.generate(inputs, settings, use_tqdm=False)
         seconds = time.perf_counter() - started
         logprobs = [
-            [one.outputs[0].logprobs[0][code].logprob for code in each["codes"]]
-            for one, each in zip(found, prompts, strict=True)
+            [one.outputs[0].logprobs[0][code].logprob for code in prompt["codes"]]
+            for one, prompt in zip(outputs, prompts, strict=True)
         ]
         answers.write(json.dumps({"seconds": seconds, "logprobs": logprobs}) + "\n")
         answers.flush()

@@ -45,14 +45,14 @@ def repeated(records: Sequence[Record], count: int) -> list[Record]:
 def measured(source: RowSource, dataset: Dataset, out: Path) -> dict[str, Any]:
     """Score a dataset, and return the content of `run.json`, with the hash of the rows."""
     score_windows(source, dataset, out, labels={})
-    found: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    return found | {"sha256": sha256_of_file(out / "predictions.parquet")}
+    provenance: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    return provenance | {"sha256": sha256_of_file(out / "predictions.parquet")}
 
 
 def row(name: str, run: dict[str, Any], items: int) -> list[str]:
     """Return a line of the table: the rate without starts, that of the command, and the hash."""
-    workers = [each for each in run.get("workers", ()) if each.get("windows")]
-    rate = sum(each["items"] / each["seconds"] for each in workers)
+    workers = [worker for worker in run.get("workers", ()) if worker.get("windows")]
+    rate = sum(worker["items"] / worker["seconds"] for worker in workers)
     return [
         name,
         f"{rate:.2f}" if workers else "–",

@@ -86,7 +86,9 @@ class Task:
         self.schedule = learning_rate_schedule(self.optimizer, n_steps=options.steps)
         self.sampler = FamilyBatchSampler(self.views, options.pairs_per_batch, seed=options.seed)
         self.collate = PactCollator(tokenizer.pad_token_id)
-        self.weights = [each for each in self.model.parameters() if each.requires_grad]
+        self.weights = [
+            parameter for parameter in self.model.parameters() if parameter.requires_grad
+        ]
 
     def selection_batches(self, rows: int = 4) -> list[PactBatch]:
         """Divide the selection views into batches of `rows` rows."""

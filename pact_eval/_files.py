@@ -192,7 +192,7 @@ def reading(path: Path, *, missing: str = "no such file") -> Iterator[None]:
     except FileNotFoundError:
         message = f"{path}: {missing}"
     except IsADirectoryError:
-        inside = sorted(each.name for each in path.glob("*.jsonl"))[:_NAMES_SHOWN]
+        inside = sorted(file.name for file in path.glob("*.jsonl"))[:_NAMES_SHOWN]
         named = f"; give one of its files: {', '.join(inside)}" if inside else ""
         message = f"{path}: expected a file, got a folder{named}"
     except OSError as error:

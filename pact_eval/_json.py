@@ -145,10 +145,10 @@ def flat(value: Json, prefix: str = "") -> dict[str, Json]:
     """
     if not isinstance(value, dict):
         return {prefix: value}
-    found: dict[str, Json] = {}
+    flattened: dict[str, Json] = {}
     for key, item in value.items():
-        found |= flat(item, f"{prefix}.{key}" if prefix else key)
-    return found
+        flattened |= flat(item, f"{prefix}.{key}" if prefix else key)
+    return flattened
 
 
 def describe(value: Json) -> str:

@@ -114,7 +114,7 @@ class PactBatch:
         return cls(
             code_order=_filled(orders, width, -1).reshape(n, width),
             reference=torch.tensor(
-                [NO_REFERENCE if each is None else int(each) for each in reference],
+                [NO_REFERENCE if index is None else int(index) for index in reference],
                 dtype=torch.long,
             ),
             is_score=torch.tensor([False] * n if is_score is None else list(is_score)).bool(),
@@ -130,7 +130,7 @@ class PactBatch:
 
     @property
     def mask(self) -> Tensor:
-        """Which slots hold an answer, shape (n, C); the same in letter and in canonical order."""
+        """Mask (n, C) of slots that hold an answer; the same in letter and in canonical order."""
         return self.code_order >= 0
 
     @property
@@ -140,7 +140,7 @@ class PactBatch:
 
     @property
     def is_labelled(self) -> Tensor:
-        """Which rows have a reference, shape (n,)."""
+        """Mask of the rows that have a reference, shape (n,)."""
         return self.reference != NO_REFERENCE
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PactBatch:
@@ -194,18 +194,18 @@ class PactBatch:
                 continue
             expected = _DTYPES.get(field.name, (torch.int64,))
             if value.dtype not in expected:
-                wanted = " or ".join(_name_of(dtype) for dtype in expected)
-                message = f"{field.name}: expected {wanted}, got {_name_of(value.dtype)}"
+                dtypes = " or ".join(_name_of(dtype) for dtype in expected)
+                message = f"{field.name}: expected {dtypes}, got {_name_of(value.dtype)}"
                 raise BatchError(message)
 
     def _check_orders(self) -> None:
         width = self.code_order.shape[-1]
         slots = torch.arange(width, device=self.code_order.device)
         # Used slots hold each canonical index once: sorted, they are 0, 1, 2, ...
-        wanted = torch.where(slots < self.n_choices[:, None], slots, width)
-        found = torch.where(self.mask, self.code_order, width).sort(-1).values
+        expected = torch.where(slots < self.n_choices[:, None], slots, width)
+        actual = torch.where(self.mask, self.code_order, width).sort(-1).values
         front = (self.mask == (slots < self.n_choices[:, None])).all(-1)
-        good = (found == wanted).all(-1) & front & (self.n_choices >= 2)
+        good = (actual == expected).all(-1) & front & (self.n_choices >= 2)
         self._refuse(
             ~good, "expected a permutation of two or more answers in code_order, got {row}"
         )
@@ -259,8 +259,8 @@ class PactBatch:
         if bool(bad.any()):
             index = int(torch.nonzero(bad)[0])
             row = index if rows is None else int(rows[index])
-            said = fault.format(row=self.code_order[row].tolist())
-            message = f"record {self.record_ids[row]} (row {row}): {said}"
+            fault_text = fault.format(row=self.code_order[row].tolist())
+            message = f"record {self.record_ids[row]} (row {row}): {fault_text}"
             raise BatchError(message)
 
 

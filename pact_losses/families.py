@@ -68,9 +68,9 @@ def group_families(views: Sequence[TrainingView]) -> list[Family]:
         rows[view.family].append(row)
     faults: list[str] = []
     for key, own in rows.items():
-        found = next(_faults([views[row] for row in own]), None)
-        if found is not None:
-            faults.append(f"family {key}, record {found[0].record_id}: {found[1]}")
+        fault = next(_faults([views[row] for row in own]), None)
+        if fault is not None:
+            faults.append(f"family {key}, record {fault[0].record_id}: {fault[1]}")
     if faults:
         rest = len(faults) - _FAULTS_SHOWN
         shown = "\n".join(faults[:_FAULTS_SHOWN])
@@ -137,8 +137,8 @@ def _faults_of_membership(views: Sequence[TrainingView]) -> Iterator[tuple[Train
         if view.role == "permuted" and view.variant not in primaries:
             yield view, f"permuted view {view.view} without its primary view"
     if len(primaries) < len(_VARIANTS):
-        found = f"only the {next(iter(primaries))}" if primaries else "no primary view"
-        yield views[0], f"expected a base and a counterfactual, got {found}"
+        actual = f"only the {next(iter(primaries))}" if primaries else "no primary view"
+        yield views[0], f"expected a base and a counterfactual, got {actual}"
 
 
 class FamilyBatchSampler(Sampler[list[int]]):

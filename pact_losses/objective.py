@@ -293,8 +293,8 @@ def _weighted_sum(active: list[_Term], totals: Mapping[str, float] | None) -> Te
 
 def _check_range(name: str, value: float, highest: float) -> float:
     if not (math.isfinite(value) and 0 <= value <= highest):
-        wanted = "a finite number, 0 or above" if math.isinf(highest) else f"0 to {highest:g}"
-        message = f"{name}: expected {wanted}, got {value}"
+        permitted = "a finite number, 0 or above" if math.isinf(highest) else f"0 to {highest:g}"
+        message = f"{name}: expected {permitted}, got {value}"
         raise PactLossError(message)
     return value
 

@@ -211,7 +211,9 @@ def lora_plus_optimizer(
     """
     from peft.optimizers import create_loraplus_optimizer
 
-    if not any("lora_" in name and each.requires_grad for name, each in model.named_parameters()):
+    if not any(
+        "lora_" in name and parameter.requires_grad for name, parameter in model.named_parameters()
+    ):
         message = "expected a model with trainable LoRA weights (peft.get_peft_model)"
         raise PactLossError(message)
     optimizer: torch.optim.Optimizer = create_loraplus_optimizer(

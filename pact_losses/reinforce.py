@@ -68,9 +68,9 @@ def policy_gradient(
     used = logits > MASKED_LOGIT / 2
     _check(logits, scores, sampled, used, entropy_weight)
     log_p = torch.log_softmax(logits.masked_fill(~used, MASKED_LOGIT), -1)
-    known = scores.detach().to(logits.dtype).masked_fill(~used, 0.0)
-    baseline = known.sum(-1) / used.sum(-1)
-    advantage = _at(known, sampled) - baseline
+    used_scores = scores.detach().to(logits.dtype).masked_fill(~used, 0.0)
+    baseline = used_scores.sum(-1) / used.sum(-1)
+    advantage = _at(used_scores, sampled) - baseline
     log_probability = _at(log_p, sampled)
     # 0 log 0 = 0: an unused slot adds nothing to the value or to the gradient.
     entropy = -(log_p.exp() * log_p.masked_fill(~used, 0.0)).sum(-1)

@@ -171,4 +171,4 @@ class BestCheckpoint:
 
 
 def _trainable(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    return (each for each in model.named_parameters() if each[1].requires_grad)
+    return (item for item in model.named_parameters() if item[1].requires_grad)

@@ -85,12 +85,12 @@ class TrainingView:
         return "primary" if self.view == 0 else "permuted"
 
     def _fault(self) -> str | None:
-        for name, value, known in (
+        for name, value, allowed in (
             ("variant", self.variant, get_args(_Variant)),
             ("kind", self.kind, get_args(FieldKind)),
         ):
-            if value not in known:
-                return f"expected a {name} among {', '.join(known)}, got {value}"
+            if value not in allowed:
+                return f"expected a {name} among {', '.join(allowed)}, got {value}"
         if self.view < 0:
             return f"expected a view of 0 or more, got {self.view}"
         n = len(self.code_order)

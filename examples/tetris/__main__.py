@@ -116,15 +116,17 @@ def evaluate(
             if with_base:
                 played["base model"] = played_by("base model", ModelPolicy(base))
             for folder in adapters:
-                found = {}
+                games_by_step = {}
                 if checkpoints:
-                    found = {
+                    games_by_step = {
                         step: played_by(f"{folder.name} at {step}", ModelPolicy(base, path))
                         for step, path in checkpoints_of(folder).items()
                     }
-                    log_games(folder, found)
-                    played |= {f"{folder.name} at {step}": games for step, games in found.items()}
-                final = found.get(last_update(folder) or 0)
+                    log_games(folder, games_by_step)
+                    played |= {
+                        f"{folder.name} at {step}": games for step, games in games_by_step.items()
+                    }
+                final = games_by_step.get(last_update(folder) or 0)
                 if final is None:
                     final = played_by(folder.name, ModelPolicy(base, folder))
                 played[folder.name] = final
@@ -217,7 +219,10 @@ def _table(
         *counts, picks = columns
         difference = "" if name == last else _shown(mean(counts.pop()))
         table.add_row(
-            name, *(_shown(mean(each)) for each in counts[:3]), difference, _percent(mean(picks))
+            name,
+            *(_shown(mean(column)) for column in counts[:3]),
+            difference,
+            _percent(mean(picks)),
         )
 
     def of_games(run: Played) -> list[NDArray[np.float64]]:

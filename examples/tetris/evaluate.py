@@ -114,11 +114,11 @@ def play_games(
 def mean_over_seeds(runs: Sequence[Played]) -> Played:
     """Return the means of several seeds of a policy on each sequence."""
 
-    def each(name: str) -> NDArray[np.float64]:
+    def mean_of(name: str) -> NDArray[np.float64]:
         values: NDArray[np.float64] = np.mean([getattr(run, name) for run in runs], axis=0)
         return values
 
-    return Played(each("placed"), each("lines"), each("points"), each("top_picks"))
+    return Played(mean_of("placed"), mean_of("lines"), mean_of("points"), mean_of("top_picks"))
 
 
 @dataclass(frozen=True)

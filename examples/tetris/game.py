@@ -96,7 +96,7 @@ def heights(boards: Board) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Drops:
-    """What dropping a piece leads to, for every board and placement.
+    """Results of dropping a piece, for every board and placement.
 
     Attributes:
         legal: shape (N, P); whether all four cells are inside the 20 rows.

@@ -40,11 +40,11 @@ def decision_view(
         order: shape (C,); the candidate behind each letter.
         name: of the decision in its batch.
     """
-    asked = record(game, result, kept, name=name)
-    (view,) = encoder.encode_orders(asked.state, asked.field, [order])
+    position_record = record(game, result, kept, name=name)
+    (view,) = encoder.encode_orders(position_record.state, position_record.field, [order])
     return TrainingView(
-        record_id=asked.id,
-        family=asked.family,
+        record_id=position_record.id,
+        family=position_record.family,
         variant="base",
         view=0,
         kind="choice",
@@ -82,8 +82,8 @@ class ModelPolicy:
         batch = PactCollator(0, require_pairs=False)([row])
         with torch.inference_mode():
             logits = to_canonical(candidate_logits(self.model, batch), batch.code_order)
-        found: NDArray[np.float64] = torch.softmax(logits[0].double(), -1).numpy()
-        return found
+        probabilities: NDArray[np.float64] = torch.softmax(logits[0].double(), -1).numpy()
+        return probabilities
 
     def __call__(
         self, game: Game, result: Search, kept: Candidates, _rng: np.random.Generator

@@ -22,7 +22,7 @@ _LONGEST: Final = 60
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a dataset holds.
+    """Content of a dataset.
 
     Attributes:
         moves: decisions written.

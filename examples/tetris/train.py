@@ -116,11 +116,11 @@ class Trainer:
         REINFORCE plays the sampled moves. Cross-entropy plays the search's choice, and in a fifth
         of the games a random candidate, so that boards are not only those of a perfect player.
         """
-        found = [self._decision(number) for number in range(self.how.moves)]
-        logits = self._logits(found)
-        reference = torch.tensor([kept.best for _, kept in found])
+        decisions = [self._decision(number) for number in range(self.how.moves)]
+        logits = self._logits(decisions)
+        reference = torch.tensor([kept.best for _, kept in decisions])
         scores = torch.full(logits.shape, torch.nan)
-        for row, (_, kept) in enumerate(found):
+        for row, (_, kept) in enumerate(decisions):
             spread = kept.values.std() or 1.0
             scores[row, : len(kept.rows)] = torch.tensor(
                 (kept.values - kept.values.mean()) / spread
@@ -135,12 +135,14 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(weights, self.how.max_gradient_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        chosen = sampled.numpy() if objective == "reinforce" else self._explored(found)
-        self._play(found, chosen)
-        hits = [_is_top(kept, int(pick)) for (_, kept), pick in zip(found, sampled, strict=True)]
+        chosen = sampled.numpy() if objective == "reinforce" else self._explored(decisions)
+        self._play(decisions, chosen)
+        hits = [
+            _is_top(kept, int(pick)) for (_, kept), pick in zip(decisions, sampled, strict=True)
+        ]
         greedy = [
             _is_top(kept, int(pick))
-            for (_, kept), pick in zip(found, logits.argmax(-1), strict=True)
+            for (_, kept), pick in zip(decisions, logits.argmax(-1), strict=True)
         ]
         return {
             "ce": float(ce.detach()),
@@ -173,7 +175,7 @@ class Trainer:
                     return result, kept
             self.games[number] = new_game(self.sequences[number])
 
-    def _logits(self, found: list[tuple[Search, Candidates]]) -> torch.Tensor:
+    def _logits(self, decisions: list[tuple[Search, Candidates]]) -> torch.Tensor:
         """Return canonical logits of one decision per game, shape (moves, C)."""
         views = [
             decision_view(
@@ -184,21 +186,21 @@ class Trainer:
                 tuple(self.rng.permutation(len(kept.rows)).tolist()),
                 f"game-{number}",
             )
-            for number, (result, kept) in enumerate(found)
+            for number, (result, kept) in enumerate(decisions)
         ]
         batch = PactCollator(0, require_pairs=False)(views)
         with torch.autocast("cpu", torch.bfloat16):
             logits = candidate_logits(self.model, batch)
         return to_canonical(logits, batch.code_order)
 
-    def _explored(self, found: list[tuple[Search, Candidates]]) -> list[int]:
+    def _explored(self, decisions: list[tuple[Search, Candidates]]) -> list[int]:
         return [
             int(self.rng.integers(len(kept.rows))) if self.rng.random() < 0.2 else kept.best
-            for _, kept in found
+            for _, kept in decisions
         ]
 
-    def _play(self, found: list[tuple[Search, Candidates]], chosen: Any) -> None:
-        for number, ((result, kept), pick) in enumerate(zip(found, chosen, strict=True)):
+    def _play(self, decisions: list[tuple[Search, Candidates]], chosen: Any) -> None:
+        for number, ((result, kept), pick) in enumerate(zip(decisions, chosen, strict=True)):
             row = int(kept.rows[int(pick)])
             following = next(self.sequences[number])
             self.games[number] = self.games[number].play(

@@ -1,4 +1,4 @@
-"""Audits: is a dataset honest, and is an adapter what it says?
+"""Audits of datasets and of adapters.
 
 Each check answers one question in one file, which holds its entry for the registry (`registry`),
 the codes of its findings and the function that runs it. A check of a dataset looks at an index with

@@ -1,4 +1,4 @@
-"""Check "balance": is the reference spread over kinds, domains and answer positions?
+"""Check "balance": spread of the references over kinds, domains and answer positions.
 
 Under balance the reference of a record is at each of its C positions with probability 1/C, and the
 two members of a pair have different positions. The number of pairs in which either reference is at
@@ -31,7 +31,7 @@ _RATIO: Final = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How often the reference occurs at one answer position of one kind in one file.
+    """Count of references at one answer position of one kind in one file.
 
     Attributes:
         file: file name.
@@ -52,7 +52,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Balance:
-    """How the references are spread.
+    """Spread of the references.
 
     Attributes:
         positions: by file, kind and position.
@@ -100,14 +100,14 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
         for (_, kind), frame in index.frame.group_by("file", "kind", maintain_order=True)
         for position in _positions(frame, index.files[frame["file"][0]].name, str(kind))
     )
-    for each in positions:
-        if each.p_value * len(positions) < _LEVEL and each.references > _RATIO * each.expected:
-            letter = position_name(each.position)
+    for test in positions:
+        if test.p_value * len(positions) < _LEVEL and test.references > _RATIO * test.expected:
+            letter = position_name(test.position)
             findings.add(
                 "position-favoured",
-                Place(each.file),
-                f"about {each.expected:.0f} references of {each.kind} records at position {letter}",
-                f"{each.references:,} ({each.references / each.expected:.2f} times as many)",
+                Place(test.file),
+                f"about {test.expected:.0f} references of {test.kind} records at position {letter}",
+                f"{test.references:,} ({test.references / test.expected:.2f} times as many)",
             )
     _compare_kinds(index, findings)
     groups = tuple(
@@ -124,7 +124,7 @@ def _positions(frame: pl.DataFrame, file: str, kind: str) -> list[Position]:
     size = families["len"].to_numpy().astype(np.int64)
     n_choices = families["n_choices"].to_numpy().astype(np.float64)
     pairs = size == 2
-    found = []
+    tested = []
     for position in range(int(n_choices.max())):
         has = n_choices > position
         # One of two different positions, or each record of an odd family on its own.
@@ -132,8 +132,8 @@ def _positions(frame: pl.DataFrame, file: str, kind: str) -> list[Position]:
         share = np.where(pairs, 2 / n_choices, 1 / n_choices)[has]
         count = int((frame["reference"] == position).sum())
         expected = float((share * trials).sum())
-        found.append(Position(file, kind, position, count, expected, _tail(trials, share, count)))
-    return found
+        tested.append(Position(file, kind, position, count, expected, _tail(trials, share, count)))
+    return tested
 
 
 def _tail(trials: npt.NDArray[np.int64], share: npt.NDArray[np.float64], count: int) -> float:
@@ -155,9 +155,9 @@ def _compare_kinds(index: Index, findings: Collector) -> None:
         for n, file in enumerate(index.files)
     }
     every = set().union(*kinds.values())
-    for name, found in kinds.items():
-        if found and found != every:
-            missing = ", ".join(sorted(every - found))
+    for name, kinds_of_file in kinds.items():
+        if kinds_of_file and kinds_of_file != every:
+            missing = ", ".join(sorted(every - kinds_of_file))
             others = "the kinds of the other files"
             findings.add("kind-missing", Place(name), others, f"no {missing} records")
 

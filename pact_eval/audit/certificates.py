@@ -1,4 +1,4 @@
-"""Check "certificates": do the focus sentences occur in the context, and can they be deleted?"""
+"""Check "certificates": focus sentences that occur in the context and can be deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEWEST_WORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many contexts could be built without their focus sentences.
+    """Number of contexts that could be built without their focus sentences.
 
     Attributes:
         ablated: records from which each of the two sentences can be deleted.
@@ -138,18 +138,18 @@ class _CertificateCheck:
 
     def _check_focus(self, base: Located, certificate: Certificate) -> None:
         """Check that there are two focus sentences, neither trivial nor part of the other."""
-        wordings = {text for each in certificate.focus for text in (each.base, each.counterfactual)}
+        wordings = {text for span in certificate.focus for text in (span.base, span.counterfactual)}
         for text in sorted(wordings):
             if sum(word[0].isalnum() for word in words(text)) < _FEWEST_WORDS:
                 self._add("focus-trivial", base, f"a sentence of {_FEWEST_WORDS} words", repr(text))
-        left, right = (folded(each.base) for each in certificate.focus)
+        left, right = (folded(span.base) for span in certificate.focus)
         if left in right or right in left:
-            found = f"{certificate.focus[0].base!r} and {certificate.focus[1].base!r}"
-            self._add("focus-overlap", base, "two sentences, neither part of the other", found)
+            spans = f"{certificate.focus[0].base!r} and {certificate.focus[1].base!r}"
+            self._add("focus-overlap", base, "two sentences, neither part of the other", spans)
 
     def _check_facts(self, other: Located, certificate: Certificate, of_other: Certificate) -> None:
         atom = certificate.focus_atom
-        states = [each.fact_states.get(atom, "none") for each in (certificate, of_other)]
+        states = [member.fact_states.get(atom, "none") for member in (certificate, of_other)]
         if sorted(states) != ["refuted", "supported"]:
             expected = f"{atom} supported in one member, refuted in the other"
             self._add("fact-not-flipped", other, expected, f"{states[0]} and {states[1]}")
@@ -192,15 +192,15 @@ class _CertificateCheck:
             self._add("not-ablated", member, "a context without the sentence", "nothing is left")
             return False
         if _bare(ablation.removed) in left:
-            found = f"another spelling of {ablation.removed!r} is left"
-            self._add("not-ablated", member, "a context without the sentence", found)
+            actual = f"another spelling of {ablation.removed!r} is left"
+            self._add("not-ablated", member, "a context without the sentence", actual)
             return False
         return True
 
     def _check_edit(self, base: Located, other: Located, changed: FocusSentence) -> None:
         """Check that the two contexts differ by the edit of the certificate and nothing else."""
         old, new = changed.base, changed.counterfactual
-        contexts = [leaf_texts(each.record.state) for each in (base, other)]
+        contexts = [leaf_texts(member.record.state) for member in (base, other)]
         differing = [(a, b) for a, b in zip(*contexts, strict=False) if a != b]
         if len(contexts[0]) != len(contexts[1]) or any(
             not _is_edit(a, b, old, new) for a, b in differing
@@ -213,14 +213,14 @@ class _CertificateCheck:
             self._add("old-wording-remains", other, expected, "both wordings")
 
     def _add(
-        self, code: str, member: Located, expected: str, found: str, diff: WordDiff | None = None
+        self, code: str, member: Located, expected: str, actual: str, diff: WordDiff | None = None
     ) -> None:
-        self.findings.add(code, member.place, expected, found, diff)
+        self.findings.add(code, member.place, expected, actual, diff)
 
 
 def _shared_content(certificate: Certificate) -> tuple[object, ...]:
     """Return what both members' certificates must agree on."""
-    sentences = sorted((each.base, each.counterfactual) for each in certificate.focus)
+    sentences = sorted((span.base, span.counterfactual) for span in certificate.focus)
     return certificate.focus_atom, certificate.atoms, sentences
 
 
@@ -264,9 +264,11 @@ def _failed_necessity(value: Mapping[str, Json]) -> str | None:
 
 def _nearest(state: Json, wording: str) -> str:
     """Name the leaf that shares most words with a sentence that was not found."""
-    wanted = set(wording.split())
-    best = max(leaf_texts(state), key=lambda text: len(wanted & set(text.split())), default="")
-    if not wanted & set(best.split()):
+    wording_words = set(wording.split())
+    best = max(
+        leaf_texts(state), key=lambda text: len(wording_words & set(text.split())), default=""
+    )
+    if not wording_words & set(best.split()):
         return "nothing like it"
     return f"nearest: {best if len(best) <= 160 else best[:157] + '...'}"
 

@@ -1,4 +1,4 @@
-"""What the checks of a dataset look at: its files, its index, and what the caller allows."""
+"""Context of the dataset checks: files, index, and what the caller allows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Look = TypeVar("Look", bound=FamilyLook)
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """Which files are audited, and against which manifest.
+    """Files to audit, and the manifest to compare them with.
 
     Attributes:
         files: the dataset's files.
@@ -58,11 +58,11 @@ class DatasetSource:
                 file is unknown.
         """
         path = manifest or folder / MANIFEST_NAME
-        found = read_manifest(path) if manifest is not None or path.exists() else None
-        if found is not None:  # this folder is audited, wherever the manifest is
-            found = replace(found, folder=folder)
-        files = dataset_files(folder, None if found is None else found.value)
-        return cls(files, found, MANIFEST_NAME if found is None else None)
+        manifest_file = read_manifest(path) if manifest is not None or path.exists() else None
+        if manifest_file is not None:  # this folder is audited, wherever the manifest is
+            manifest_file = replace(manifest_file, folder=folder)
+        files = dataset_files(folder, None if manifest_file is None else manifest_file.value)
+        return cls(files, manifest_file, MANIFEST_NAME if manifest_file is None else None)
 
     @classmethod
     def of_files(
@@ -73,8 +73,8 @@ class DatasetSource:
         Raises:
             InputError: the manifest cannot be read.
         """
-        found = None if manifest is None else read_manifest(manifest)
-        return cls((), found).joined_by(train, evaluation)
+        manifest_file = None if manifest is None else read_manifest(manifest)
+        return cls((), manifest_file).joined_by(train, evaluation)
 
     @classmethod
     def of_paths(cls, paths: Sequence[Path]) -> DatasetSource:
@@ -141,7 +141,7 @@ class NamedTokenizer:
 
 @dataclass(frozen=True)
 class DataAuditSettings:
-    """What the checks allow.
+    """Limits and options of the checks.
 
     Attributes:
         only: the checks to run; None runs all of them. If a line is not a record, or a file is
@@ -229,8 +229,8 @@ class DataContext:
             return None if len(self.index) else "no record could be read"
         if need == "tokenizer":
             return None if self.settings.tokenizer else "no --tokenizer given"
-        known = self.source.manifest or self.source.manifest_missing
-        return None if known else "no --manifest given"
+        has_manifest = self.source.manifest or self.source.manifest_missing
+        return None if has_manifest else "no --manifest given"
 
     def skipped(self, check: str, reason: str) -> CheckResult:
         """Return the result of a check that did not run."""

@@ -115,12 +115,12 @@ class ContextVectors:
         """
         starts = range(0, max(1, len(self)), _CHUNK_ROWS)
         weighed = in_threads(functools.partial(self._weighed, threshold, least_rest), starts)
-        found = tracked(weighed, "Weighing n-grams", "parts", total=len(starts), counts=15)
-        parts, cuts, rests = zip(*found, strict=True)
+        weighed_parts = tracked(weighed, "Weighing n-grams", "parts", total=len(starts), counts=15)
+        parts, cuts, rests = zip(*weighed_parts, strict=True)
         cut, rest = np.concatenate(cuts), np.concatenate(rests)
         longest = rest.max(axis=0, initial=0)
         cut = np.minimum(cut, (rest * longest >= least_rest).sum(axis=1))
-        cut_of_parts = np.split(cut, np.cumsum([len(each) for each in cuts])[:-1])
+        cut_of_parts = np.split(cut, np.cumsum([len(cut_rows) for cut_rows in cuts])[:-1])
         short = [self._up_to(part, own) for part, own in zip(parts, cut_of_parts, strict=True)]
         return Prefixes(sparse.vstack(short, format="csr"), cut, rest)
 

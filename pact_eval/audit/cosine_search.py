@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What contexts belong to, one number per context.
+    """File, state and family of contexts, one number per context.
 
     Attributes:
         file: its file, ascending.
@@ -55,10 +55,10 @@ class Groups:
 
     def comparable(self, row: Rows, other: Rows) -> Flags:
         """Tell which pairs are of two families, and not equal contexts of two files."""
-        found: Flags = self.file[row] == self.file[other]
-        found |= self.state[row] != self.state[other]
-        found &= self.family[row] != self.family[other]
-        return found
+        comparable: Flags = self.file[row] == self.file[other]
+        comparable |= self.state[row] != self.state[other]
+        comparable &= self.family[row] != self.family[other]
+        return comparable
 
     def representatives(self) -> Flags:
         """Tell which contexts are not equal to those of two other families earlier in the file."""
@@ -117,8 +117,8 @@ def near_pairs(vectors: ContextVectors, groups: Groups, threshold: float) -> tup
     search = _Search(vectors, groups, threshold)
     search.run()
     none = np.zeros(0, dtype=np.intp)
-    found = [Pairs(none, none, none.astype(np.float32)), *search.found]
-    columns = zip(*((each.row, each.other, each.cosine) for each in found), strict=True)
+    pairs = [Pairs(none, none, none.astype(np.float32)), *search.pairs]
+    columns = zip(*((part.row, part.other, part.cosine) for part in pairs), strict=True)
     return Pairs(*map(np.concatenate, columns)), search.is_exact
 
 
@@ -126,7 +126,7 @@ class _Search:
     """Compares the contexts of each file with all that follow, piece by piece."""
 
     def __init__(self, vectors: ContextVectors, groups: Groups, threshold: float) -> None:
-        self.found: list[Pairs] = []
+        self.pairs: list[Pairs] = []
         self.is_exact = True
         self._vectors = vectors
         self._groups = groups
@@ -168,8 +168,8 @@ class _Search:
             return likely, row[~is_likely], other[~is_likely]
 
         prefixes = self._prefixes.matrix
-        for found, row, other in _of_products(near, prefixes, rows, others, self._least, compared):
-            self._add(found)
+        for pairs, row, other in _of_products(near, prefixes, rows, others, self._least, compared):
+            self._add(pairs)
             is_open = self._n_near[other] < CROWD
             is_open &= self._groups.file[row] == self._groups.file[other]
             is_open |= self._n_near[row] < CROWD
@@ -190,7 +190,7 @@ class _Search:
 
     def _add(self, pairs: Pairs) -> None:
         """Keep and count pairs that reach the threshold."""
-        self.found.append(pairs)
+        self.pairs.append(pairs)
         within = self._groups.file[pairs.row] == self._groups.file[pairs.other]
         np.add.at(self._n_near, pairs.row, 1)
         np.add.at(self._n_near, pairs.other[within], 1)
@@ -212,19 +212,19 @@ def largest_cosine(vectors: ContextVectors, groups: Groups, *, across: bool) -> 
 
     shared, rows = vectors.prefixes(0, 0).matrix, np.arange(len(vectors))
     with step("Comparing all contexts", len(rows) ** 2, "pairs") as compared:
-        found = [*_of_products(of_block, shared, rows, rows, 0, compared)]
-    return float(np.fmax.reduce(found, initial=math.nan))
+        maxima = [*_of_products(of_block, shared, rows, rows, 0, compared)]
+    return float(np.fmax.reduce(maxima, initial=math.nan))
 
 
 def cosines(vectors: ContextVectors, row: Rows, other: Rows) -> Values:
     """Return the cosine of each pair of contexts."""
-    found = np.zeros(len(row), dtype=np.float32)
+    values = np.zeros(len(row), dtype=np.float32)
     read, places = np.unique(np.stack([row, other]), return_inverse=True)
     unit = vectors.rows(read)
     for start in range(0, len(row), _BATCH_PAIRS):
         left, right = places[:, start : start + _BATCH_PAIRS]
-        found[start : start + _BATCH_PAIRS] = unit[left].multiply(unit[right]).sum(axis=1)
-    return np.minimum(found, 1)
+        values[start : start + _BATCH_PAIRS] = unit[left].multiply(unit[right]).sum(axis=1)
+    return np.minimum(values, 1)
 
 
 def _of_products(
@@ -256,8 +256,8 @@ def _of_products(
         return work(row, others[product.indices[kept]], product.data[kept])
 
     blocks = [rows[start : start + _BLOCK_ROWS] for start in range(0, len(rows), _BLOCK_ROWS)]
-    for block, found in zip(blocks, in_threads(multiplied, blocks), strict=True):
-        yield found
+    for block, result in zip(blocks, in_threads(multiplied, blocks), strict=True):
+        yield result
         compared.done += len(block) * len(others)
 
 

@@ -74,25 +74,27 @@ def audit_data(
         InputError: a file cannot be read.
         PromptError: the tokenizer's chat template cannot render a record.
     """
-    wanted = [name for name in DATA_CHECKS if settings.only is None or name in settings.only]
+    selected = [name for name in DATA_CHECKS if settings.only is None or name in settings.only]
     skipped = {"tokenizer"} if settings.tokenizer is None else set()
     costs = {
-        name: DATA_CHECKS[name].cost for name in wanted if not skipped & {*DATA_CHECKS[name].needs}
+        name: DATA_CHECKS[name].cost
+        for name in selected
+        if not skipped & {*DATA_CHECKS[name].needs}
     }
     with step("Auditing", _READING_COST + sum(costs.values())):
         with step("reading", counts=_READING_COST):
-            looks = {name: DATA_CHECKS[name].look for name in wanted}
+            looks = {name: DATA_CHECKS[name].look for name in selected}
             context = replace(
                 DataContext.read(source, settings),
                 looks={name: look for name, look in looks.items() if look is not None},
             )
         index = context.index
-        if schema.CHECK.name not in wanted and context.scan.incomplete(index):
+        if schema.CHECK.name not in selected and context.scan.incomplete(index):
             # No other check reports lines that could not be read.
-            wanted.insert(0, schema.CHECK.name)
-        with _started_apart(wanted, context) as started:
+            selected.insert(0, schema.CHECK.name)
+        with _started_apart(selected, context) as started:
             results = []
-            for name in wanted:
+            for name in selected:
                 with step(name, counts=costs.get(name, 0.0)):
                     begun = started.get(name)
                     check = DATA_CHECKS[name]

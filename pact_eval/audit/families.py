@@ -70,17 +70,19 @@ class _FamilyCheck:
         elif len(members) != 2:
             self._add("family-size", last.place, "two members", f"{len(members)}")
         else:
-            found = " and ".join(sorted(member.record.variant for member in members))
-            self._add("family-variants", last.place, "one base and one counterfactual", found)
+            variants = " and ".join(sorted(member.record.variant for member in members))
+            self._add("family-variants", last.place, "one base and one counterfactual", variants)
 
     def _check_labels(self, base: Located, other: Located) -> None:
         for label in _LABELS:
-            expected, found = getattr(base.record, label), getattr(other.record, label)
-            if expected != found:
-                self._add("family-labels", other.place, f"{label} {expected}", found)
+            expected, actual = getattr(base.record, label), getattr(other.record, label)
+            if expected != actual:
+                self._add("family-labels", other.place, f"{label} {expected}", actual)
 
     def _check_question(self, base: Located, other: Located) -> None:
-        answers = [[answer.key for answer in each.record.field.answers] for each in (base, other)]
+        answers = [
+            [answer.key for answer in member.record.field.answers] for member in (base, other)
+        ]
         if answers[0] != answers[1]:
             listed = [", ".join(keys) for keys in answers]
             self._add("answers-differ", other.place, f"the answers {listed[0]}", listed[1])
@@ -95,26 +97,26 @@ class _FamilyCheck:
     def _check_context(self, base: Located, other: Located) -> None:
         differing = _differing_leaves(base.record.state, other.record.state)
         if differing is None:
-            found = "other keys, items or values that are not text"
-            self._add("context-shape", other.place, "contexts that differ in one leaf", found)
+            actual = "other keys, items or values that are not text"
+            self._add("context-shape", other.place, "contexts that differ in one leaf", actual)
         elif len(differing) > 1:
-            found = f"{len(differing)}: {', '.join(_shown(path) for path, _, _ in differing)}"
+            actual = f"{len(differing)}: {', '.join(_shown(path) for path, _, _ in differing)}"
             expected = "contexts that differ in one string leaf"
-            self._add("context-shape", other.place, expected, found, _joined(differing))
+            self._add("context-shape", other.place, expected, actual, _joined(differing))
         else:
             texts = differing[0][1:] if differing else ("", "")
             edited = edited_words(*texts)
             if same_words(*texts):
-                found = "only punctuation, case or spaces differ" if differing else "the same text"
-                self._add("context-same", other.place, "an edited word in the context", found)
+                actual = "only punctuation, case or spaces differ" if differing else "the same text"
+                self._add("context-same", other.place, "an edited word in the context", actual)
             elif edited > self._max_edit_words:
                 expected = f"an edit of {self._max_edit_words} words at most"
                 self._add("edit-too-long", other.place, expected, f"{edited}", word_diff(*texts))
 
     def _add(
-        self, code: str, place: Place, expected: str, found: str, diff: WordDiff | None = None
+        self, code: str, place: Place, expected: str, actual: str, diff: WordDiff | None = None
     ) -> None:
-        self.findings.add(code, place, expected, found, diff)
+        self.findings.add(code, place, expected, actual, diff)
 
 
 def _question(member: Located) -> str:

@@ -1,4 +1,4 @@
-"""What checks report: findings with a code and a place, collected and counted.
+"""Findings of checks, with a code and a place, collected and counted.
 
 A check looks at a dataset or an adapter folder, adds its findings to a `Collector` and returns the
 collector's `CheckResult`. The first few findings of each code are kept in full and all of them are
@@ -138,7 +138,7 @@ class Collector:
         code: str,
         place: Place,
         expected: str,
-        found: str,
+        actual: str,
         comparison: WordDiff | None = None,
     ) -> None:
         """Count a finding, and keep it if it is among the first of its code.
@@ -151,7 +151,7 @@ class Collector:
             raise ValueError(message)
         self._counts[code] += 1
         if self._counts[code] <= self.keep:
-            self._kept.append(Finding(code, place, expected, found, comparison))
+            self._kept.append(Finding(code, place, expected, actual, comparison))
 
     def join(self, other: Collector) -> None:
         """Take over the findings of another collector of the same check, as if added here."""
@@ -184,7 +184,8 @@ class Collector:
         """
         order = codes_of(self.check) if self._kept else ()
         kept = sorted(
-            self._kept, key=lambda each: (SEVERITIES.index(each.severity), order.index(each.code))
+            self._kept,
+            key=lambda finding: (SEVERITIES.index(finding.severity), order.index(finding.code)),
         )
         return CheckResult(self.check, scope, tuple(kept), dict(self._counts), measured)
 

@@ -1,4 +1,4 @@
-"""Check "hashes": are the files those that the manifest describes?"""
+"""Check "hashes": files compared with the hashes of the manifest."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _matched(
 
 def _hashes(manifest: Manifest, findings: Collector) -> dict[str, str]:
     value = manifest.value.get("file_sha256")
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+    if not isinstance(value, dict) or not all(isinstance(digest, str) for digest in value.values()):
         findings.add(
             "manifest-malformed",
             Place(manifest.name),
@@ -123,8 +123,8 @@ def _check_file(
     else:
         path = manifest.folder / name
         if not is_file(path):
-            wanted = f"the file that {manifest.name} names"
-            findings.add("listed-file-missing", Place(name), wanted, "none")
+            requirement = f"the file that {manifest.name} names"
+            findings.add("listed-file-missing", Place(name), requirement, "none")
             return
         digest = sha256_of_file(path)
     if digest != expected.lower():
@@ -133,11 +133,11 @@ def _check_file(
 
 def _unlisted_files(manifest: Manifest, named: Mapping[str, _Read]) -> Iterator[str]:
     """Yield dataset files of the folder that the manifest does not name, if it names any."""
-    known = {(manifest.folder / name).resolve() for name in named_files(manifest.value)}
+    named_paths = {(manifest.folder / name).resolve() for name in named_files(manifest.value)}
     read = {file.path.resolve() for file, _ in named.values()}
-    if known:
+    if named_paths:
         for path in sorted(manifest.folder.rglob("*.jsonl")):
-            if path.resolve() not in known | read:
+            if path.resolve() not in named_paths | read:
                 yield str(path.relative_to(manifest.folder))
 
 
@@ -152,20 +152,20 @@ def _check_rows(named: Mapping[str, _Read], manifest: Manifest, findings: Collec
             continue
         unknown = [name for name in value if name not in named_files(manifest.value)]
         if unknown:
-            wanted = f"{key} of the dataset files under file_sha256"
-            findings.add("manifest-malformed", place, wanted, ", ".join(unknown))
+            requirement = f"{key} of the dataset files under file_sha256"
+            findings.add("manifest-malformed", place, requirement, ", ".join(unknown))
         for name, (file, facts) in named.items():
             expected = value.get(name)
             if key == "rows" and expected is not None and expected != facts.rows:
-                wanted = f"{expected} records (rows)"
-                findings.add("rows-mismatch", Place(file.name), wanted, f"{facts.rows:,}")
+                requirement = f"{expected} records (rows)"
+                findings.add("rows-mismatch", Place(file.name), requirement, f"{facts.rows:,}")
 
 
 def _check_facts(
-    known: Sequence[_Read], manifest: Manifest, compared: Sequence[str], findings: Collector
+    audited: Sequence[_Read], manifest: Manifest, compared: Sequence[str], findings: Collector
 ) -> None:
     """Compare what the manifest says of *the* training and *the* evaluation file it names."""
-    found = make_manifest([file for file, _ in known], [facts for _, facts in known])
+    computed = make_manifest([file for file, _ in audited], [facts for _, facts in audited])
     for key, kind in _OF_ONE_FILE.items():
         expected = manifest.value.get(key)
         if expected is None or (key == "train_sha256" and expected in compared):
@@ -173,20 +173,20 @@ def _check_facts(
         role = "train" if key.startswith("train") else "eval"
         if not isinstance(expected, kind) or isinstance(expected, bool):
             place = Place(manifest.name)
-            wanted = f"{key}: {'an integer' if kind is int else 'text'}"
-            findings.add("manifest-malformed", place, wanted, describe(expected))
-        elif key not in found:
-            _no_such_file(known, manifest, key, role, findings)
-        elif found[key] is None:
-            _mismatch(known, role, key, expected, "none: a line is not JSON", findings)
-        elif str(found[key]) != str(expected).lower():
-            _mismatch(known, role, key, expected, str(found[key]), findings)
+            requirement = f"{key}: {'an integer' if kind is int else 'text'}"
+            findings.add("manifest-malformed", place, requirement, describe(expected))
+        elif key not in computed:
+            _no_such_file(audited, manifest, key, role, findings)
+        elif computed[key] is None:
+            _mismatch(audited, role, key, expected, "none: a line is not JSON", findings)
+        elif str(computed[key]) != str(expected).lower():
+            _mismatch(audited, role, key, expected, str(computed[key]), findings)
 
 
 def _no_such_file(
-    known: Sequence[_Read], manifest: Manifest, key: str, role: str, findings: Collector
+    audited: Sequence[_Read], manifest: Manifest, key: str, role: str, findings: Collector
 ) -> None:
-    n = sum(file.role == role for file, _ in known)
+    n = sum(file.role == role for file, _ in audited)
     findings.add(
         "manifest-malformed",
         Place(manifest.name),
@@ -196,21 +196,21 @@ def _no_such_file(
 
 
 def _mismatch(
-    known: Sequence[_Read], role: str, key: str, expected: Json, found: str, findings: Collector
+    audited: Sequence[_Read], role: str, key: str, expected: Json, actual: str, findings: Collector
 ) -> None:
-    place = Place(next(file.name for file, _ in known if file.role == role))
+    place = Place(next(file.name for file, _ in audited if file.role == role))
     code = {
         "train_sha256": "hash-mismatch",
         "eval_record_fingerprint": "fingerprint-mismatch",
     }.get(key, "rows-mismatch")
-    findings.add(code, place, f"{key} {expected}", found)
+    findings.add(code, place, f"{key} {expected}", actual)
 
 
 def _check_format(manifest: Manifest, findings: Collector) -> None:
-    found = manifest.value.get("storage_format")
-    if found != STORAGE_FORMAT:
+    stated_format = manifest.value.get("storage_format")
+    if stated_format != STORAGE_FORMAT:
         place = Place(manifest.name)
-        shown = "none" if found is None else str(found)
+        shown = "none" if stated_format is None else str(stated_format)
         findings.add("storage-format-unknown", place, f"storage_format {STORAGE_FORMAT}", shown)
     roles = manifest.value.get("roles")
     if roles is not None and not (

@@ -1,4 +1,4 @@
-"""Check "lengths": does every prompt fit, with one token per letter?"""
+"""Check "lengths": prompts that do not fit, and letters of several tokens."""
 
 from __future__ import annotations
 
@@ -75,19 +75,19 @@ def check_lengths(
     too_long = 0
     located = index.read(range(len(index)))
     while window := list(islice(located, _WINDOW)):
-        window = [each for each in window if _has_letters(each, findings)]
-        excess = [encoder.excess_bytes(each.record, order_seed) for each in window]
-        fitting = [each for each, size in zip(window, excess, strict=True) if size is None]
-        lengths = iter(encoder.prompt_tokens([each.record for each in fitting], k, order_seed))
+        window = [item for item in window if _has_letters(item, findings)]
+        excess = [encoder.excess_bytes(item.record, order_seed) for item in window]
+        fitting = [item for item, size in zip(window, excess, strict=True) if size is None]
+        lengths = iter(encoder.prompt_tokens([item.record for item in fitting], k, order_seed))
         too_long += len(window) - len(fitting)
-        for each, size in zip(window, excess, strict=True):
+        for item, size in zip(window, excess, strict=True):
             length = next(lengths) if size is None else None
             if length is not None:
                 tokens.append(length)
             if length is None or length > limit:
                 expected = f"a prompt of {limit:,} tokens at most"
-                found = f"{size:,} bytes, not tokenised" if length is None else f"{length:,}"
-                findings.add("prompt-too-long", each.place, expected, found)
+                actual = f"{size:,} bytes, not tokenised" if length is None else f"{length:,}"
+                findings.add("prompt-too-long", item.place, expected, actual)
     scope = f"{len(tokens):,} records at K = {k}"
     if too_long:
         scope += f"; {too_long:,} more are too long by their bytes alone"
@@ -100,11 +100,11 @@ def check_lengths(
 
 def _has_letters(located: Located, findings: Collector) -> bool:
     """Return whether there are as many letters as answers; otherwise add a finding."""
-    found = located.record.n_choices
-    if found > len(LETTERS):
+    n_choices = located.record.n_choices
+    if n_choices > len(LETTERS):
         expected = f"at most {len(LETTERS)} answers, one letter each"
-        findings.add("more-answers-than-letters", located.place, expected, f"{found}")
-    return found <= len(LETTERS)
+        findings.add("more-answers-than-letters", located.place, expected, f"{n_choices}")
+    return n_choices <= len(LETTERS)
 
 
 def _run(context: DataContext) -> CheckResult:

@@ -23,7 +23,7 @@ _MOST_ROWS_OF_ALL_PAIRS: Final = 2_500
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicates:
-    """How near contexts are.
+    """Result of the search for near duplicates.
 
     Attributes:
         contexts: contexts that were compared, one a record.
@@ -140,7 +140,7 @@ def add_pairs(findings: Collector, code: str, expected: str, index: Index, pairs
     ):
         comparison = None
         if findings.wants(code):
-            texts = [context_text(each.record.state) for each in index.read([left, right])]
+            texts = [context_text(located.record.state) for located in index.read([left, right])]
             comparison = word_diff(*texts)
-        found = f"cosine {cosine:.2f} to {index.place(left)}"
-        findings.add(code, index.place(right), expected, found, comparison)
+        actual = f"cosine {cosine:.2f} to {index.place(left)}"
+        findings.add(code, index.place(right), expected, actual, comparison)

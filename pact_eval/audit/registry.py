@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What the code of a finding means.
+    """Meaning of the code of a finding.
 
     Attributes:
         check: the check that it belongs to.
@@ -36,7 +36,7 @@ class Code:
 
 
 class Context(Protocol):
-    """What checks look at: a dataset, or an adapter folder."""
+    """Subject of checks: a dataset, or an adapter folder."""
 
     def lacks(self, need: str) -> str | None:
         """Say why something that a check needs is not available; None if it is."""

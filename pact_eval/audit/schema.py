@@ -1,4 +1,4 @@
-"""Check "schema": is every line a record with an allowed answer?
+"""Check "schema": a record with an allowed answer on every line.
 
 The parser in `data/records.py` decides what a record is. This check adds: ids are unique in their
 file, answers read differently, the split is that of the file, and nothing inside the input reveals
@@ -125,13 +125,13 @@ class SchemaScan:
         says = _said_by(key)
         if says == "nothing":
             return
-        found = f"{path}: {_shortened(dumps(value))}"
+        actual = f"{path}: {_shortened(dumps(value))}"
         if says == "reference" or _reveals(value, located):
             expected = "no key that holds the reference"
-            self._findings.add("reference-in-input", located.place, expected, found)
+            self._findings.add("reference-in-input", located.place, expected, actual)
         elif says == "hint":
             expected = "no key named like a reference"
-            self._findings.add("reference-like-key", located.place, expected, found)
+            self._findings.add("reference-like-key", located.place, expected, actual)
 
 
 @functools.lru_cache(maxsize=4096)  # records of a dataset have the same few keys

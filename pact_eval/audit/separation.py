@@ -1,4 +1,4 @@
-"""Check "separation": is nothing in two files, word for word or nearly?"""
+"""Check "separation": content of two files that is equal or nearly equal."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def _add_shared(index: Index, findings: Collector, column: str, code: str, what:
     )
     for row, first_row, value in shared.select("row", "first_row", column).iter_rows():
         expected = f"no {what} of another file"
-        found = f"that of {index.place(first_row)}"
+        actual = f"that of {index.place(first_row)}"
         if column != "context":
-            found = f"{value}, as in {index.place(first_row)}"
-        findings.add(code, index.place(row), expected, found)
+            actual = f"{value}, as in {index.place(first_row)}"
+        findings.add(code, index.place(row), expected, actual)
 
 
 def _compared(index: Index, column: str) -> pl.Series:
@@ -119,8 +119,8 @@ def _shared_rows(index: Index, across: Pairs, file: int, source: int) -> BoolArr
     shared = np.zeros(len(files), dtype=np.bool_)
     for column in _SHARED:
         values = _compared(index, column)
-        known = values.filter(theirs).drop_nulls().unique()
-        shared |= own & values.is_in(known.implode()).fill_null(value=False).to_numpy()
+        shared_values = values.filter(theirs).drop_nulls().unique()
+        shared |= own & values.is_in(shared_values.implode()).fill_null(value=False).to_numpy()
     for row, other in ((across.row, across.other), (across.other, across.row)):
         shared[row[own[row] & theirs[other]]] = True
     return shared

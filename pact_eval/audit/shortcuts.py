@@ -1,4 +1,4 @@
-"""Check "shortcuts": does a bag of words find the reference without the evidence?
+"""Check "shortcuts": references that a bag of words predicts without the evidence.
 
 No check of form can see that a word of the question, of an answer or of a filler sentence tells
 the answer. Three *views* of a record are compared with each other: the question alone (instructions
@@ -50,7 +50,7 @@ _MOST_BYTES = 64_000_000  # lines that are read; of long records fewer than `max
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    r"""How well a bag of words finds the reference in one view.
+    r"""Accuracy of a bag of words in one view.
 
     .. math:: gain = \frac{accuracy - baseline}{ceiling - baseline}
 
@@ -90,13 +90,13 @@ class Probe:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no gain; None if there is one."""
+        """Reason why there is no gain; None if there is one."""
         return self.gain.reason if math.isnan(self.gain.value) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Shortcuts:
-    """What `check_shortcuts` measures.
+    """Measurements of `check_shortcuts`.
 
     Attributes:
         probes: one a view: question, ablated context, full context.
@@ -228,7 +228,7 @@ def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
     families = int(cluster.max()) + 1
     if of.sum() <= _ROUNDING:
         return Estimate(math.nan, math.nan, math.nan, len(of), families)
-    linear = linearised_ratio(*(cluster_sums(each, cluster, families) for each in (above, of)))
+    linear = linearised_ratio(*(cluster_sums(values, cluster, families) for values in (above, of)))
     # A source family without headroom counts like any other: its guesses were right or wrong too.
     linear = replace(linear, rows=np.ones(families))
     value = float(above.sum() / of.sum())
@@ -252,7 +252,7 @@ def _most_frequent(groups: Sequence[Hashable], reference: IntArray, counted: Boo
     Ties, and groups of which none is counted, take the first answer.
     """
     codes: dict[Hashable, int] = {}
-    group = np.array([codes.setdefault(each, len(codes)) for each in groups])
+    group = np.array([codes.setdefault(key, len(codes)) for key in groups])
     counts = np.zeros((len(codes), int(reference.max(initial=0)) + 1), dtype=np.int64)
     np.add.at(counts, (group[counted], reference[counted]), 1)
     most: IntArray = counts.argmax(axis=1)[group]

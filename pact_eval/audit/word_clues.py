@@ -77,7 +77,7 @@ class WordItem:
 
 @dataclass(frozen=True, slots=True)
 class Clues:
-    """What a linear model may see.
+    """Features that a linear model may see.
 
     Attributes:
         matrix: one row per candidate, in the order of the records and of their answers.
@@ -151,7 +151,7 @@ class _Words:
 
     def of(self, value: Json) -> list[int]:
         """Return the words of any JSON value, keys and numbers too, without case."""
-        rest, found = [value], []
+        rest, words = [value], []
         while rest:
             item = rest.pop()
             if isinstance(item, dict):
@@ -159,8 +159,8 @@ class _Words:
             elif isinstance(item, list):
                 rest += item
             elif item is not None:
-                found += self._of_text(item if isinstance(item, str) else dumps(item))
-        return found
+                words += self._of_text(item if isinstance(item, str) else dumps(item))
+        return words
 
     def counted(self, value: Json) -> IntArray:
         """Return (2, n) numbers of the words of a value, ascending, and how often each occurs."""
@@ -181,21 +181,21 @@ def _item(record: Record, source_family: int, words: _Words) -> WordItem:
         read["ablated context"] = ablated.state
     words_of = tuple(
         {
-            "key": frozenset(words.of(each.key)),
-            "description": frozenset(words.of(each.description)),
+            "key": frozenset(words.of(answer.key)),
+            "description": frozenset(words.of(answer.description)),
         }
-        for each in field.answers
+        for answer in field.answers
     )
     question: list[Json] = [field.kind, field.instructions]
-    for each in field.answers:
-        question += [each.key, each.description]
+    for choice in field.answers:
+        question += [choice.key, choice.description]
     return WordItem(
         kind=field.kind,
         source_family=source_family,
         reference=-1 if record.reference is None else record.reference,
-        keys=tuple(each.key for each in field.answers),
+        keys=tuple(answer.key for answer in field.answers),
         words_of=words_of,
-        lengths=tuple(len(each.description or each.key) for each in field.answers),
+        lengths=tuple(len(answer.description or answer.key) for answer in field.answers),
         words={view: words.counted(value) for view, value in read.items()},
         texts={view: _digest([*question, value]) for view, value in read.items()},
     )

@@ -1,4 +1,4 @@
-"""What a calibrator does to a run: the scores before and after, by kind, and where it hurts."""
+"""Effect of a calibrator on a run: the scores before and after, by kind, and which get worse."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def _families(items: CalibrationItems) -> tuple[npt.NDArray[np.int64], int]:
     n = len(items)
     names, codes = np.unique(items.family, return_inverse=True)
     family = np.where(items.family == "", names.size + np.arange(n), codes)
-    found, family = np.unique(family, return_inverse=True)
-    return family, found.size
+    distinct, family = np.unique(family, return_inverse=True)
+    return family, distinct.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,19 +267,21 @@ def _with_alarms(groups: Sequence[GroupEffect]) -> tuple[GroupEffect, ...]:
     items once more, and no further test.
     """
     tested = groups[:1] if len(groups) == 2 else groups
-    changes = {(each.name, name): found for each in tested for name, found in each.changes.items()}
-    p_values = {(each.name, name): p for each in tested for name, p in each.p_values.items()}
+    changes = {
+        (group.name, name): change for group in tested for name, change in group.changes.items()
+    }
+    p_values = {(group.name, name): p for group in tested for name, p in group.p_values.items()}
     shown = shown_increases(changes, p_values)
     return tuple(
         replace(
-            each,
+            group,
             worse=tuple(
                 name
-                for name in each.changes
-                if (each.name if len(tested) > 1 else "all", name) in shown
+                for name in group.changes
+                if (group.name if len(tested) > 1 else "all", name) in shown
             ),
         )
-        for each in groups
+        for group in groups
     )
 
 
@@ -308,15 +310,15 @@ def _changes(
         resamples=_RESAMPLES,
         lazily=True,
     )
-    found: dict[ScoreName, LinearInference | ResampledInference] = {}
+    inferences: dict[ScoreName, LinearInference | ResampledInference] = {}
     for name in changes:
         linear = drawn[name].linearised()
-        found[name] = (
+        inferences[name] = (
             ResampledInference(drawn[name])  # an infinite change
             if linear is None
             else linear_inference(drawn[name].value, linear, n=n, outer=True)
         )
-    return found
+    return inferences
 
 
 def calibration_notes(

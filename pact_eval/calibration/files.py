@@ -171,13 +171,13 @@ def _check_released(value: dict[str, Json], source: str) -> None:
 
 def _weights(value: Json, source: str) -> Weights:
     if not isinstance(value, dict) or set(value) != set(_WEIGHTS):
-        found = _quoted(sorted(value)) if isinstance(value, dict) else describe(value)
-        raise InputError(f"{source}: weights: expected {_quoted(_WEIGHTS)}, got {found}")
+        actual = _quoted(sorted(value)) if isinstance(value, dict) else describe(value)
+        raise InputError(f"{source}: weights: expected {_quoted(_WEIGHTS)}, got {actual}")
     bias = value["bias"]
     if not isinstance(bias, list) or len(bias) != 3:
-        found = f"{len(bias)} values" if isinstance(bias, list) else describe(bias)
+        actual = f"{len(bias)} values" if isinstance(bias, list) else describe(bias)
         raise InputError(
-            f"{source}: weights.bias: expected 3 numbers (choice, boolean, score), got {found}"
+            f"{source}: weights.bias: expected 3 numbers (choice, boolean, score), got {actual}"
         )
     numbers = [_number(entry, f"{source}: weights.bias[{k}]") for k, entry in enumerate(bias)]
     log_choices, log_tokens = (

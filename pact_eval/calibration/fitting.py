@@ -47,7 +47,7 @@ _AT_BOUND: Final = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """Where the NLL is least.
+    """Minimum of the NLL.
 
     Attributes:
         fitted: (p,) numbers that go with the columns of the design.

@@ -93,8 +93,9 @@ class CalibrationItems:
         self._refuse(outside, f"n_choices: expected 1..{width}")
         self._refuse(reference >= self.n_choices, "reference: expected one of the item's answers")
         length = self.prompt_tokens
-        known = ~np.isnan(length)
-        self._refuse(known & ~((length > 0) & (length < np.inf)), "prompt_tokens: expected above 0")
+        measured = ~np.isnan(length)
+        out_of_range = measured & ~((length > 0) & (length < np.inf))
+        self._refuse(out_of_range, "prompt_tokens: expected above 0")
 
     def __len__(self) -> int:
         return len(self.reference)

@@ -1,4 +1,4 @@
-"""What a reader must know of a calibrator that is applied to a run, as typed values.
+"""Notes on a calibrator that is applied to a run, as typed values.
 
 `pact_reports` turns each of them into a sentence.
 """

@@ -1,4 +1,4 @@
-"""A calibrator belongs to the adapter, the prompts and the decoding of the run it was fitted on."""
+"""Ownership of calibrators: the adapter, prompts and decoding of the run it was fitted on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_owner(
     _refuse(differences, allow, where)
     if not (fitted.names_model and here.names_model):
         return (UnknownRun(),)
-    return (OtherRun(tuple(each.fact for each in differences)),) if differences else ()
+    return (OtherRun(tuple(difference.fact for difference in differences)),) if differences else ()
 
 
 def check_decoding(
@@ -82,12 +82,16 @@ def refuse_overwriting(path: Path, calibrator: Calibrator) -> None:
     if not path.is_file():
         return
     try:
-        found = read_calibrator(path)
+        existing = read_calibrator(path)
     except InputError:
-        found = None
-    if found is not None and (_source(found) == _source(calibrator) or _same(found, calibrator)):
+        existing = None
+    if existing is not None and (
+        _source(existing) == _source(calibrator) or _same(existing, calibrator)
+    ):
         return
-    what = "another file" if found is None else f"a calibrator of another fit ({_owner(found)})"
+    what = (
+        "another file" if existing is None else f"a calibrator of another fit ({_owner(existing)})"
+    )
     message = (
         f"{path}: holds {what}; nothing was written. Use --overwrite to replace it, or --out to "
         "write elsewhere"
@@ -96,13 +100,14 @@ def refuse_overwriting(path: Path, calibrator: Calibrator) -> None:
 
 
 def _refuse(differences: tuple[Difference, ...], allow: Collection[str], where: str) -> None:
-    refused = [each for each in differences if each.allowance not in allow]
+    refused = [difference for difference in differences if difference.allowance not in allow]
     if not refused:
         return
     lines = [
-        f"  {each.words}: fitted on {each.before}, applied to {each.after}" for each in refused
+        f"  {difference.words}: fitted on {difference.before}, applied to {difference.after}"
+        for difference in refused
     ]
-    options = " ".join(f"--allow {each.allowance}" for each in refused)
+    options = " ".join(f"--allow {difference.allowance}" for difference in refused)
     message = (
         f"{where}: the calibrator belongs to another run:\n" + "\n".join(lines) + "\n"
         "  fit one with `pact-eval calibrate` on a run of the calibration split with this adapter "

@@ -87,7 +87,7 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
     lost = tuple(words for name, words in _LOST.items() if getattr(weights, name))
     by_kind = fit_calibrator(items, mode="per-kind").calibrator if lost else calibrator
     at = by_kind.temperatures([*KINDS], [2] * len(KINDS)).tolist()
-    after = [_applied(items, each) for each in (calibrator, by_kind)]
+    after = [_applied(items, candidate) for candidate in (calibrator, by_kind)]
     return PortableCalibration(
         temperatures={TYPES[kind]: float(number) for kind, number in zip(KINDS, at, strict=True)},
         lost=lost,
@@ -142,18 +142,18 @@ def check_decision_file(path: Path, *, overwrite: bool) -> Path:
     return path
 
 
-def write_decision_file(path: Path, found: PortableCalibration) -> None:
+def write_decision_file(path: Path, portable: PortableCalibration) -> None:
     """Write the temperatures into a `decision.json`; other keys of the file stay.
 
     Args:
         path: from `check_decision_file`.
-        found: the temperatures.
+        portable: the temperatures.
 
     Raises:
         InputError: the file cannot be written.
     """
     config = _config(path) if path.exists() else {}
-    write_atomically(path, dumps_indented(config | {"temperature": {**found.temperatures}}))
+    write_atomically(path, dumps_indented(config | {"temperature": {**portable.temperatures}}))
 
 
 def _config(path: Path) -> dict[str, Json]:

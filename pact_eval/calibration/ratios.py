@@ -118,18 +118,18 @@ def _fit(items: CalibrationItems) -> _Fit:
         return _Fit(nothing, np.zeros(n), families, reason)
     fit = fit_calibrator(items, mode="scalar")
     (level,) = fit.levels
-    found = Estimate(
+    temperature = Estimate(
         level.value, level.by_family.low, level.by_family.high, n, fit.families, _METHOD
     )
     if level.at_bound or not level.identified:
-        return _Fit(found, np.zeros(n), families, level.reason or "a bound holds the fit")
+        return _Fit(temperature, np.zeros(n), families, level.reason or "a bound holds the fit")
     u = np.full(n, inverse_softplus(level.value))
     likelihood = TemperatureLikelihood.of_items(items)
     _, slope = likelihood.nll_and_slope(u)
     information = float(likelihood.curvature(u).sum())
     # dT/du = sigmoid(u) = 1 - exp(-T)
     of_log = -math.expm1(-level.value) / level.value
-    return _Fit(found, -slope * of_log / information, families, None)
+    return _Fit(temperature, -slope * of_log / information, families, None)
 
 
 def _ratio(a: _Fit, b: _Fit) -> Estimate:

@@ -42,17 +42,17 @@ _NAMES_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Whose items a run or a fit holds.
+    """Families and source families of the items of a run or a fit.
 
     Attributes:
         families: names of the families; "" (unknown) is not among them.
         source_families: names of the source families, likewise.
-        known: whether every item says its family.
+        complete: whether every item states its family.
     """
 
     families: frozenset[str]
     source_families: frozenset[str]
-    known: bool = True
+    complete: bool = True
 
     @classmethod
     def of_run(cls, predictions: Predictions) -> Members:
@@ -60,7 +60,9 @@ class Members:
         families = set(predictions.family.tolist())
         source_families = set(predictions.source_family.tolist())
         return cls(
-            frozenset(families - {""}), frozenset(source_families - {""}), known="" not in families
+            frozenset(families - {""}),
+            frozenset(source_families - {""}),
+            complete="" not in families,
         )
 
     @classmethod
@@ -70,7 +72,7 @@ class Members:
         families, source_families = (
             frozenset(_names(fit.get(name))) for name in ("families", "source_families")
         )
-        return cls(families, source_families, known=bool(families))
+        return cls(families, source_families, complete=bool(families))
 
 
 def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
@@ -105,7 +107,7 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
             "it on separate families, as `pact-audit split` makes them"
         )
     notes: list[FitNote] = []
-    if not (fitted.known and applied.known):
+    if not (fitted.complete and applied.complete):
         notes.append(UnknownFamilies())
     common = fitted.source_families & applied.source_families
     if common:
@@ -174,13 +176,13 @@ class FittedRun(Result):
         path = out or self.folder / CALIBRATION_NAME
         applied = [folder for folder in self.effects if folder != self.folder]
         paths = (path, *(folder / CALIBRATION_NAME for folder in applied))
-        for each in paths:
-            refuse_remote(each)
+        for target in paths:
+            refuse_remote(target)
         if not overwrite:
-            for each in paths:
-                refuse_overwriting(each, self.calibrator)
-        for each in paths:
-            write_calibrator(each, self.calibrator)
+            for target in paths:
+                refuse_overwriting(target, self.calibrator)
+        for target in paths:
+            write_calibrator(target, self.calibrator)
         return path
 
 
@@ -211,7 +213,7 @@ def fit_on_run(
         GateError: the adapter was trained or selected on items of a run.
     """
     run = read_run(source)
-    others = {each.folder: each for each in map(read_run, holdouts)}
+    others = {holdout.folder: holdout for holdout in map(read_run, holdouts)}
     members = Members.of_run(run.predictions)
     identity = RunIdentity.of(run.provenance)
     trained = refuse_trained_on([run, *others.values()], allow)
@@ -242,15 +244,15 @@ def fit_on_run(
         choice=choice,
         fit=fit,
         effects={
-            name: _effect(read, each, fit.calibrator, decoding)
-            for (name, read), each in zip(
+            name: _effect(read, fitted_items, fit.calibrator, decoding)
+            for (name, read), fitted_items in zip(
                 ({run.folder: run} | others).items(), [items, *applied.values()], strict=True
             )
         },
         warnings=(*trained, *warnings),
         items=items,
         served=run.provenance.served,
-        titles={name: each.title for name, each in ({run.folder: run} | others).items()},
+        titles={name: titled.title for name, titled in ({run.folder: run} | others).items()},
     )
 
 
@@ -258,11 +260,11 @@ def _effect(
     run: Run, items: CalibrationItems, calibrator: Calibrator, decoding: Decoding
 ) -> CalibrationEffect:
     """Return the effect on a run, with a note if its probabilities are known up to an interval."""
-    found, decimals = calibration_effect(items, calibrator), run.provenance.rounded_to
+    effect, decimals = calibration_effect(items, calibrator), run.provenance.rounded_to
     if decimals is None and not run.provenance.censored:
-        return found
+        return effect
     censored = censored_references(run.predictions, decoding, decimals)
-    return replace(found, notes=(*found.notes, RoundedItems(decimals, censored, len(items))))
+    return replace(effect, notes=(*effect.notes, RoundedItems(decimals, censored, len(items))))
 
 
 def calibrator_for(

@@ -197,7 +197,7 @@ def _undetermined(fit: CalibratorFit) -> str | None:
     if not fit.converged:
         return "the fit did not converge"
     if fit.unidentified and not fit.ridge:
-        return f"not identified: {', '.join(each.name for each in fit.unidentified)}"
+        return f"not identified: {', '.join(parameter.name for parameter in fit.unidentified)}"
     return None
 
 

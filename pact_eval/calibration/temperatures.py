@@ -148,7 +148,7 @@ class Calibrator:
 
     @property
     def name(self) -> Literal["calibrated", "as shipped"]:
-        """What reports call distributions that it makes."""
+        """Name of its distributions in reports."""
         return "as shipped" if (self.fit or {}).get(SHIPPED) is True else "calibrated"
 
     @property
@@ -237,17 +237,17 @@ class Calibrator:
             InputError: As `temperatures`.
             ValueError: `log_probs` has NaN or values above 0, or an item has no possible answer.
         """
-        given = check_log_probs(log_probs, ndim=None)
+        original = check_log_probs(log_probs, ndim=None)
         temperature = self.temperatures(kind, n_choices, prompt_tokens)
-        normal = log_softmax(given, n_choices)
+        normal = log_softmax(original, n_choices)
         temperature = temperature.reshape(-1, *[1] * (normal.ndim - 1))
         below = normal - normal.max(axis=-1, keepdims=True)
         # Ties as `metrics.predicted` sees them, to the last bit, so the answer stays.
-        possible = np.where(np.isneginf(normal), -np.inf, given)
+        possible = np.where(np.isneginf(normal), -np.inf, original)
         tied = possible >= possible.max(axis=-1, keepdims=True) - TIE
         ordered = np.where(tied, 0.0, np.minimum(below / temperature, -2 * TIE))
         calibrated = log_softmax(ordered, n_choices)
-        return np.where((temperature == 1.0) & np.isfinite(normal), given, calibrated)
+        return np.where((temperature == 1.0) & np.isfinite(normal), original, calibrated)
 
     def decode(self, predictions: Predictions, decoding: Decoding) -> FloatArray:
         """Return the calibrated log-probabilities of a run under a decoding, shape (n, C).

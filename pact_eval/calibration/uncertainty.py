@@ -1,4 +1,4 @@
-"""How well the data determine the parameters of a fit.
+"""Uncertainty of the parameters of a fit.
 
 Two covariances are shown side by side, with I the observed information (the Hessian of the NLL) at
 the fit and s_f the sum of the gradients of the items of family f:
@@ -197,7 +197,7 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """What every parameter is made from."""
+    """A fit, from which every parameter is made."""
 
     design: Design
     fitted: FloatArray
@@ -228,7 +228,7 @@ def weight_parameters(
     """
     fit = _Fit(design, fitted, held, penalised, data)
     values = design.raw @ fitted
-    found = [
+    varied = [
         _parameter(fit, j, name, float(values[j]), design.raw[j])
         for j, name in enumerate(design.names)
     ]
@@ -237,7 +237,7 @@ def weight_parameters(
         Parameter(name, 0.0, nothing, nothing, at_bound=False, identified=False, reason=reason)
         for name, reason in design.unvaried.items()
     ]
-    return (*found, *unvaried)
+    return (*varied, *unvaried)
 
 
 def level_parameters(

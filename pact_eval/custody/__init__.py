@@ -1,1 +1,1 @@
-"""Chain of custody: what an adapter was trained on, and whether that meets the evaluated data."""
+"""Chain of custody: training data of an adapter, and its overlap with the evaluated data."""

@@ -56,7 +56,7 @@ class UsedData:
 
 @dataclass(frozen=True)
 class UsedFile:
-    """What a training record says of a file.
+    """Entry of a file in a training record.
 
     Attributes:
         name: its name, without folders.
@@ -167,8 +167,8 @@ def _add(data: UsedData, texts: Mapping[str, list[str]]) -> UsedFile:
         except ValueError as error:
             raise RecordError(str(data.path), [Problem(number, None, str(error))]) from None
         rows += 1
-        found = (hashed_text(value), hashed_text(record.state), record.family, record.source_family)
-        for name, text in zip(HASHED, found, strict=True):
+        hashed = hashed_text(value), hashed_text(record.state), record.family, record.source_family
+        for name, text in zip(HASHED, hashed, strict=True):
             texts[name].append(text)
     if lines is not None and rows != len(lines):
         message = f"{data.path}: expected {len(lines):,} records by their lines, found {rows:,}"
@@ -208,9 +208,9 @@ def _unpacked(value: Mapping[str, Json], name: str) -> Hashes:
 
 
 def _file(value: Json) -> UsedFile:
-    found = value if isinstance(value, dict) else {}
-    name, sha256, rows = (found.get(key) for key in ("name", "sha256", "rows"))
-    manifest = found.get("manifest_sha256")
+    stated = value if isinstance(value, dict) else {}
+    name, sha256, rows = (stated.get(key) for key in ("name", "sha256", "rows"))
+    manifest = stated.get("manifest_sha256")
     if (
         not isinstance(name, str)
         or not isinstance(sha256, str)

@@ -48,9 +48,9 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
     Returns:
         What both have; None if nothing.
     """
-    families = [each.family for each in evaluated]
+    families = [item.family for item in evaluated]
     of_family = hashes_of(families)
-    of_context = hashes_of(hashed_text(each.state) for each in evaluated)
+    of_context = hashes_of(hashed_text(item.state) for item in evaluated)
     by_family = np.zeros(len(families), dtype=np.bool_)
     by_context = by_family.copy()
     roles = []
@@ -58,19 +58,23 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
         data = record.roles.get(role)
         if data is None:
             continue
-        known = _is_in(of_family, data.hashes["families"])
+        in_families = _is_in(of_family, data.hashes["families"])
         same = _is_in(of_context, data.hashes["contexts"])
-        if known.any() or same.any():
+        if in_families.any() or same.any():
             roles.append(role)
-        by_family |= known
+        by_family |= in_families
         by_context |= same
     met = by_family | by_context
     if not met.any():
         return None
     return Overlap(
-        tuple(each.id for each, is_met in zip(evaluated, met, strict=True) if is_met),
+        tuple(item.id for item, is_met in zip(evaluated, met, strict=True) if is_met),
         _once(family for family, is_met in zip(families, met, strict=True) if is_met),
-        len(_once(family for family, known in zip(families, by_family, strict=True) if known)),
+        len(
+            _once(
+                family for family, is_shared in zip(families, by_family, strict=True) if is_shared
+            )
+        ),
         tuple(roles),
         _once(file.name for role in roles for file in record.roles[role].files),
     )
@@ -91,8 +95,8 @@ def shared_between(record: TrainingRecord) -> Mapping[tuple[TrainingRole, Traini
     return {pair: count for pair, count in shared.items() if count}
 
 
-def _is_in(hashes: Hashes, known: Hashes) -> BoolArray:
-    return np.isin(hashes, known, kind="sort")
+def _is_in(hashes: Hashes, learnt: Hashes) -> BoolArray:
+    return np.isin(hashes, learnt, kind="sort")
 
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:

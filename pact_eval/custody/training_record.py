@@ -1,4 +1,4 @@
-"""The training record of an adapter: which data it was trained, selected and calibrated on.
+"""The training record of an adapter: data that it was trained, selected and calibrated on.
 
 `training_data.json` is next to the weights. It holds hashes and no text:
 
@@ -39,7 +39,7 @@ FORMAT: Final = "pact-training-data-v1"
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """What an adapter was trained, selected and calibrated on.
+    """Data that an adapter was trained, selected and calibrated on.
 
     Attributes:
         weights_sha256: of the adapter's weights.
@@ -105,17 +105,17 @@ def read_training_record(folder: Path) -> TrainingRecord | None:
 
 @dataclass(frozen=True)
 class RecordFault:
-    """What contradicts that a record is the one of an adapter's weights.
+    """Contradiction between a record and an adapter's weights.
 
     Attributes:
         code: which of the four it is.
         expected: what there should be.
-        found: what there is.
+        actual: what there is.
     """
 
     code: Literal["missing", "unnamed", "edited", "other-weights"]
     expected: str
-    found: str
+    actual: str
 
 
 def record_faults(
@@ -166,7 +166,7 @@ def adapter_record(files: AdapterFiles) -> TrainingRecord | None:
     record = read_training_record(files.folder)
     for fault in record_faults(record, files.schema_config, files.sha256):
         message = (
-            f"{files.folder / TRAINING_RECORD}: expected {fault.expected}, found {fault.found}; "
+            f"{files.folder / TRAINING_RECORD}: expected {fault.expected}, found {fault.actual}; "
             "restore the file that came with the adapter"
         )
         changed = fault.code in ("edited", "other-weights")
@@ -176,8 +176,8 @@ def adapter_record(files: AdapterFiles) -> TrainingRecord | None:
 
 def _record(value: Json, sha256: str) -> TrainingRecord:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        found = value.get("format") if isinstance(value, dict) else describe(value)
-        message = f"expected the format {FORMAT}, got {found}"
+        actual = value.get("format") if isinstance(value, dict) else describe(value)
+        message = f"expected the format {FORMAT}, got {actual}"
         raise ValueError(message)
     weights, roles, training = (value.get(key) for key in ("weights_sha256", "roles", "training"))
     if not isinstance(weights, str):

@@ -31,7 +31,7 @@ _LEFT_OUT = ("reference", "evidence_certificate")
 
 @dataclass(frozen=True)
 class AblatedFile:
-    """What was written.
+    """Result of writing ablated records.
 
     Attributes:
         path: the file.

@@ -141,11 +141,11 @@ def _atoms(spec: Mapping[str, Json]) -> dict[str, str]:
     return {_text(atom, "id"): _text(atom, "statement") for atom in objects}
 
 
-def _fact_state(name: str, found: Json) -> FactState:
+def _fact_state(name: str, value: Json) -> FactState:
     for state in _FACT_STATES:
-        if state == found:
+        if state == value:
             return state
-    message = f"fact_states.{name}: expected {', '.join(_FACT_STATES)}, got {dumps(found)}"
+    message = f"fact_states.{name}: expected {', '.join(_FACT_STATES)}, got {dumps(value)}"
     raise ValueError(message)
 
 
@@ -175,8 +175,8 @@ def _as_object(value: Json, what: str) -> dict[str, Json]:
 
 
 def _text(value: Mapping[str, Json], key: str) -> str:
-    found = value.get(key)
-    if not isinstance(found, str) or not found:
-        message = f"{key}: expected text, got {'empty text' if found == '' else describe(found)}"
+    text = value.get(key)
+    if not isinstance(text, str) or not text:
+        message = f"{key}: expected text, got {'empty text' if text == '' else describe(text)}"
         raise ValueError(message)
-    return found
+    return text

@@ -24,20 +24,20 @@ def leaf_texts(value: Json) -> list[str]:
         >>> leaf_texts({"turns": [{"text": "a"}, "b"], "n": 1})
         ['a', 'b']
     """
-    found: list[str] = []
-    _gather([value], found)
-    return found
+    texts: list[str] = []
+    _gather([value], texts)
+    return texts
 
 
-def _gather(items: Iterable[Json], found: list[str]) -> None:
+def _gather(items: Iterable[Json], texts: list[str]) -> None:
     # Several times as fast as nested generators, and every check reads every leaf.
     for item in items:
         if isinstance(item, str):
-            found.append(item)
+            texts.append(item)
         elif isinstance(item, dict):
-            _gather(item.values(), found)
+            _gather(item.values(), texts)
         elif isinstance(item, list):
-            _gather(item, found)
+            _gather(item, texts)
 
 
 def context_text(state: Json) -> str:

@@ -1,4 +1,4 @@
-"""What changed between two versions of a dataset file: records added, removed, changed."""
+"""Differences between two versions of a dataset file: records added, removed, changed."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def diff_datasets(old: Path, new: Path) -> DatasetDiff:
         InputError: a file cannot be read.
         RecordError: a line is not a record, or an id appears twice.
     """
-    before = {each.id: each for each in _summaries(old)}
+    before = {summary.id: summary for summary in _summaries(old)}
     added, changed, kept_lines = [], [], []
     n_new = 0
     for after in _summaries(new):
@@ -107,7 +107,7 @@ def diff_datasets(old: Path, new: Path) -> DatasetDiff:
         kept_lines.append(earlier.line)
         if earlier.fields != after.fields:
             changed.append(_change(earlier, after))
-    removed = tuple(RecordPlace(each.id, each.line) for each in before.values())
+    removed = tuple(RecordPlace(summary.id, summary.line) for summary in before.values())
     return DatasetDiff(
         old_records=len(kept_lines) + len(removed),
         new_records=n_new,

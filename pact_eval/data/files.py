@@ -79,7 +79,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a manifest says of a file.
+    """Facts of a file for the manifest.
 
     Attributes:
         sha256: of its bytes.
@@ -183,12 +183,12 @@ def evaluation_file(folder: Path) -> DataFile:
         )
         raise InputError(message)
     files = dataset_files(folder, read_manifest(path).value)
-    found = [file for file in files if file.role == "eval"]
-    if len(found) != 1:
-        names = ", ".join(str(file.path) for file in found) or "none"
+    evaluation_files = [file for file in files if file.role == "eval"]
+    if len(evaluation_files) != 1:
+        names = ", ".join(str(file.path) for file in evaluation_files) or "none"
         message = f"{path}: expected one evaluation file, found {names}; give --data FILE"
         raise InputError(message)
-    return found[0]
+    return evaluation_files[0]
 
 
 def dataset_file(place: Path) -> Path:
@@ -217,12 +217,12 @@ def _found_names(folder: Path) -> list[str]:
     Raises:
         InputError: one of them is not a file of this folder: a link out of it, a pipe, a folder.
     """
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".jsonl")
-    for path in found:
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".jsonl")
+    for path in paths:
         if not path.is_file() or not lies_inside(folder, path.name):
             message = f"{path}: expected a file of this folder, got a link out of it, or no file"
             raise InputError(message)
-    return [path.name for path in found]
+    return [path.name for path in paths]
 
 
 def named_files(manifest: Mapping[str, Json]) -> list[str]:
@@ -288,8 +288,8 @@ def role_of_name(path: Path, otherwise: Role = "eval") -> Role:
 
 def _role_in_words(path: Path) -> Role | None:
     for word in re.findall(r"[a-z]+", path.stem.lower()):
-        for role, known in _ROLE_WORDS.items():
-            if word in known:
+        for role, role_words in _ROLE_WORDS.items():
+            if word in role_words:
                 return role
     return None
 
@@ -323,14 +323,20 @@ def make_manifest(
     kept = manifest.get("file_sha256")
     names = [file.name for file in files]
     hashes: dict[str, Json] = dict(kept) if isinstance(kept, dict) else {}
-    hashes = {name: each for name, each in hashes.items() if not name.lower().endswith(".jsonl")}
+    hashes = {
+        name: digest for name, digest in hashes.items() if not name.lower().endswith(".jsonl")
+    }
     manifest["file_sha256"] = hashes | {
-        name: each.sha256 for name, each in zip(names, facts, strict=True)
+        name: file_facts.sha256 for name, file_facts in zip(names, facts, strict=True)
     }
     manifest["roles"] = {file.name: file.role for file in files}
-    manifest["rows"] = {name: each.rows for name, each in zip(names, facts, strict=True)}
+    manifest["rows"] = {
+        name: file_facts.rows for name, file_facts in zip(names, facts, strict=True)
+    }
     by_role = {
-        role: [each for file, each in zip(files, facts, strict=True) if file.role == role]
+        role: [
+            file_facts for file, file_facts in zip(files, facts, strict=True) if file.role == role
+        ]
         for role in ROLES
     }
     if len(by_role["train"]) == 1:

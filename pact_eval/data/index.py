@@ -353,15 +353,15 @@ class _Strict:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the index keeps of some lines."""
+    """Part of the index, made from some lines."""
 
     frame: pl.DataFrame
     damaged_families: frozenset[str]
 
 
 def _joined(files: Sequence[DataFile], facts: Sequence[FileFacts], read: Sequence[_Read]) -> Index:
-    frame = pl.concat([pl.DataFrame(schema=COLUMNS), *(each.frame for each in read)])
-    damaged = frozenset().union(*(each.damaged_families for each in read))
+    frame = pl.concat([pl.DataFrame(schema=COLUMNS), *(part.frame for part in read)])
+    damaged = frozenset().union(*(part.damaged_families for part in read))
     return Index(tuple(files), tuple(facts), frame, damaged)
 
 
@@ -441,7 +441,7 @@ class _Task(Generic[Seen]):
 
 @dataclass(frozen=True, slots=True)
 class _Part(Generic[Seen]):
-    """What one process has read, with the texts of the fingerprint."""
+    """Part of the index that one process has read, with the texts of the fingerprint."""
 
     read: _Read
     n_lines: int
@@ -451,8 +451,8 @@ class _Part(Generic[Seen]):
 
 def _read_part(task: _Task[Seen]) -> _Part[Seen]:
     texts = _Texts()
-    wanted = texts if task.file.role == "eval" else None
-    lines = _Lines(task.number, task.file, task.observer, wanted)
+    kept_texts = texts if task.file.role == "eval" else None
+    lines = _Lines(task.number, task.file, task.observer, kept_texts)
     read = lines.read(task.span)
     return _Part(read, lines.n_lines, texts.texts, task.observer)
 

@@ -36,12 +36,12 @@ _NAMES: Final = 3
 
 @dataclass(frozen=True)
 class ManifestCheck:
-    """What the manifest of a dataset says of one of its files.
+    """Comparison of a dataset file with the manifest.
 
     Attributes:
         manifest: the manifest that names the file.
         expected: SHA-256 that it gives; None if it gives none.
-        found: SHA-256 of the file.
+        actual: SHA-256 of the file.
         families: families of the file that are also in files that a model is made from.
         files: names of these files.
         unchecked: why families were not compared with some files; "" if they were.
@@ -49,7 +49,7 @@ class ManifestCheck:
 
     manifest: Path
     expected: str | None
-    found: str
+    actual: str
     families: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     unchecked: str = ""
@@ -57,7 +57,7 @@ class ManifestCheck:
     @property
     def changed(self) -> bool:
         """Whether the file is not the one that the manifest names."""
-        return self.expected is not None and self.expected.lower() != self.found
+        return self.expected is not None and self.expected.lower() != self.actual
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def open_dataset(
     if check.changed and "other-data" not in allow:
         message = (
             f"{path}: expected the SHA-256 {check.expected} of {check.manifest}, found "
-            f"{check.found}: the file was changed. Restore it, write the manifest again "
+            f"{check.actual}: the file was changed. Restore it, write the manifest again "
             f"(pact-audit manifest {check.manifest.parent}), or use --allow other-data, which "
             "every output then names"
         )
@@ -116,7 +116,7 @@ def open_dataset(
             "which every output then names"
         )
         raise GateError(message)
-    return OpenedDataset(path, check.found, records, check)
+    return OpenedDataset(path, check.actual, records, check)
 
 
 def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:

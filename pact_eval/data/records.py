@@ -94,7 +94,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class AblatedFrom:
-    """What an ablated context was made of.
+    """Origin of an ablated context.
 
     Attributes:
         record: id of the base record.
@@ -292,8 +292,8 @@ def parse_field(name: str, value: Json) -> Field:
     kind_read = obj.get("type")
     kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
     if kind is None:
-        found = _shown(kind_read)
-        message = f"field {name}: expected type choice, noul (boolean) or score, got {found}"
+        kind_shown = _shown(kind_read)
+        message = f"field {name}: expected type choice, noul (boolean) or score, got {kind_shown}"
         raise ValueError(message)
     if obj.get("instructions") is None:
         message = f"field {name}: instructions are missing"
@@ -358,8 +358,8 @@ def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int 
     keys = [answer.key for answer in field.answers]
     if key not in keys:
         expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
-        wanted = expected.get(field.kind, f"one of {_listed(keys)}")
-        message = f"reference.target is not an answer: expected {wanted}, got {_shown(target)}"
+        choices = expected.get(field.kind, f"one of {_listed(keys)}")
+        message = f"reference.target is not an answer: expected {choices}, got {_shown(target)}"
         raise ValueError(message)
     return keys.index(key)
 
@@ -384,8 +384,10 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
         message = f"ablation.record: expected the id of the base record, got {_shown(record)}"
         raise ValueError(message)
     answers = value.get("answers")
-    whole = [each for each in answers if type(each) is int] if isinstance(answers, list) else []
-    inside = [each for each in whole if 0 <= each < len(field.answers)]
+    whole = (
+        [number for number in answers if type(number) is int] if isinstance(answers, list) else []
+    )
+    inside = [number for number in whole if 0 <= number < len(field.answers)]
     if answers != inside or len(inside) != 2 or inside[0] == inside[1]:
         message = (
             "ablation.answers: expected two different canonical indices from 0 to "
@@ -408,8 +410,8 @@ def _mixed(records: Sequence[Record]) -> list[Problem]:
 
 
 def _id_if_readable(value: Json) -> str | None:
-    found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    record_id = value.get("id") if isinstance(value, dict) else None
+    return record_id if isinstance(record_id, str) else None
 
 
 def _object(value: Json, what: str) -> dict[str, Json]:
@@ -426,8 +428,8 @@ def _optional_object(obj: Mapping[str, Json], key: str) -> dict[str, Json] | Non
 def _text(obj: Mapping[str, Json], key: str) -> str:
     value = obj.get(key)
     if not isinstance(value, str) or not value:
-        found = "nothing" if value is None else "empty text" if value == "" else describe(value)
-        message = f"{key}: expected text, got {found}"
+        actual = "nothing" if value is None else "empty text" if value == "" else describe(value)
+        message = f"{key}: expected text, got {actual}"
         raise ValueError(message)
     return value
 

@@ -1,1 +1,1 @@
-"""Drift: has a model, a server or its input changed between two runs, and by more than a margin?"""
+"""Drift: changes of a model, a server or its input between two runs, compared with a margin."""

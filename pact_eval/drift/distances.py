@@ -1,4 +1,4 @@
-"""How far probabilities moved between two runs on the same items, beside what noise moves."""
+"""Distances between the probabilities of two runs on the same items, next to those of noise."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def item_tv(p: FloatArray, q: FloatArray) -> FloatArray:
         array([0.25])
     """
     width = max(p.shape[1], q.shape[1])
-    p, q = (np.pad(each, ((0, 0), (0, width - each.shape[1]))) for each in (p, q))
+    p, q = (np.pad(matrix, ((0, 0), (0, width - matrix.shape[1]))) for matrix in (p, q))
     return np.asarray(np.abs(p - q).sum(axis=1) / 2)
 
 
@@ -109,6 +109,8 @@ def joint_floor(a: Provenance, b: Provenance, *, calibrated: bool, answers: int)
     tv = max(first.tv, second.tv) if repeats else first.tv + second.tv
     if not (repeats and a.rounded_to == b.rounded_to):
         tv += sum(
-            answers * 10.0**-each.rounded_to / 4 for each in (a, b) if each.rounded_to is not None
+            answers * 10.0**-provenance.rounded_to / 4
+            for provenance in (a, b)
+            if provenance.rounded_to is not None
         )
     return JointFloor(tv, first, second)

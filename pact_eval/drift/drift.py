@@ -1,4 +1,4 @@
-"""Drift between two runs: what changed, by how much, and whether by more than a margin.
+"""Drift between two runs: changes, and tests of whether they exceed a margin.
 
 On the same items, every number is paired. On other items (next month's), answers and distances
 have no counterpart; accuracy and calibration are compared between samples, and the change in
@@ -86,14 +86,14 @@ def gate_changes(
             lacks its decoding.
         TamperedError: a file has changed since it was written.
     """
-    found = []
+    changes = []
     for file in files:
         before, after = (check_thresholds(file, run, settings=settings) for run in (first, second))
-        found += [
+        changes += [
             GateChange(file, before.file.rule, before.file.target, one, other)
             for one, other in zip(before.gates, after.gates, strict=True)
         ]
-    return tuple(found)
+    return tuple(changes)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def answer_changes(a: ScoredItems, b: ScoredItems, by: GroupBy) -> tuple[AnswerC
         by: kind, domain or source_family.
     """
     changed = a.predicted != b.predicted
-    found = []
+    changes_by_group = []
     for name, rows in a.rows_by_group(by).items():
         code = np.unique(a.cluster[rows], return_inverse=True)[1]
         here = changed[rows]
@@ -144,8 +144,8 @@ def answer_changes(a: ScoredItems, b: ScoredItems, by: GroupBy) -> tuple[AnswerC
                 int((here & ~right_a & ~right_b).sum()),
             )
         share = rate_estimate(np.bincount(code, here), np.bincount(code))
-        found.append(AnswerChanges(name, len(rows), share, *counts))
-    return tuple(found)
+        changes_by_group.append(AnswerChanges(name, len(rows), share, *counts))
+    return tuple(changes_by_group)
 
 
 METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece")
@@ -189,7 +189,7 @@ class MetricChange:
 
 @dataclass(frozen=True, repr=False)
 class Drift(Result):
-    """What changed between two runs.
+    """Changes between two runs.
 
     Attributes:
         runs: the first and the second run.
@@ -243,11 +243,11 @@ class Drift(Result):
 
     @property
     def warnings(self) -> tuple[CalibrationWarning, ...]:
-        """What to know of the calibrators, if the settings apply them."""
+        """Warnings about the calibrators, if the settings apply them."""
         if not self.settings.calibrated:
             return ()
         decoding = self.settings.decoding
-        return tuple(each for run in self.runs for each in run.calibrator_warnings(decoding))
+        return tuple(note for run in self.runs for note in run.calibrator_warnings(decoding))
 
 
 def measure_drift(
@@ -332,8 +332,10 @@ def _without_references(
 ) -> Iterator[AccuracyChange]:
     """Bound the change in accuracy by the share of changed answers."""
     unknown = (math.nan, math.nan)
-    for each in changes:
-        yield AccuracyChange(each.group, (each.items,) * 2, unknown, _bounded_test(each, margin))
+    for answers in changes:
+        yield AccuracyChange(
+            answers.group, (answers.items,) * 2, unknown, _bounded_test(answers, margin)
+        )
     if not changes:
         sizes = len(pair.a), len(pair.b)
         yield AccuracyChange("all", sizes, unknown, _unknown(sum(sizes), margin))
@@ -347,7 +349,7 @@ def _paired(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
 
 def _unpaired(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
     before, after = (
-        each.estimate("accuracy") for each in _resampled((a, b), ("accuracy",), settings)
+        group.estimate("accuracy") for group in _resampled((a, b), ("accuracy",), settings)
     )
     return _apart(before, after)
 
@@ -378,7 +380,7 @@ def _unknown(n: int, margin: float) -> MarginTest:
 def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
     names = [name for name in METRICS if not pair.answers_only or name in METRICS[:2]]
     first, second = _resampled((pair.a, pair.b), names, settings)
-    found = []
+    changes = []
     for name in names:
         if name not in first.drawn or name not in second.drawn:
             continue
@@ -389,21 +391,21 @@ def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
             change, _ = metric_difference(name, [(second, first)])
         else:
             change = _apart(before, after)
-        found.append(MetricChange(metric_spec(name), before, after, change))
-    return found
+        changes.append(MetricChange(metric_spec(name), before, after, change))
+    return changes
 
 
 def _resampled(
     samples: Sequence[ScoredItems], names: Sequence[str], settings: Settings
 ) -> list[ResampledGroup]:
-    wanted = [find_metric(name) for name in names]
+    chosen_metrics = [find_metric(name) for name in names]
     return [
         resampled_group(
             "all",
             items,
             rng=settings.rng(),
             resamples=settings.resamples or default_resamples(len(items)),
-            wanted=wanted,
+            wanted=chosen_metrics,
         )
         for items in samples
     ]
@@ -417,7 +419,7 @@ def _apart(before: Estimate, after: Estimate) -> Estimate:
     method = Method("MOVER interval", " (two samples)")
     n, clusters = before.n + after.n, min(before.clusters, after.clusters)
     value = after.value - before.value
-    missing = next((each for each in (before, after) if math.isnan(each.low)), None)
+    missing = next((interval for interval in (before, after) if math.isnan(interval.low)), None)
     if missing is not None or clusters < 2:
         one = ClusterText("one {cluster}: no interval")
         reason = one if missing is None else missing.reason
@@ -430,9 +432,12 @@ def _summed(before: Estimate, after: Estimate, clusters: int) -> SummedInterval:
     both = (after, before)
     return summed_interval(
         [1, -1],
-        [each.debiased if isinstance(each, CalibrationError) else each.value for each in both],
-        [each.low for each in both],
-        [each.high for each in both],
+        [
+            estimate.debiased if isinstance(estimate, CalibrationError) else estimate.value
+            for estimate in both
+        ],
+        [estimate.low for estimate in both],
+        [estimate.high for estimate in both],
         np.eye(2),
         n_clusters=clusters,
     )

@@ -1,4 +1,4 @@
-"""Runs on other items: is the mix of kinds and domains another one, or the accuracy within them?"""
+"""Runs on other items: changes of the mix of kinds and domains, and of the accuracy within them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Mix:
     @property
     def same_domains(self) -> bool:
         """Whether both runs have every kind and domain."""
-        return all(all(each.items) for each in self.domains)
+        return all(all(domain.items) for domain in self.domains)
 
 
 def mix_of(a: ScoredItems, b: ScoredItems) -> Mix:
@@ -66,30 +66,32 @@ def mix_of(a: ScoredItems, b: ScoredItems) -> Mix:
         b: items of the second run.
     """
     samples = (a, b)
-    names = [_cells(each) for each in samples]
+    names = [_cells(sample) for sample in samples]
     cells = sorted({*names[0], *names[1]})
     number = {cell: at for at, cell in enumerate(cells)}
-    units = [each.clusters.names[each.cluster].astype(np.str_) for each in samples]
-    known, codes = np.unique(np.concatenate(units), return_inverse=True)
+    units = [sample.clusters.names[sample.cluster].astype(np.str_) for sample in samples]
+    unit_names, codes = np.unique(np.concatenate(units), return_inverse=True)
     both = np.split(codes, [len(a)])
-    found = mix_shift(
+    shift = mix_shift(
         *(
             GroupedOutcomes(
-                each.correct.astype(np.float64), np.array([number[cell] for cell in cell_of]), code
+                sample.correct.astype(np.float64),
+                np.array([number[cell] for cell in cell_of]),
+                code,
             )
-            for each, cell_of, code in zip(samples, names, both, strict=True)
+            for sample, cell_of, code in zip(samples, names, both, strict=True)
         ),
         groups=len(cells),
-        clusters=len(known),
+        clusters=len(unit_names),
     )
     shifts = [
         DomainShift(
             *cells[one.group], one.rows, one.shares, one.rates, mix=one.mix, within=one.within
         )
-        for one in found.groups
+        for one in shift.groups
     ]
     shifts.sort(key=lambda one: (-abs(one.mix) - abs(one.within), one.kind, one.domain))
-    return Mix(found.total, found.mix, found.within, found.unshared, tuple(shifts))
+    return Mix(shift.total, shift.mix, shift.within, shift.unshared, tuple(shifts))
 
 
 def _cells(items: ScoredItems) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from pact_eval.runs.predictions import Predictions
 
 @dataclass(frozen=True)
 class Pairing:
-    """How the items of two runs belong together.
+    """Items that two runs have in common, and those of one alone.
 
     Attributes:
         paired: whether both runs were asked the same items.
@@ -102,7 +102,7 @@ class PairedRuns:
             ).over(settings.unit)
             for run, predictions in zip(runs, (views_a, views_b), strict=True)
         )
-        rows = math.lcm(*(each.repeats for each in (a, b) if each.repeat is not None))
+        rows = math.lcm(*(items.repeats for items in (a, b) if items.repeat is not None))
         if rows > 1:
             a, b = a.with_repeats(rows), b.with_repeats(rows)
         return cls(runs, a, b, pairing, _differences(*runs), min(views_a.k, views_b.k))
@@ -169,7 +169,7 @@ def _pair(
     )
     if not paired:
         return pairing, (a, b)
-    a, b = (each if len(each) == len(common) else _kept(each, common) for each in (a, b))
+    a, b = (items if len(items) == len(common) else _kept(items, common) for items in (a, b))
     different = mismatch(a, b, names=(first.place, second.place))
     if different is not None:
         raise InputError(str(different))
@@ -197,9 +197,9 @@ def _kept(views: Predictions, common: set[str]) -> Predictions:
 def _differences(first: ExperimentRun, second: ExperimentRun) -> tuple[Difference, ...]:
     """Return what the runs record differently: the data, then the model and the prompts."""
     data = [
-        each
-        for each in join_differences(first.provenance, second.provenance)
-        if each.fact == "data"
+        difference
+        for difference in join_differences(first.provenance, second.provenance)
+        if difference.fact == "data"
     ]
     identities = [RunIdentity.of(run.provenance) for run in (first, second)]
     return (*data, *identities[0].differences(identities[1]))

@@ -1,4 +1,4 @@
-"""What quantising a base model cost: changed answers and moved probabilities of one adapter."""
+"""Cost of quantising a base model: changed answers and moved probabilities of one adapter."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def quantising_cost(
         InputError: an item has another reference, kind or family in the other run.
     """
     identities = (RunIdentity.of(run.provenance) for run in (first, second))
-    facts = {each.fact for each in next(identities).differences(next(identities))}
+    facts = {difference.fact for difference in next(identities).differences(next(identities))}
     if "quantisation" not in facts or facts & {"adapter", "base"} or first.ablated:
         return None
     plain, packed = (second, first) if second.provenance.quantisation is None else (first, second)

@@ -103,7 +103,7 @@ def served_tempering(
     sides = local.provenance, served.provenance
     if sides[0].served or not sides[1].served or sides[0].source != "score":
         return None
-    if local.ablated or served.ablated or any(each.answers_only for each in sides):
+    if local.ablated or served.ablated or any(side.answers_only for side in sides):
         return None
     raw = replace(settings, calibrated=False, calibration=None, shipped=False)
     pair = PairedRuns.of(local, served, raw)
@@ -124,35 +124,35 @@ def temperings(pair: PairedRuns, unit: ClusterUnit) -> tuple[Tempering, ...]:
 
 def _temperings(pair: PairedRuns, unit: ClusterUnit) -> Iterator[Tempering]:
     paired = pair.pairing.paired
-    a, b = (_items(each, unit) for each in (pair.a, pair.b))
+    a, b = (_items(items, unit) for items in (pair.a, pair.b))
     for kind in (ALL_KINDS, *KINDS):
         in_a, in_b = (
-            np.ones(len(each), dtype=np.bool_) if kind == ALL_KINDS else each.kind == kind
-            for each in (a, b)
+            np.ones(len(items), dtype=np.bool_) if kind == ALL_KINDS else items.kind == kind
+            for items in (a, b)
         )
         if not (in_a.any() and in_b.any()):
             continue
         of_a, of_b = a.take(np.asarray(in_a)), b.take(np.asarray(in_b))
-        found = temperature_ratio(kind, of_a, of_b, paired=paired)
+        fit = temperature_ratio(kind, of_a, of_b, paired=paired)
         tv = left = math.nan
         if paired:
             q = np.exp(of_b.log_probs)
             tv = float(item_tv(np.exp(of_a.log_probs), q).mean())
-            if not math.isnan(found.ratio.value):
+            if not math.isnan(fit.ratio.value):
                 with np.errstate(invalid="ignore"):
-                    cooled = of_a.log_probs / found.ratio.value
+                    cooled = of_a.log_probs / fit.ratio.value
                 left = float(item_tv(np.exp(log_softmax(cooled, of_a.n_choices)), q).mean())
         yield Tempering(
             kind=kind,
-            a=found.a,
-            b=found.b,
-            ratio=found.ratio,
+            a=fit.a,
+            b=fit.b,
+            ratio=fit.ratio,
             tv=tv,
             tv_left=left,
-            finding=_finding(found.ratio, tv, left)
+            finding=_finding(fit.ratio, tv, left)
             if _alike_views(pair, in_a, in_b)
             else "cannot tell",
-            left_out=found.left_out,
+            left_out=fit.left_out,
         )
 
 
@@ -173,10 +173,10 @@ def _alike_views(pair: PairedRuns, in_a: BoolArray, in_b: BoolArray) -> bool:
 
 def _items(items: ScoredItems, unit: ClusterUnit) -> CalibrationItems:
     views = items.predictions
-    found = CalibrationItems.from_predictions(views, items.decoding)
+    fitted_items = CalibrationItems.from_predictions(views, items.decoding)
     if unit == "family":
-        return found
-    return CalibrationItems(**{**vars(found), "family": views.source_family})
+        return fitted_items
+    return CalibrationItems(**{**vars(fitted_items), "family": views.source_family})
 
 
 def _finding(ratio: Estimate, tv: float, left: float) -> TemperingFinding:

@@ -52,8 +52,8 @@ def hostile_records() -> list[Record]:
             "score": {"criteria": [text, "More", "Most"]},
         }
         for kind, more in questions.items():
-            asked = {"type": kind, "instructions": f"Which? {text}", **more}
-            records.append(_record(f"hostile-{kind}-{number}", {"note": text}, asked))
+            question = {"type": kind, "instructions": f"Which? {text}", **more}
+            records.append(_record(f"hostile-{kind}-{number}", {"note": text}, question))
     return records
 
 
@@ -125,12 +125,12 @@ def our_answers(
     """Return probabilities of view 0 at the shipped temperatures, in canonical order."""
     records = answered(sample)
     views = loaded.source.encoder.encode(records, 1, 0)
-    found = []
+    answers = []
     for record, view in zip(records, loaded.scorer.score(views), strict=True):
         logits = view.logits.astype(np.float64) / files.temperatures.get(record.field.kind, 1.0)
         weights = np.exp(logits - logits.max())
-        found.append((record, (weights / weights.sum()).tolist()))
-    return found
+        answers.append((record, (weights / weights.sum()).tolist()))
+    return answers
 
 
 def answered(sample: Sequence[Record]) -> list[Record]:
@@ -161,8 +161,8 @@ def check_answers(
     largest = 0.0
     for record, expected in ours:
         answer = decide({"state": record.state, "questions": {"decision": _asked(record)}})
-        found = _probabilities(record, answer["decision"])
-        largest = max(largest, float(np.abs(np.array(found) - expected).max()))
+        probabilities = _probabilities(record, answer["decision"])
+        largest = max(largest, float(np.abs(np.array(probabilities) - expected).max()))
     return largest
 
 
@@ -182,4 +182,4 @@ def _asked(record: Record) -> dict[str, Any]:
 def _probabilities(record: Record, answer: dict[str, Any]) -> list[float]:
     if answer["type"] == "noul":
         return [1.0 - answer["noul"], answer["noul"]]
-    return [answer["probabilities"][each.key] for each in record.field.answers]
+    return [answer["probabilities"][option.key] for option in record.field.answers]

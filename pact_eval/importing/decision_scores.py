@@ -1,4 +1,4 @@
-"""What the board of the Decision Index says of results, compared with our reading of them.
+"""Scores on the board of the Decision Index, compared with our reading of the results.
 
 The board scores the benchmarks of a suite one by one, on groups of requests that were all answered.
 Its `benchmark-summary.json` has the accuracy over questions, `scores.json` that of benchmarks whose
@@ -107,14 +107,14 @@ def _logged(results: Path) -> Iterator[tuple[str, str, float, float]]:
     summary, scores = results.with_name(_SUMMARY), results.with_name(_SCORES)
     if summary.exists():
         listed = read_large_json(summary).get("benchmarks")
-        for each in map(as_dict, listed if isinstance(listed, list) else []):
-            logged = as_dict(each.get("detail")).get("field_accuracy")
+        for benchmark in map(as_dict, listed if isinstance(listed, list) else []):
+            logged = as_dict(benchmark.get("detail")).get("field_accuracy")
             if isinstance(logged, int | float):
-                yield _SUMMARY, str(each.get("catalog_id")), float(logged), _CLOSE
+                yield _SUMMARY, str(benchmark.get("catalog_id")), float(logged), _CLOSE
     elif scores.exists():
-        for catalog, each in as_dict(read_large_json(scores).get("benchmarks")).items():
-            logged = as_dict(each).get("score")
-            if as_dict(each).get("metric") == _ACCURACY and isinstance(logged, int | float):
+        for catalog, benchmark in as_dict(read_large_json(scores).get("benchmarks")).items():
+            logged = as_dict(benchmark).get("score")
+            if as_dict(benchmark).get("metric") == _ACCURACY and isinstance(logged, int | float):
                 yield _SCORES, str(catalog), float(logged), _ROUNDED
 
 

@@ -1,4 +1,4 @@
-"""Which format a log has: by its content, or by the name that the user gives."""
+"""Detection of the format of a log: by its content, or by the name that the user gives."""
 
 from __future__ import annotations
 

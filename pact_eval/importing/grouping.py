@@ -1,4 +1,4 @@
-r"""What names the family and the domain of an item: a value of the log, or a part of it.
+r"""Names of the family and the domain of an item: a value of the log, or a part of it.
 
     doc.article                the value at this path of the log's own entry
     doc.id~^(.+)-\d+$          the first group of a regular expression in it, or the match
@@ -66,8 +66,8 @@ class Label:
         if self.pattern is None:
             return _as_text(value)
         text = value if isinstance(value, str) else dumps(value)
-        found = self.pattern.search(text)
-        chosen = None if found is None else (found[1] if found.re.groups else found[0])
+        match = self.pattern.search(text)
+        chosen = None if match is None else (match[1] if match.re.groups else match[0])
         if not chosen:
             message = f"{self.option}: {self.pattern.pattern} does not match {text!r:.60}"
             raise ValueError(message)
@@ -89,7 +89,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Grouping:
-    """What names families and domains.
+    """Sources of the names of families and domains.
 
     Attributes:
         labels: by column of a run, the value that names it.
@@ -104,11 +104,11 @@ class Grouping:
         Raises:
             InputError: a value is not `COLUMN` or `COLUMN~REGEX`.
         """
-        given = {"family": family_from, "domain": domain_from}
+        texts = {"family": family_from, "domain": domain_from}
         return cls(
             {
                 column: Label.of(f"--{column}-from", text)
-                for column, text in given.items()
+                for column, text in texts.items()
                 if text is not None
             }
         )

@@ -40,11 +40,11 @@ def parquet_files(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         with reading(path), open_regular(path) as file:
             return (path,) if file.read(len(PARQUET)) == PARQUET else ()
-    found = tuple(sorted(path.glob(f"*{_SUFFIX}")))
-    if found and (path / _RUN).exists():
+    parts = tuple(sorted(path.glob(f"*{_SUFFIX}")))
+    if parts and (path / _RUN).exists():
         message = f"{path}: a run folder; `report` and `compare` read it as it is"
         raise InputError(message)
-    return found
+    return parts
 
 
 def parquet_rows(
@@ -65,8 +65,8 @@ def parquet_rows(
             where = f"{file.name}, row {number:,}: " if len(files) > 1 else f"row {number:,}: "
             record_id: str | None = None
             try:
-                plain = {name: _plain(name, each) for name, each in value.items()}
-                row = as_object({name: each for name, each in plain.items() if each is not None})
+                plain = {name: _plain(name, cell) for name, cell in value.items()}
+                row = as_object({name: cell for name, cell in plain.items() if cell is not None})
                 record_id = names.id_if_readable(row)
                 yield LogRow(None, record_id, row | grouping.of_entry(row), where)
             except ValueError as error:
@@ -88,9 +88,9 @@ def _plain(name: str, value: Any) -> Json:
         ValueError: JSON has no such value.
     """
     if isinstance(value, list):
-        return [_plain(name, each) for each in value]
+        return [_plain(name, item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(name, each) for key, each in value.items()}
+        return {key: _plain(name, item) for key, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         message = f"{name}: expected finite numbers, got {value}"
         raise ValueError(message)

@@ -41,7 +41,7 @@ class ZipMembers:
             self._file = open_regular(path)
         try:
             with zipfile.ZipFile(self._file) as archive:  # the file stays open
-                self._members = {each.filename: each for each in archive.infolist()}
+                self._members = {member.filename: member for member in archive.infolist()}
         except (zipfile.BadZipFile, ValueError, OSError) as error:
             self._file.close()
             message = f"{path}: not a zip archive, or cut short ({error})"
@@ -121,8 +121,8 @@ def _zstd_reader() -> Callable[[bytes, int], bytes]:
         return _zstandard_reader()
 
     def read(packed: bytes, most: int) -> bytes:
-        found: bytes = zstd.ZstdFile(io.BytesIO(packed)).read(most)
-        return found
+        content: bytes = zstd.ZstdFile(io.BytesIO(packed)).read(most)
+        return content
 
     return read
 

@@ -1,4 +1,4 @@
-"""The array types that the metrics speak, and the checks that arguments share."""
+"""Array types of the metrics, and the checks that arguments share."""
 
 from typing import Any
 
@@ -42,8 +42,8 @@ def check_log_probs(log_probs: npt.ArrayLike, ndim: int | None = 2) -> FloatArra
     """Returns `log_probs` as float64 after checking its dimensions and that nothing exceeds 0."""
     array = np.asarray(log_probs, dtype=np.float64)
     if array.ndim < 1 or (ndim is not None and array.ndim != ndim):
-        wanted = "one dimension or more" if ndim is None else f"{ndim} dimensions"
-        raise ValueError(f"log_probs: expected {wanted}, got shape {array.shape}")
+        shape = "one dimension or more" if ndim is None else f"{ndim} dimensions"
+        raise ValueError(f"log_probs: expected {shape}, got shape {array.shape}")
     if array.shape[-1] == 0:
         raise ValueError(f"log_probs: expected at least one answer slot, got shape {array.shape}")
     # Written so that NaN, which compares false, is refused too.

@@ -69,7 +69,7 @@ def bin_index(confidence: npt.ArrayLike, bins: int = BINS) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """What a reliability diagram draws, bin by bin.
+    """Content of a reliability diagram, bin by bin.
 
     Attributes:
         edges: (bins + 1,) edges of the bins, from 0 to 1.

@@ -1,4 +1,4 @@
-"""Does the answer follow the letters? Agreement of the K views of an item: per item."""
+"""Agreement of the K views of an item: per item."""
 
 from itertools import combinations
 

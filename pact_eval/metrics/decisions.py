@@ -8,7 +8,7 @@ from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference
 
 
 def predicted(log_probs: npt.ArrayLike) -> IntArray:
-    """Returns the most probable answer; ties (to 1e-12) go to the lowest canonical index.
+    """Returns the most probable answer; ties (to 1e-12) go to the answer canonical index.
 
     Args:
         log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
@@ -34,12 +34,12 @@ def predicted_of_checked(log_p: FloatArray, largest: FloatArray) -> IntArray:
     least = largest - TIE
     # Answers before the first that is as probable: counted one answer at a time, since `argmax`
     # would copy arrays with the answers first.
-    found = np.zeros(least.shape, dtype=np.int64)
+    answer = np.zeros(least.shape, dtype=np.int64)
     before: BoolArray = np.ones(least.shape, dtype=np.bool_)
     for index in range(log_p.shape[-1] - 1):
         before &= log_p[..., index] < least
-        found += before
-    return found
+        answer += before
+    return answer
 
 
 def confidence(log_probs: npt.ArrayLike) -> FloatArray:

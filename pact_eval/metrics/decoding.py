@@ -48,9 +48,9 @@ def normalise(z: FloatArray, impossible: str, rows: IntArray | None = None) -> F
         empty = np.isneginf(largest[..., 0])
         wrong = undefined & ~empty
         if wrong.any():
-            found = largest[..., 0][wrong][0]
+            value = largest[..., 0][wrong][0]
             where = rows_of(wrong, rows)
-            raise ValueError(f"logits: expected numbers below +inf, got {found} in {where}")
+            raise ValueError(f"logits: expected numbers below +inf, got {value} in {where}")
         raise ValueError(f"{impossible}: {rows_of(empty, rows)}")
     below: FloatArray = z - largest
     below -= np.log(np.exp(below).sum(axis=-1, keepdims=True))

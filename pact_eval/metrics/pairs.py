@@ -214,7 +214,7 @@ def pair_margin_nats(pairs: PairIndex, lead: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class PairOutcomes:
-    """How the complete pairs came out, in pairs.
+    """Numbers of complete pairs by outcome.
 
     The first four add up to the number of pairs; `same_answer` cuts across them.
 

@@ -1,4 +1,4 @@
-"""The one place that turns per-item values into their mean, and those of views into one."""
+"""Reduction of per-item values to their mean, and of the values of views to one."""
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,8 @@ def mean_answer_mass(by_view: npt.NDArray[np.floating]) -> npt.NDArray[np.float6
         >>> mean_answer_mass(np.array([[0.5, 1.0], [0.5, np.nan], [np.nan, np.nan]]))
         array([0.75, 0.5 ,  nan])
     """
-    known = ~np.isnan(by_view)
-    count = known.sum(axis=1)
-    total = np.where(known, by_view, 0.0).sum(axis=1)
+    has_mass = ~np.isnan(by_view)
+    count = has_mass.sum(axis=1)
+    total = np.where(has_mass, by_view, 0.0).sum(axis=1)
     # Not nanmean, which warns if all views of an item are unknown.
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -112,7 +112,7 @@ def recalibrate_samples(
     shift = _SHIFT * np.arange(samples)[:, None] * counts
     first = isotonic_pools((sums + shift).ravel(), counts.ravel())
     last = np.r_[first[1:], sums.size] - 1
-    pooled, total = (np.add.reduceat(each.ravel(), first) for each in (sums, counts))
+    pooled, total = (np.add.reduceat(series.ravel(), first) for series in (sums, counts))
     lowest, highest = ranked[starts + size - 1][::-1], ranked[starts][::-1]
     return ResampledRecalibration(
         items=c.size,

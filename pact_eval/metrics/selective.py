@@ -218,11 +218,11 @@ def aurc_influence(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> FloatAr
     later = np.cumsum((1 / kept)[::-1])[::-1]
     expected = risk - np.cumsum((risk / kept)[::-1])[::-1]
     of_wrong, of_any = (
-        np.repeat(np.add.reduceat(each, starts) / size, size) for each in (later, expected)
+        np.repeat(np.add.reduceat(sums, starts) / size, size) for sums in (later, expected)
     )
-    found: FloatArray = np.empty(n)
-    found[order] = (of_any - risk.mean() + np.where(right[order], 0.0, of_wrong)) / n
-    return found
+    influence: FloatArray = np.empty(n)
+    influence[order] = (of_any - risk.mean() + np.where(right[order], 0.0, of_wrong)) / n
+    return influence
 
 
 def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -277,13 +277,13 @@ def aurc_of_levels(right: npt.NDArray[Any], wrong: npt.NDArray[Any]) -> FloatArr
         >>> aurc_of_levels(np.array([[1, 0], [2, 0]]), np.array([[0, 0], [1, 0]])).round(6)
         array([0.194444,      nan])
     """
-    found = np.full(right.shape[1], np.nan)
+    areas = np.full(right.shape[1], np.nan)
     if not len(right):
-        return found
+        return areas
     step = max(1, _LEVEL_NUMBERS // len(right))
     # A table: differences are good to 1e-12 for a million items, and faster than digamma.
     harmonic = _harmonic_numbers(int((right[-1] + wrong[-1]).max(initial=0)).bit_length())
-    for start in range(0, found.size, step):
+    for start in range(0, areas.size, step):
         errors = wrong[:, start : start + step]
         kept = right[:, start : start + step] + errors
         share = np.maximum(np.diff(kept, axis=0), 1)
@@ -293,8 +293,8 @@ def aurc_of_levels(right: npt.NDArray[Any], wrong: npt.NDArray[Any]) -> FloatArr
         np.subtract(errors[:-1], excess, out=excess)
         tail = np.diff(harmonic[kept.astype(np.intp)], axis=0)
         area = np.einsum("ij,ij->j", excess, tail) + errors[-1]
-        np.divide(area, kept[-1], out=found[start : start + step], where=kept[-1] > 0)
-    return found
+        np.divide(area, kept[-1], out=areas[start : start + step], where=kept[-1] > 0)
+    return areas
 
 
 @lru_cache(maxsize=1)

@@ -337,11 +337,11 @@ def stored_quantisation(base: Path) -> str | None:
     Raises:
         AdapterError: they are integers of 8 bits, or the file cannot be read.
     """
-    found = read_json_object(base / "config.json").get("quantization_config")
-    if not isinstance(found, dict):
+    settings = read_json_object(base / "config.json").get("quantization_config")
+    if not isinstance(settings, dict):
         return None
-    if found.get("load_in_8bit"):
+    if settings.get("load_in_8bit"):
         message = f"{base}: the base model is stored in int8, which is refused: {_INT8}"
         raise AdapterError(message)
-    four_bits = found.get("load_in_4bit")
-    return str(found.get("bnb_4bit_quant_type" if four_bits else "quant_method") or "unknown")
+    four_bits = settings.get("load_in_4bit")
+    return str(settings.get("bnb_4bit_quant_type" if four_bits else "quant_method") or "unknown")

@@ -1,4 +1,4 @@
-"""What a LoRA configuration must not ask of PEFT: to import a library, or to change the base model.
+"""Unsafe settings of a LoRA configuration: imports of a library, and changes of the base model.
 
 Auditing reports these settings, and scoring refuses them before PEFT sees the configuration.
 """
@@ -33,12 +33,12 @@ class UnsafeSetting:
     Attributes:
         kind: whether PEFT would import a library, or change the base model.
         expected: what is allowed.
-        found: the setting, as JSON.
+        actual: the setting, as JSON.
     """
 
     kind: Literal["imports-library", "base-changed"]
     expected: str
-    found: str
+    actual: str
 
 
 def unsafe_settings(config: Mapping[str, Json]) -> tuple[UnsafeSetting, ...]:
@@ -61,15 +61,15 @@ def refuse_unsafe_settings(adapter: AdapterFiles) -> None:
     Raises:
         AdapterError: with every such setting, and what to do.
     """
-    found = unsafe_settings(adapter.config)
-    if not found:
+    unsafe = unsafe_settings(adapter.config)
+    if not unsafe:
         return
-    lines = [f"  {each.found} (expected {each.expected})" for each in found]
+    lines = [f"  {setting.actual} (expected {setting.expected})" for setting in unsafe]
     advice = {
         "imports-library": "remove these keys if you trust the adapter",
         "base-changed": _CONVERT,
     }
-    kinds = dict.fromkeys(each.kind for each in found)
+    kinds = dict.fromkeys(setting.kind for setting in unsafe)
     message = (
         f"{adapter.folder / ADAPTER_CONFIG}: settings that run code or change the base model are "
         "refused:\n" + "\n".join([*lines, *(f"  {advice[kind]}" for kind in kinds)])
@@ -79,21 +79,21 @@ def refuse_unsafe_settings(adapter: AdapterFiles) -> None:
 
 def _imports(config: Mapping[str, Json]) -> list[UnsafeSetting]:
     """Find libraries that PEFT would import by the names given here."""
-    found: list[UnsafeSetting] = []
+    imports: list[UnsafeSetting] = []
     if config.get("megatron_config") is not None:
         setting = f"megatron_config, with megatron_core {_text(config.get('megatron_core'))}"
-        found.append(UnsafeSetting("imports-library", "no library to import", setting))
+        imports.append(UnsafeSetting("imports-library", "no library to import", setting))
     mapping = config.get("auto_mapping")
     if not isinstance(mapping, dict):
-        return found
+        return imports
     library = mapping.get("parent_library")
     # Not transformers_modules: code from the hub, which transformers keeps under that name.
     is_known = isinstance(library, str) and f"{library}.".startswith("transformers.")
     if library is not None and not is_known:
         setting = f"auto_mapping, with parent_library {_text(library)}"
         expected = "transformers, or no library to import"
-        found.append(UnsafeSetting("imports-library", expected, setting))
-    return found
+        imports.append(UnsafeSetting("imports-library", expected, setting))
+    return imports
 
 
 def _base_changes(config: Mapping[str, Json]) -> list[UnsafeSetting]:

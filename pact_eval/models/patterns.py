@@ -1,4 +1,4 @@
-"""Regular expressions of a LoRA configuration: they run with a time limit.
+"""Regular expressions of a LoRA configuration, run with a time limit.
 
 They come from a foreign file, and one can be written that takes years on a short name. One that
 repeats or groups anything is therefore tried in a process of its own that is given some seconds.
@@ -65,7 +65,7 @@ def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozense
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
         message = f"they fail, or take longer than {_SECONDS:.0f} seconds"
         raise PatternError(message) from None
-    return [frozenset(found) for found in json.loads(done.stdout)]
+    return [frozenset(names_of_pattern) for names_of_pattern in json.loads(done.stdout)]
 
 
 def is_regex(text: str) -> bool:
@@ -112,11 +112,11 @@ def _peft_patterns(config: Mapping[str, Json]) -> Iterator[str]:
     for key in ("target_modules", "exclude_modules"):
         yield from (value for value in [config.get(key)] if isinstance(value, str))
     for key in ("rank_pattern", "alpha_pattern"):
-        yield from (ending(each) for each in _texts(config.get(key)))
-    for each in _texts(config.get("modules_to_save")):
-        yield rf"(^|.*\.){each}($|\..*)(?s:.*)"
-    for each in _texts(config.get("layers_pattern")):
-        yield rf"(?:^|.*?\.){each}\.(?P<idx>\d+)\.(?s:.*)"
+        yield from (ending(module) for module in _texts(config.get(key)))
+    for module in _texts(config.get("modules_to_save")):
+        yield rf"(^|.*\.){module}($|\..*)(?s:.*)"
+    for module in _texts(config.get("layers_pattern")):
+        yield rf"(?:^|.*?\.){module}\.(?P<idx>\d+)\.(?s:.*)"
 
 
 def _texts(value: Json) -> list[str]:
@@ -124,7 +124,7 @@ def _texts(value: Json) -> list[str]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | dict):
         return []
-    return [each for each in texts if isinstance(each, str)]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _full_matches(pattern: str, names: Sequence[str]) -> frozenset[str]:

@@ -178,7 +178,7 @@ def describe_check(check: Check) -> str:
         ...     than=Instead(arm="ce"), judged_on="means"))
         'view_tv (arm pact; ensemble; all) is lower than with arm ce, on means over shared seeds'
     """
-    asked = "; ".join(
+    arms = "; ".join(
         ", ".join(map(str, values)) for values in (check.arms, check.decodings, check.groups)
     )
     minus = "" if check.minus is None else f" minus the same with {_parts(check.minus)}"
@@ -192,7 +192,7 @@ def describe_check(check: Check) -> str:
     if check.seeds is not None:
         seeds = f"{'seed' if len(check.seeds) == 1 else 'seeds'} {', '.join(map(str, check.seeds))}"
     where = f"{over}, {seeds}" if check.judged_on == "matched" else f"{over} {seeds}"
-    return f"{check.metric} (arm {asked}){minus} is {relation} with {_parts(check.than)}, {where}"
+    return f"{check.metric} (arm {arms}){minus} is {relation} with {_parts(check.than)}, {where}"
 
 
 def _parts(instead: Instead) -> str:

@@ -54,15 +54,17 @@ def on_verdicts(scorecard: Scorecard) -> tuple[WeakVerdict, ...]:
     Args:
         scorecard: the verdicts, which rest on the values alone.
     """
-    results = [each for each in scorecard.results if each.verdict in _SUPPORTED]
-    found = [_weak_verdict(result) for result in results]
-    return tuple(each for each in found if each.doubtful or each.seeds)
+    results = [result for result in scorecard.results if result.verdict in _SUPPORTED]
+    weak_verdicts = [_weak_verdict(result) for result in results]
+    return tuple(weak for weak in weak_verdicts if weak.doubtful or weak.seeds)
 
 
 def _weak_verdict(result: HypothesisResult) -> WeakVerdict:
-    holding = [each for each in result.comparisons if each.holds]
-    judged = [each for each in holding if each.shown or each.interval is not None]
-    doubtful = tuple(each for each in judged if not each.shown)
-    seeds = {seed for each in holding for seed in each.seeds}
+    holding = [comparison for comparison in result.comparisons if comparison.holds]
+    judged = [
+        comparison for comparison in holding if comparison.shown or comparison.interval is not None
+    ]
+    doubtful = tuple(comparison for comparison in judged if not comparison.shown)
+    seeds = {seed for comparison in holding for seed in comparison.seeds}
     only = tuple(seeds) if len(seeds) == 1 else ()
     return WeakVerdict("warning", None, result, doubtful, len(judged), only)

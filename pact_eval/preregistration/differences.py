@@ -77,7 +77,7 @@ class RunDifferences:
             items) of the first number.
         """
         groups = [self._group_of(term.row) for term in terms]
-        found_groups = [each for each in groups if each is not None and each.sets]
+        found_groups = [group for group in groups if group is not None and group.sets]
         if len(found_groups) < len(terms):
             return None
         if [term.weight for term in terms] == [1.0] and confidence == _CONFIDENCE:
@@ -95,11 +95,11 @@ class RunDifferences:
     ) -> Inference:
         first = terms[0].row.cell.metric
         basis = groups[0].bases.get(first)
-        sets = [each.sets[0] for each in groups]
+        sets = [group.sets[0] for group in groups]
         n = sets[0].n if basis is None else basis.units
         runs = _resampled(terms, sets, n=n, rng=self._rng(), resamples=resamples)
         drawn = Resampled.weighted_sum(
-            [(term.weight, each) for term, each in zip(terms, runs, strict=True)]
+            [(term.weight, run) for term, run in zip(terms, runs, strict=True)]
         )
         metric = find_metric(first)
         if metric.from_runs is None or any(term.row.cell.metric != first for term in terms):
@@ -129,13 +129,15 @@ class RunDifferences:
         if items is None:
             return None
         cell = row.cell
-        found = point_estimates(items, "kind", [cell.metric]).get(cell.group)
-        if found is None:
+        at_fewer_views = point_estimates(items, "kind", [cell.metric]).get(cell.group)
+        if at_fewer_views is None:
             return None
-        fewer = replace(row, k=k, value=found[cell.metric].value)
+        fewer = replace(row, k=k, value=at_fewer_views[cell.metric].value)
         group = self._group_of(fewer) if find_metric(cell.metric).noise_floor else None
         calibration = None if group is None else self._alone(group, cell.metric)
-        return replace(MetricRow.of(cell, row.seed, calibration or found[cell.metric]), k=k)
+        return replace(
+            MetricRow.of(cell, row.seed, calibration or at_fewer_views[cell.metric]), k=k
+        )
 
     def _group_of(self, row: MetricRow) -> GroupStatistics | None:
         """Return the group of items that a number rests on, with its one metric."""
@@ -200,11 +202,11 @@ def _key(row: MetricRow) -> _Key:
 
 def _too_few(terms: Terms, groups: Sequence[GroupStatistics]) -> ClusterText | None:
     """Return why a weighted sum has no interval; runs on the same items are judged together."""
-    runs = [each.items for each in groups]
-    together = [runs] if len({len(each) for each in runs}) == 1 else [[each] for each in runs]
+    runs = [group.items for group in groups]
+    together = [runs] if len({len(items) for items in runs}) == 1 else [[items] for items in runs]
     names = dict.fromkeys(term.row.cell.metric for term in terms)
     reasons = (
-        too_few(find_metric(name), min(each.n_clusters for each in some), some)
+        too_few(find_metric(name), min(items.n_clusters for items in some), some)
         for name in names
         for some in together
     )
@@ -213,21 +215,21 @@ def _too_few(terms: Terms, groups: Sequence[GroupStatistics]) -> ClusterText | N
 
 def _resampled(
     terms: Terms,
-    found: Sequence[StatisticSet],
+    sets: Sequence[StatisticSet],
     *,
     n: int,
     rng: np.random.Generator,
     resamples: int,
 ) -> list[Resampled]:
     # Groups, and full and ablated contexts, may have different families: resample all together.
-    families = np.unique(np.concatenate([each.families for each in found]))
+    families = np.unique(np.concatenate([statistic_set.families for statistic_set in sets]))
     statistics = {
         str(at): _over(
-            each.statistics[term.row.cell.metric],
-            np.searchsorted(families, each.families),
+            statistic_set.statistics[term.row.cell.metric],
+            np.searchsorted(families, statistic_set.families),
             len(families),
         )
-        for at, (term, each) in enumerate(zip(terms, found, strict=True))
+        for at, (term, statistic_set) in enumerate(zip(terms, sets, strict=True))
     }
     drawn = resample(
         statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples, lazily=True

@@ -1,4 +1,4 @@
-"""Evidence: is a comparison shown by its interval, or does it hold by value only?
+"""Evidence for a comparison: its interval, or its value only.
 
 The verdict by values asks whether a difference satisfies a relation. Chance alone satisfies it half
 of the time. A comparison is *shown* if chance explains it in at most 5% of samples:

@@ -36,7 +36,7 @@ Rows: TypeAlias = Callable[[MetricCell, int | None], MetricRow]
 
 
 class Differences(Protocol):
-    """What is known of differences beyond their values.
+    """Intervals of differences, and numbers at fewer views.
 
     A difference is a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B at one
     seed.
@@ -94,9 +94,11 @@ def judge(
     scorecard = Scorecard(
         tuple(
             HypothesisResult(
-                each, results(each.checks, jointly=True), results(each.beside, jointly=False)
+                hypothesis,
+                results(hypothesis.checks, jointly=True),
+                results(hypothesis.beside, jointly=False),
             )
-            for each in tracked(hypotheses.hypotheses, "Judging hypotheses", "hypotheses")
+            for hypothesis in tracked(hypotheses.hypotheses, "Judging hypotheses", "hypotheses")
         )
     )
     refuse(_different_counts(scorecard))
@@ -140,20 +142,22 @@ def _with_evidence(
     """
     results = tuple(results)
     tested = [
-        each
+        comparison
         for result in results
-        for each in result.comparisons
-        if each.holds is not None and not _certain(each)
+        for comparison in result.comparisons
+        if comparison.holds is not None and not _certain(comparison)
     ]
     joint_level = LEVEL / max(1, len(tested)) if jointly else LEVEL
-    found = []
+    with_evidence = []
     for result in results:
         comparisons = tuple(
-            replace(each, evidence=_evidence(result.check, each, differences, joint_level))
-            for each in result.comparisons
+            replace(
+                comparison, evidence=_evidence(result.check, comparison, differences, joint_level)
+            )
+            for comparison in result.comparisons
         )
-        found.append(replace(result, comparisons=comparisons))
-    return tuple(found)
+        with_evidence.append(replace(result, comparisons=comparisons))
+    return tuple(with_evidence)
 
 
 def _evidence(
@@ -206,9 +210,9 @@ def _different_counts(scorecard: Scorecard) -> list[str]:
 
 
 def _different_count(rows: tuple[MetricRow, ...]) -> str | None:
-    known = [row for row in rows if row.n is not None]
-    for one in known:
-        for other in known:
+    counted_rows = [row for row in rows if row.n is not None]
+    for one in counted_rows:
+        for other in counted_rows:
             alike = (one.cell.metric, one.cell.group) == (other.cell.metric, other.cell.group)
             if alike and one.n != other.n and (one.source or other.source):
                 return f"{_counted(one)}, but {_counted(other)}: arms must have the same items"
@@ -242,8 +246,8 @@ def _seeds(check: Check, question: Question, table: MetricTable) -> tuple[Seeds,
     if check.seeds is not None:
         if seeded or not all(arm in table.arms for arm in arms):
             return check.seeds, None
-        wanted = ", ".join(map(str, check.seeds))
-        return check.seeds, f"no run of {' or '.join(arms)} says its seed (wanted: {wanted})"
+        seeds = ", ".join(map(str, check.seeds))
+        return check.seeds, f"no run of {' or '.join(arms)} says its seed (wanted: {seeds})"
     absent = next((cell for cell in question.cells if cell.arm not in table.arms), None)
     if absent is not None:
         return (), table.row(absent, None).reason
@@ -252,8 +256,8 @@ def _seeds(check: Check, question: Question, table: MetricTable) -> tuple[Seeds,
     shared = tuple(sorted(set(seeded[0]).intersection(*seeded[1:])))
     if shared:
         return shared, None
-    found = "; ".join(f"{arm} {', '.join(map(str, table.seeds(arm)))}" for arm in arms)
-    return (), f"no seed in common ({found})"
+    seeds_of_arms = "; ".join(f"{arm} {', '.join(map(str, table.seeds(arm)))}" for arm in arms)
+    return (), f"no seed in common ({seeds_of_arms})"
 
 
 def _comparison(
@@ -263,11 +267,11 @@ def _comparison(
     table: MetricTable,
     differences: Differences | None,
 ) -> CheckComparison:
-    left, right = (_reading(each, seeds, table.row) for each in (question.left, question.right))
+    left, right = (_reading(side, seeds, table.row) for side in (question.left, question.right))
     views = _views((left, right))
     if len(views) > 1:
         at_fewest = _at_views(table, differences, views)
-        left, right = (_reading(each, seeds, at_fewest) for each in (question.left, question.right))
+        left, right = (_reading(side, seeds, at_fewest) for side in (question.left, question.right))
     difference = left.value - right.value
     compared = CheckComparison(question, seeds, left, right, difference, None, views=views)
     if math.isnan(difference):
@@ -283,9 +287,9 @@ def _comparison(
 
 def _views(readings: Iterable[Reading]) -> tuple[int, ...]:
     """Return the numbers of views that numbers rest on, largest first, if they differ."""
-    rows = [row for each in readings for row in (*each.rows, *each.minus)]
-    found = sorted({row.k for row in rows if row.k is not None}, reverse=True)
-    return tuple(found) if len(found) > 1 else ()
+    rows = [row for reading in readings for row in (*reading.rows, *reading.minus)]
+    view_counts = sorted({row.k for row in rows if row.k is not None}, reverse=True)
+    return tuple(view_counts) if len(view_counts) > 1 else ()
 
 
 def _at_views(table: MetricTable, differences: Differences | None, views: tuple[int, ...]) -> Rows:
@@ -293,11 +297,11 @@ def _at_views(table: MetricTable, differences: Differences | None, views: tuple[
     reason = f"K differs: {' and '.join(map(str, views))}"
 
     def row(cell: MetricCell, seed: int | None) -> MetricRow:
-        found, common = table.row(cell, seed), min(views)
-        if found.k is None or found.k == common:
-            return found
-        fewer = None if differences is None else differences.with_views(found, common)
-        return fewer or replace(found, value=math.nan, reason=reason)
+        original, common = table.row(cell, seed), min(views)
+        if original.k is None or original.k == common:
+            return original
+        fewer = None if differences is None else differences.with_views(original, common)
+        return fewer or replace(original, value=math.nan, reason=reason)
 
     return row
 

@@ -107,13 +107,13 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
         table.problem(f'expected format = "{FORMAT}", got {_in_words(values.get("format"))}')
         raise RecordError(source, problems)
     table.refuse_unknown(_FILE_KEYS, "the file")
-    found = tuple(_hypothesis(each) for each in table.tables("hypothesis", "[[hypothesis]]"))
-    ids = [hypothesis.id for hypothesis in found if hypothesis.id]
-    for twice in dict.fromkeys(each for each in ids if ids.count(each) > 1):
+    hypotheses = tuple(_hypothesis(entry) for entry in table.tables("hypothesis", "[[hypothesis]]"))
+    ids = [hypothesis.id for hypothesis in hypotheses if hypothesis.id]
+    for twice in dict.fromkeys(name for name in ids if ids.count(name) > 1):
         table.problem(f"two hypotheses have the id {twice}")
     if problems:
         raise RecordError(source, problems)
-    return Hypotheses(found)
+    return Hypotheses(hypotheses)
 
 
 def _hypothesis(table: _Table) -> Hypothesis:
@@ -127,11 +127,11 @@ def _hypothesis(table: _Table) -> Hypothesis:
         id=table.text("id", 'such as "H1"'),
         title=table.text("title", "a few words"),
         claim=table.text("claim", "the claim in words"),
-        checks=tuple(_check(each) for each in checks),
-        beside=tuple(_check(each) for each in beside),
+        checks=tuple(_check(entry) for entry in checks),
+        beside=tuple(_check(entry) for entry in beside),
     )
     says = [check.says for check in (*hypothesis.checks, *hypothesis.beside) if check.says]
-    for twice in dict.fromkeys(each for each in says if says.count(each) > 1):
+    for twice in dict.fromkeys(words for words in says if says.count(words) > 1):
         table.problem(f'two checks say "{twice}"; each needs a different name')
     return hypothesis
 
@@ -179,34 +179,34 @@ def _groups(table: _Table) -> tuple[str, ...]:
 
 
 def _margin(table: _Table, relation: Relation, metric: str | None) -> Margin:
-    wanted, other = ("within", "by_more_than")
+    key, other = ("within", "by_more_than")
     if relation != "similar":
-        wanted, other = other, wanted
+        key, other = other, key
     if other in table.values:
-        table.problem(f'{other} does not go with is = "{relation}"; use {wanted}')
-    found = table.values.get(wanted)
-    if metric is None or (found is None and relation != "similar"):
+        table.problem(f'{other} does not go with is = "{relation}"; use {key}')
+    text = table.values.get(key)
+    if metric is None or (text is None and relation != "similar"):
         return NO_MARGIN
     unit = margin_unit(metric)
     example = f'such as "2 {unit}"' if unit else 'such as "0.01"'
-    if not isinstance(found, str):
-        table.problem(f"expected {wanted} as text, {example}, got {_in_words(found)}")
+    if not isinstance(text, str):
+        table.problem(f"expected {key} as text, {example}, got {_in_words(text)}")
         return NO_MARGIN
     try:
-        return parse_margin(found, metric)
+        return parse_margin(text, metric)
     except ValueError as error:
-        table.problem(f"{wanted}: {error}")
+        table.problem(f"{key}: {error}")
         return NO_MARGIN
 
 
 def _instead(table: _Table, key: str) -> Instead:
-    found = table.values.get(key)
-    if not isinstance(found, dict) or not found:
-        table.problem(f"expected {key}, {_INSTEAD}, got {_in_words(found)}")
+    value = table.values.get(key)
+    if not isinstance(value, dict) or not value:
+        table.problem(f"expected {key}, {_INSTEAD}, got {_in_words(value)}")
         return Instead()
-    inner = table.inside(found)
+    inner = table.inside(value)
     inner.refuse_unknown(_CELL_KEYS, key)
-    parts = _Parts(inner, found)
+    parts = _Parts(inner, value)
     decoding = parts.one_of("decoding", DECODING_NAMES)
     return Instead(
         metric=parts.one_of("metric", metric_names()),
@@ -221,13 +221,13 @@ class _Parts:
     """The parts of an inline table, each of them optional."""
 
     table: _Table
-    found: dict[str, object]
+    values: dict[str, object]
 
     def text(self, key: str) -> str | None:
-        return self.table.text(key, "one text") if key in self.found else None
+        return self.table.text(key, "one text") if key in self.values else None
 
     def one_of(self, key: str, allowed: Sequence[Value]) -> Value | None:
-        return self.table.chosen(key, allowed) if key in self.found else None
+        return self.table.chosen(key, allowed) if key in self.values else None
 
 
 def _contradiction(check: Check) -> str | None:
@@ -281,38 +281,38 @@ class _Table:
         """Return a table inside this one."""
         return _Table(values, self.problems, f"{self.where}{where}", self.owner)
 
-    def refuse_unknown(self, known: Collection[str], what: str) -> None:
+    def refuse_unknown(self, allowed: Collection[str], what: str) -> None:
         """Refuse unknown keys: they may be misspelt criteria."""
         for key in self.values:
-            if key not in known:
-                self.problem(f"unknown key {key} in {what}{_did_you_mean(key, known)}")
+            if key not in allowed:
+                self.problem(f"unknown key {key} in {what}{_did_you_mean(key, allowed)}")
 
     def text(self, key: str, example: str, *, default: str | None = None) -> str:
         """Return a text, its white space collapsed; `default` None makes the key compulsory."""
-        found = self.values.get(key)
-        if found is None and default is not None:
+        value = self.values.get(key)
+        if value is None and default is not None:
             return default
-        if isinstance(found, str) and found.strip():
-            return " ".join(found.split())
-        self.problem(f"expected {key}, {example}, got {_in_words(found)}")
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split())
+        self.problem(f"expected {key}, {example}, got {_in_words(value)}")
         return ""
 
     def chosen(self, key: str, allowed: Sequence[Value]) -> Value:
         """Return a text that must be one of those allowed."""
-        found = self.values.get(key)
+        stated = self.values.get(key)
         for value in allowed:
-            if found == value:
+            if stated == value:
                 return value
-        self.problem(_not_one_of(key, allowed, found))
+        self.problem(_not_one_of(key, allowed, stated))
         return allowed[0]
 
     def several(self, key: str, example: str, *, default: str | None = None) -> tuple[str, ...]:
         """Return one text or a list of different texts."""
-        found = self.values.get(key, default)
-        texts = found if isinstance(found, list) else [found]
+        value = self.values.get(key, default)
+        texts = value if isinstance(value, list) else [value]
         named = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
         if len(named) != len(texts) or not named:
-            shown = _in_words(found)
+            shown = _in_words(value)
             self.problem(f"expected {key}, {example} or a list of such, got {shown}")
         elif twice := _twice(named):
             self.problem(f"{key} names {', '.join(twice)} twice")
@@ -330,25 +330,32 @@ class _Table:
 
     def tables(self, key: str, example: str, *, compulsory: bool = True) -> list[_Table]:
         """Return the tables of an array of tables."""
-        found = self.values.get(key, [])
-        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            self.problem(f"expected {key} as tables, {example}, got {_in_words(found)}")
+        values = self.values.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            self.problem(f"expected {key} as tables, {example}, got {_in_words(values)}")
             return []
-        if compulsory and not found:
+        if compulsory and not values:
             self.problem(f"expected at least one {key}, {example}")
-        return [self.inside(each, f"{key} {n}: ") for n, each in enumerate(found, start=1)]
+        return [
+            self.inside(values_of_table, f"{key} {n}: ")
+            for n, values_of_table in enumerate(values, start=1)
+        ]
 
     def whole_numbers(self, key: str, example: str) -> tuple[int, ...] | None:
         """Return a list of different integers; None where the key is absent."""
-        found = self.values.get(key)
-        if found is None:
+        numbers = self.values.get(key)
+        if numbers is None:
             return None
-        if not isinstance(found, list) or not found or not all(type(each) is int for each in found):
-            self.problem(f"expected {key} as {example}, got {_in_words(found)}")
+        if (
+            not isinstance(numbers, list)
+            or not numbers
+            or not all(type(number) is int for number in numbers)
+        ):
+            self.problem(f"expected {key} as {example}, got {_in_words(numbers)}")
             return None
-        if twice := _twice(found):
+        if twice := _twice(numbers):
             self.problem(f"{key} names {', '.join(map(str, twice))} twice")
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(numbers))
 
 
 def _in_words(value: object) -> str:
@@ -362,7 +369,7 @@ def _in_words(value: object) -> str:
     return _KIND_IN_WORDS.get(type(value), f"a {type(value).__name__}")
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
+def _did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """Return the end of a message: the nearest known word, or all of them.
 
     Examples:
@@ -371,17 +378,17 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
         >>> _did_you_mean("x", ["metric", "arm"])
         '; expected one of metric, arm'
     """
-    words = list(known)
+    words = list(allowed)
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(words)}"
 
 
-def _not_one_of(key: str, allowed: Sequence[str], found: object) -> str:
+def _not_one_of(key: str, allowed: Sequence[str], value: object) -> str:
     hint = ""
-    if isinstance(found, str):
-        near = difflib.get_close_matches(found, allowed, n=1, cutoff=0.6)
+    if isinstance(value, str):
+        near = difflib.get_close_matches(value, allowed, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]}?" if near else ""
-    return f"expected {key}, {_one_of(allowed)}, got {_in_words(found)}{hint}"
+    return f"expected {key}, {_one_of(allowed)}, got {_in_words(value)}{hint}"
 
 
 def _one_of(allowed: Sequence[str]) -> str:

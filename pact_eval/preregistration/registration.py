@@ -1,4 +1,4 @@
-"""Registration: criteria are frozen in `hypotheses.lock` before the runs, and checked afterwards.
+"""Registration of criteria: frozen in `hypotheses.lock` before the runs, and checked afterwards.
 
     format            "pact-lock-1"
     registered_at     UTC, to the second
@@ -40,7 +40,9 @@ def canonical_criteria(hypotheses: Hypotheses) -> dict[str, Json]:
         >>> canonical_criteria(Hypotheses(()))["format"]
         'pact-hypotheses-1'
     """
-    by_id: dict[str, Json] = {each.id: _hypothesis(each) for each in hypotheses.hypotheses}
+    by_id: dict[str, Json] = {
+        hypothesis.id: _hypothesis(hypothesis) for hypothesis in hypotheses.hypotheses
+    }
     return {"format": FORMAT, "hypotheses": by_id}
 
 
@@ -172,7 +174,7 @@ class Lock:
             "tool": self.tool,
             "criteria_sha256": self.criteria_sha256,
             "criteria": self.criteria,
-            "data": [{"name": each.name, "sha256": each.sha256} for each in self.data],
+            "data": [{"name": file.name, "sha256": file.sha256} for file in self.data],
         }
 
     @property
@@ -214,7 +216,7 @@ def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock
         ValueError: the time has no zone.
     """
     criteria = canonical_criteria(read_hypotheses(path))
-    hashes = tuple(sorted(DataHash(each.name, _sha256(each)) for each in data))
+    hashes = tuple(sorted(DataHash(file.name, _sha256(file)) for file in data))
     lock = _new_lock(criteria, hashes, now)
     place = lock_path(path)
     if place.exists():
@@ -270,7 +272,7 @@ def _unchanged(place: Path, lock: Lock) -> Lock:
 
 
 def _names(data: Sequence[DataHash]) -> str:
-    return ", ".join(f"{each.name} {each.sha256[:12]}" for each in data) or "none"
+    return ", ".join(f"{file.name} {file.sha256[:12]}" for file in data) or "none"
 
 
 def _sha256(path: Path) -> str:
@@ -287,8 +289,8 @@ def _version() -> str:
 
 def _lock(value: Json) -> Lock:
     if not isinstance(value, dict) or value.get("format") != LOCK_FORMAT:
-        found = value.get("format") if isinstance(value, dict) else None
-        message = f'expected a lock, format "{LOCK_FORMAT}", got {dumps(found)}'
+        stated_format = value.get("format") if isinstance(value, dict) else None
+        message = f'expected a lock, format "{LOCK_FORMAT}", got {dumps(stated_format)}'
         raise ValueError(message)
     differing = sorted({*_KEYS} ^ {*value})
     if differing:
@@ -305,7 +307,7 @@ def _lock(value: Json) -> Lock:
         tool=_text(value, "tool"),
         criteria=value["criteria"],
         criteria_sha256=_text(value, "criteria_sha256"),
-        data=tuple(_data_hash(each) for each in data),
+        data=tuple(_data_hash(entry) for entry in data),
         lock_sha256=_text(value, "lock_sha256"),
     )
 
@@ -318,11 +320,11 @@ def _data_hash(value: Json) -> DataHash:
 
 
 def _text(value: dict[str, Json], key: str) -> str:
-    found = value[key]
-    if not isinstance(found, str):
-        message = f"expected {key} as text, got {dumps(found)}"
+    text = value[key]
+    if not isinstance(text, str):
+        message = f"expected {key} as text, got {dumps(text)}"
         raise ValueError(message)
-    return found
+    return text
 
 
 def _time(text: str) -> dt.datetime:
@@ -374,7 +376,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a lock proves about criteria and runs.
+    """Conclusion of a lock about criteria and runs.
 
     Attributes:
         status: the status.
@@ -459,7 +461,7 @@ def _edits(hypotheses: Hypotheses, lock: Lock) -> Iterator[str]:
 
 
 def _other_data(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
-    registered = {each.sha256: each.name for each in lock.data}
+    registered = {file.sha256: file.name for file in lock.data}
     names = ", ".join(f"{name} {sha256[:12]}" for sha256, name in registered.items())
     for run in runs:
         if registered and run.data_sha256 is not None and run.data_sha256 not in registered:

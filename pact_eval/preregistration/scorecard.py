@@ -190,7 +190,9 @@ class CheckComparison:
     @property
     def rows(self) -> tuple[MetricRow, ...]:
         """The numbers of both quantities."""
-        return tuple(row for each in (self.left, self.right) for row in (*each.rows, *each.minus))
+        return tuple(
+            row for reading in (self.left, self.right) for row in (*reading.rows, *reading.minus)
+        )
 
     def __str__(self) -> str:
         seeds = [str(seed) for seed in self.seeds if seed is not None]
@@ -208,22 +210,22 @@ class JudgedCheck:
     @property
     def outcomes(self) -> frozenset[Outcome]:
         """The outcomes: holds, fails or mixed, and whether the check lacks data."""
-        return outcomes_of(each.holds for each in self.comparisons)
+        return outcomes_of(comparison.holds for comparison in self.comparisons)
 
     @property
     def holding(self) -> int:
         """Number of comparisons in which the check holds."""
-        return sum(each.holds is True for each in self.comparisons)
+        return sum(comparison.holds is True for comparison in self.comparisons)
 
     @property
     def failing(self) -> int:
         """Number of comparisons in which it fails."""
-        return sum(each.holds is False for each in self.comparisons)
+        return sum(comparison.holds is False for comparison in self.comparisons)
 
     @property
     def lacking(self) -> int:
         """Number of comparisons that lack data."""
-        return sum(each.holds is None for each in self.comparisons)
+        return sum(comparison.holds is None for comparison in self.comparisons)
 
     @property
     def summary(self) -> str:
@@ -243,7 +245,7 @@ class JudgedCheck:
     def shown(self) -> str:
         """Whether the results are shown or by value only, in words; empty without data."""
         tested = self.holding + self.failing
-        shown = sum(each.shown for each in self.comparisons)
+        shown = sum(comparison.shown for comparison in self.comparisons)
         if tested == 0:
             return ""
         if shown == tested:
@@ -252,8 +254,10 @@ class JudgedCheck:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why data are missing, each reason once."""
-        return tuple(dict.fromkeys(each.reason for each in self.comparisons if each.reason))
+        """Reasons why data are missing, each once."""
+        return tuple(
+            dict.fromkeys(comparison.reason for comparison in self.comparisons if comparison.reason)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,20 +282,24 @@ class HypothesisResult:
     @property
     def comparisons(self) -> tuple[CheckComparison, ...]:
         """The comparisons of the decisive checks."""
-        return tuple(each for check in self.checks for each in check.comparisons)
+        return tuple(comparison for check in self.checks for comparison in check.comparisons)
 
     @property
     def refuted_by(self) -> tuple[CheckComparison, ...]:
         """The comparisons that are shown to fail."""
-        return tuple(each for each in self.comparisons if each.holds is False and each.shown)
+        return tuple(
+            comparison
+            for comparison in self.comparisons
+            if comparison.holds is False and comparison.shown
+        )
 
     @property
     def shown(self) -> Shown | None:
-        """What is shown of the claim; None if it holds or fails by value only."""
+        """Part of the claim that is shown; None if it holds or fails by value only."""
         if self.refuted_by:
             return "refuted"
-        tested = [each for each in self.comparisons if each.holds is not None]
-        if not tested or not all(each.holds and each.shown for each in tested):
+        tested = [comparison for comparison in self.comparisons if comparison.holds is not None]
+        if not tested or not all(comparison.holds and comparison.shown for comparison in tested):
             return None
         return "supported" if len(tested) == len(self.comparisons) else "tested part"
 
@@ -321,21 +329,21 @@ class HypothesisResult:
 
     @property
     def because(self) -> str:
-        """How many checks hold, fail, point both ways and lack data, in words."""
+        """Number of checks that hold, fail, point both ways and lack data, in words."""
         shown = [result.outcomes for result in self.checks]
         counts = (
-            ("hold", "holds", sum("holds" in each for each in shown)),
-            ("fail", "fails", sum("fails" in each for each in shown)),
-            ("point both ways", "points both ways", sum("mixed" in each for each in shown)),
-            ("lack data", "lacks data", sum(each == {"lacks"} for each in shown)),
+            ("hold", "holds", sum("holds" in outcomes for outcomes in shown)),
+            ("fail", "fails", sum("fails" in outcomes for outcomes in shown)),
+            ("point both ways", "points both ways", sum("mixed" in outcomes for outcomes in shown)),
+            ("lack data", "lacks data", sum(outcomes == {"lacks"} for outcomes in shown)),
             (
                 "lack some of their data",
                 "lacks some of its data",
-                sum({"lacks"} < each for each in shown),
+                sum({"lacks"} < outcomes for outcomes in shown),
             ),
         )
-        said = [f"{n} {one if n == 1 else many}" for many, one, n in counts if n]
-        return f"of {_checks(len(shown))}, {', '.join(said)}"
+        parts = [f"{n} {one if n == 1 else many}" for many, one, n in counts if n]
+        return f"of {_checks(len(shown))}, {', '.join(parts)}"
 
 
 @dataclass(frozen=True, slots=True)

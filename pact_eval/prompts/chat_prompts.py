@@ -135,7 +135,7 @@ def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
     texts = [prompt, *(prompt + code for code in LETTERS)]
     bare, *coded = tokenizer(texts, add_special_tokens=False)["input_ids"]
     special = set(tokenizer.all_special_ids)
-    found: dict[int, str] = {}
+    letters_by_token: dict[int, str] = {}
     faults: dict[str, list[str]] = {}
     for code, ids in zip(LETTERS, coded, strict=True):
         extra = list(ids[len(bare) :])
@@ -143,13 +143,13 @@ def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
             faults.setdefault("not a single token", []).append(code)
         elif extra[0] in special:
             faults.setdefault("a special token", []).append(code)
-        elif extra[0] in found:
-            faults.setdefault(f"the same token as {found[extra[0]]}", []).append(code)
+        elif extra[0] in letters_by_token:
+            faults.setdefault(f"the same token as {letters_by_token[extra[0]]}", []).append(code)
         else:
-            found[extra[0]] = code
+            letters_by_token[extra[0]] = code
     if faults:
         message = (
             "expected each letter to be one ordinary token after the prompt; this tokenizer fails: "
         ) + "; ".join(f"{', '.join(codes)}: {fault}" for fault, codes in faults.items())
         raise PromptError(message)
-    return tuple(found)
+    return tuple(letters_by_token)

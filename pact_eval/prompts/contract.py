@@ -143,7 +143,7 @@ class PromptContract(Protocol):
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     @property
     def max_prompt_tokens(self) -> int | None:
@@ -159,7 +159,7 @@ class PromptContract(Protocol):
 
     @property
     def names(self) -> Mapping[str, Json]:
-        """Where its files are, for `run.json`: nothing, or the folder of a template."""
+        """Places of its files for `run.json`: nothing, or the folder of a template."""
 
     def bind(self, tokenizer: ChatTokenizer) -> BoundContract:
         """Return the contract with a tokenizer.

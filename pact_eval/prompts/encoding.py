@@ -214,8 +214,8 @@ class Encoder:
             PromptError: a prompt is over the limit.
             RequestError: the field does not fit the contract.
         """
-        wanted = [(field, view, order) for view, order in enumerate(orders)]
-        return self._encode_orders(state, [field], wanted)
+        views = [(field, view, order) for view, order in enumerate(orders)]
+        return self._encode_orders(state, [field], views)
 
     def text(self, state: Json, field: Field, order: tuple[int, ...]) -> str:
         """Return the text of the prompt of one question alone.
@@ -238,11 +238,11 @@ class Encoder:
         self,
         state: Json,
         fields: Sequence[Field],
-        wanted: Sequence[tuple[Field, int, tuple[int, ...]]],
+        views: Sequence[tuple[Field, int, tuple[int, ...]]],
     ) -> list[EncodedView]:
         """Encode requested fields of one request, each with the number of its view and an order."""
         requests = [
-            PromptRequest(state, tuple(fields), field.name, order) for field, _, order in wanted
+            PromptRequest(state, tuple(fields), field.name, order) for field, _, order in views
         ]
         excess = next(filter(None, map(self._excess, requests)), None)
         if excess is not None:
@@ -255,7 +255,7 @@ class Encoder:
             raise PromptError(message)
         return [
             self._view(field.name, view, field, row, request)
-            for (field, view, _), row, request in zip(wanted, ids, requests, strict=True)
+            for (field, view, _), row, request in zip(views, ids, requests, strict=True)
         ]
 
     def _requests(self, record: Record, k: int, seed: int) -> list[PromptRequest]:
@@ -266,17 +266,17 @@ class Encoder:
         ]
 
     def _refuse_too_many_answers(self, records: Sequence[Record]) -> None:
-        found = [
+        problems = [
             f"line {record.line} (id {record.id}): {record.n_choices} answers"
             for record in records
             if record.n_choices > self._bound.most_answers(record.field)
         ]
-        if found:
-            rest = len(found) - _PROBLEMS_SHOWN
+        if problems:
+            rest = len(problems) - _PROBLEMS_SHOWN
             message = (
                 f"questions with more answers than {self.contract.label} has letters; only a "
-                f"server that labels the answers itself can be asked ({len(found):,} records):\n"
-            ) + "\n".join(found[:_PROBLEMS_SHOWN])
+                f"server that labels the answers itself can be asked ({len(problems):,} records):\n"
+            ) + "\n".join(problems[:_PROBLEMS_SHOWN])
             raise PromptError(message + (f"\nand {rest:,} more" if rest > 0 else ""))
 
     def _view(

@@ -133,8 +133,8 @@ class NimbleContract:
         if config.get("contract_fingerprint") is not None:
             _expect("contract_fingerprint", config["contract_fingerprint"], {self.fingerprint})
         else:
-            found = config.get("prompt_code_sha256")
-            _expect("prompt_code_sha256", found, self.known_prompt_code_sha256)
+            digest = config.get("prompt_code_sha256")
+            _expect("prompt_code_sha256", digest, self.known_prompt_code_sha256)
 
 
 NIMBLE: Final = NimbleContract()
@@ -151,11 +151,11 @@ def safe_json(value: Json) -> str:
     return dumps(value).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _expect(key: str, found: Json, allowed: set[str] | frozenset[str]) -> None:
-    if not isinstance(found, str) or found not in allowed:
+def _expect(key: str, value: Json, allowed: set[str] | frozenset[str]) -> None:
+    if not isinstance(value, str) or value not in allowed:
         message = (
             f"the adapter was trained on another prompt contract: schema_config.json has {key} "
-            f"{_shortened(found)}, expected {_shortened(min(allowed))}"
+            f"{_shortened(value)}, expected {_shortened(min(allowed))}"
         )
         raise ContractMismatchError(message)
 

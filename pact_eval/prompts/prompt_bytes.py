@@ -66,10 +66,10 @@ def _bytes_of_longest_token(spec: Mapping[str, Any]) -> int | None:
         or not vocabulary.keys() >= _BYTE_SIGNS
         or _kind(spec.get("normalizer")) not in (None, "NFC")
         or not _keeps_every_byte(spec.get("pre_tokenizer"))
-        or any(each["lstrip"] or each["rstrip"] for each in added)
+        or any(token["lstrip"] or token["rstrip"] for token in added)
     ):
         return None
-    sizes = [len(each["content"].encode("utf-8")) for each in added]
+    sizes = [len(token["content"].encode("utf-8")) for token in added]
     return max([*map(len, vocabulary), *sizes])  # one sign per byte
 
 

@@ -141,8 +141,11 @@ def _template_of(base: Path) -> Json:
 def _template_sha256(template: Json) -> str | None:
     """Hash the template that prompts use; a tokenizer may have several by name."""
     if isinstance(template, list):
-        named = [each for each in template if isinstance(each, dict)]
-        template = {str(each.get("name")): each.get("template") for each in named}
+        named = [template_entry for template_entry in template if isinstance(template_entry, dict)]
+        template = {
+            str(template_entry.get("name")): template_entry.get("template")
+            for template_entry in named
+        }
     text = template.get(_DEFAULT) if isinstance(template, dict) else template
     if not isinstance(text, str):
         return None

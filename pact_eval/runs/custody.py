@@ -1,4 +1,4 @@
-"""The chain of custody of a run: what its adapter was trained on, and what was allowed.
+"""The chain of custody of a run: training data of its adapter, and what was allowed.
 
 `score` writes it into `run.json` under `custody`:
 
@@ -46,7 +46,7 @@ class TrainedRole:
 
 @dataclass(frozen=True)
 class StatedTraining:
-    """What the training record of an adapter says.
+    """Content of the training record of an adapter.
 
     Attributes:
         sha256: of the record.
@@ -89,7 +89,7 @@ class OtherData:
 
 @dataclass(frozen=True)
 class Custody:
-    """What is known of the training data of a run, and what the user allowed.
+    """Facts about the training data of a run, and what the user allowed.
 
     Attributes:
         training: what the adapter's record says; None if the training data are not stated.
@@ -175,22 +175,22 @@ def refuse_trained_on(
     Raises:
         GateError: a run has such items; the message names their families and the files.
     """
-    found = trained_on_runs(runs)
-    for each in found if "trained-on" not in allow else ():
-        met = each.trained_on
+    overlaps = trained_on_runs(runs)
+    for run_overlap in overlaps if "trained-on" not in allow else ():
+        met = run_overlap.trained_on
         message = (
-            f"{each.run}: {listed(met.families, 'family', 'families')} also in "
+            f"{run_overlap.run}: {listed(met.families, 'family', 'families')} also in "
             f"{', '.join(met.files)}, which the model was made from. Use a run on other families, "
             "or --allow trained-on, which every output then names"
         )
         raise GateError(message)
-    return found
+    return overlaps
 
 
 def trained_on_runs(runs: Sequence[RunFolder]) -> tuple[TrainedOnRun, ...]:
     """Return the runs on items that their adapter was trained or selected on."""
     met = ((run.place, run.provenance.custody.trained_on) for run in runs)
-    return tuple(TrainedOnRun(place, each) for place, each in met if each is not None)
+    return tuple(TrainedOnRun(place, overlap) for place, overlap in met if overlap is not None)
 
 
 def trained_on_json(run: RunFolder) -> dict[str, Json]:
@@ -228,7 +228,7 @@ class _Fields:
 
     def texts(self, key: str) -> tuple[str, ...]:
         values = self._typed(key, self.value.get(key), list, "a list")
-        return tuple(self._typed(key, each, str, "a list of texts") for each in values)
+        return tuple(self._typed(key, text, str, "a list of texts") for text in values)
 
     def _typed(self, key: str, value: object, kind: type[_Value], words: str) -> _Value:
         if not isinstance(value, kind) or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The identity of a run: the model and the prompts that made its numbers, and how two runs differ.
+"""The identity of a run: the model and the prompts that made its numbers; differences of two runs.
 
 A calibrator records the identity of the run that it was fitted on, and belongs to it.
 """
@@ -64,7 +64,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """What made the numbers of a run; None if it is not known, as in an import.
+    """Model and prompts of a run; None if they are not known, as in an import.
 
     Attributes:
         adapter_sha256: of the adapter's weights; None also for a base model alone.
@@ -97,8 +97,8 @@ class RunIdentity:
     @classmethod
     def of_json(cls, recorded: Json) -> RunIdentity:
         """Return the identity that `to_json` wrote; values that are absent are not known."""
-        given: Mapping[str, Json] = recorded if isinstance(recorded, dict) else {}
-        return cls(**{name: _text(given.get(name)) for name in asdict(cls())})
+        values: Mapping[str, Json] = recorded if isinstance(recorded, dict) else {}
+        return cls(**{name: _text(values.get(name)) for name in asdict(cls())})
 
     def to_json(self) -> dict[str, Json]:
         """Return the identity as a JSON object; without quantisation, there is no such key."""
@@ -125,16 +125,16 @@ class RunIdentity:
             "contract": (self.contract_fingerprint, other.contract_fingerprint),
             "prompts": (self.prompts_sha256, other.prompts_sha256),
         }
-        found = [
+        differing = [
             Difference(fact, mine[:_SHOWN], theirs[:_SHOWN])
             for fact, (mine, theirs) in pairs.items()
             if mine is not None and theirs is not None and mine != theirs
         ]
-        return (*self._adapter_difference(other), *self._quantisation_difference(other), *found)
+        return (*self._adapter_difference(other), *self._quantisation_difference(other), *differing)
 
     def _quantisation_difference(self, other: RunIdentity) -> list[Difference]:
-        known = self.base_sha256 is not None and other.base_sha256 is not None
-        if not known or self.quantisation == other.quantisation:
+        has_bases = self.base_sha256 is not None and other.base_sha256 is not None
+        if not has_bases or self.quantisation == other.quantisation:
             return []
         return [
             Difference("quantisation", self.quantisation or "none", other.quantisation or "none")
@@ -167,13 +167,13 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
     """
     two_adapters = first.adapter is not None and other.adapter is not None
     kept = {"contract", "prompts", *(("base",) if two_adapters else ())}
-    found = RunIdentity.of(first).differences(RunIdentity.of(other))
+    differences = RunIdentity.of(first).differences(RunIdentity.of(other))
     one_arm = first.arm is not None and first.arm == other.arm
-    if not one_arm and any(each.fact == "adapter" for each in found):
+    if not one_arm and any(difference.fact == "adapter" for difference in differences):
         kept.add("quantisation")
     data = (first.data.sha256, other.data.sha256)
     scored = first.source == other.source == "score"
-    differing = [each for each in found if each.fact in kept]
+    differing = [difference for difference in differences if difference.fact in kept]
     if scored and None not in data and data[0] != data[1]:
         before, after = ((sha256 or "")[:_SHOWN] for sha256 in data)
         differing.insert(0, Difference("data", before, after))

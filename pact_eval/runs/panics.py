@@ -1,4 +1,4 @@
-"""Panics of polars: on some damaged files, its threads print stacks of Rust to the error stream."""
+"""Panics of polars: stacks of Rust that its threads print to the error stream on damaged files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ERRORS: Final = 2
 
 
 class _Held:
-    """What is written to the error stream while polars reads, in any number of threads."""
+    """Text written to the error stream while polars reads, in any number of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -98,14 +98,14 @@ class Predictions:
             )
             raise RunError(message)
         first, views = _gathered(frame)
-        known = first["reference"].count()
-        if ablated and known:
-            message = f"expected ablated contexts without references, {known:,} have one"
+        n_references = first["reference"].count()
+        if ablated and n_references:
+            message = f"expected ablated contexts without references, {n_references:,} have one"
             raise RunError(message)
         if ablated:
             return cls(**views, answers=_two_answers(first, views["n_choices"]))
-        if known < len(first):
-            message = f"{len(first) - known:,} of {len(first):,} items have no reference"
+        if n_references < len(first):
+            message = f"{len(first) - n_references:,} of {len(first):,} items have no reference"
             raise RunError(message)
         accepted, references = right_answers(first)
         return cls(**views, references=references, accepted=accepted)
@@ -136,15 +136,15 @@ class Predictions:
 
     @property
     def right_answers(self) -> BoolArray:
-        """Which answers are right, shape (n, C).
+        """Mask (n, C) of the right answers.
 
         Raises:
             RunError: the items are ablated contexts.
         """
         if self.accepted is not None:
             return self.accepted
-        found: BoolArray = np.arange(self.logits.shape[2]) == self.reference[:, None]
-        return found
+        right: BoolArray = np.arange(self.logits.shape[2]) == self.reference[:, None]
+        return right
 
     @property
     def declared(self) -> IntArray | None:
@@ -167,10 +167,10 @@ class Predictions:
     def taken(self, rows: IntArray) -> Predictions:
         """Return the items at the given rows, in that order."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        known: dict[str, Any] = {
+        per_item: dict[str, Any] = {
             name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)
         }
-        return replace(self, **known)
+        return replace(self, **per_item)
 
     @property
     def answer_mass_by_item(self) -> FloatArray:
@@ -269,9 +269,9 @@ def _reference_of_several(
 ) -> IntArray:
     """Return the most probable right answer of items that have several, (n,)."""
     # Below minus infinity: an answer of probability 0 may be the only right one.
-    found = np.where(accepted, np.maximum(values, -np.finfo(np.float64).max), -np.inf)
+    bounded = np.where(accepted, np.maximum(values, -np.finfo(np.float64).max), -np.inf)
     several = accepted.sum(axis=1) > 1
-    return np.where(several, found.argmax(axis=1), references)
+    return np.where(several, bounded.argmax(axis=1), references)
 
 
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
@@ -331,9 +331,9 @@ def _floats(column: pl.Series) -> FloatArray:
 def _marked(lists: pl.Series, width: int) -> BoolArray:
     """Turn lists of indices into a (rows, width) array of marks; null is an empty list."""
     lengths = lists.list.len().fill_null(0).to_numpy()
-    found = lists.explode(empty_as_null=False).drop_nulls().to_numpy()
+    indices = lists.explode(empty_as_null=False).drop_nulls().to_numpy()
     marks = np.zeros((len(lists), width), dtype=np.bool_)
-    marks[np.repeat(np.arange(len(lists)), lengths), found] = True
+    marks[np.repeat(np.arange(len(lists)), lengths), indices] = True
     return marks
 
 

@@ -129,9 +129,9 @@ def check_columns(frame: pl.DataFrame) -> None:
         message = f"expected the columns of a run, missing: {', '.join(missing)}"
         raise RunError(message)
     for name, dtype in SCHEMA.items():
-        found = frame.schema[name]
-        if type_family(found) != type_family(dtype) and found != pl.Null:
-            message = f"column {name}: expected {dtype}, got {found}"
+        dtype_read = frame.schema[name]
+        if type_family(dtype_read) != type_family(dtype) and dtype_read != pl.Null:
+            message = f"column {name}: expected {dtype}, got {dtype_read}"
             raise RunError(message)
     frame = answered(frame)
     n_choices = frame["n_choices"]
@@ -194,8 +194,8 @@ def _check_kinds(column: pl.Series) -> None:
         left -= (column == kind).sum() if left else 0
     if not left:
         return
-    found = column.unique()
-    unknown = found.filter(~found.is_in(_KINDS))
+    kinds = column.unique()
+    unknown = kinds.filter(~kinds.is_in(_KINDS))
     if len(unknown):
         message = f"kind: expected {', '.join(_KINDS)}, got {unknown[0]!r:.60}"
         raise RunError(message)
@@ -255,9 +255,9 @@ def _check_orders(orders: pl.Series, n_choices: pl.Series) -> None:
 def _check_indices(lists: pl.Series, n_choices: pl.Series) -> None:
     """Each list has indices of answers, or nothing."""
     lengths = lists.list.len().fill_null(0).to_numpy()
-    found = lists.explode(empty_as_null=False).drop_nulls().to_numpy()
+    indices = lists.explode(empty_as_null=False).drop_nulls().to_numpy()
     most = np.repeat(n_choices.to_numpy(), lengths)
-    if found.size != most.size or ((found < 0) | (found >= most)).any():
+    if indices.size != most.size or ((indices < 0) | (indices >= most)).any():
         message = f"{lists.name}: expected indices of answers"
         raise RunError(message)
 
@@ -270,8 +270,10 @@ def _each_once(
         inside = (codes >= low) & (codes < low + _BITS)
         bits = np.zeros(codes.size, dtype=np.int64)
         bits[inside] = np.left_shift(np.int64(1), codes[inside] - low)
-        found = np.bitwise_or.reduceat(bits, starts)
-        if (found != np.left_shift(np.int64(1), np.clip(answers - low, 0, _BITS)) - 1).any():
+        bits_of_items = np.bitwise_or.reduceat(bits, starts)
+        if (
+            bits_of_items != np.left_shift(np.int64(1), np.clip(answers - low, 0, _BITS)) - 1
+        ).any():
             return False
     return True
 

@@ -132,7 +132,7 @@ def training_log_of_run(run: RunFolder) -> TrainingLog:
     if not folders:
         message = f"the adapter folder {named} does not exist"
         raise InputError(message)
-    folder = next((each for each in folders if (each / LOG_NAME).is_file()), None)
+    folder = next((candidate for candidate in folders if (candidate / LOG_NAME).is_file()), None)
     if folder is None:
         message = f"the adapter folder {named} has no {LOG_NAME}"
         raise InputError(message)

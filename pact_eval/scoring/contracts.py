@@ -1,4 +1,4 @@
-"""Which prompt contract a model is scored on: the one that was named, or the one its files state.
+"""Choice of the prompt contract of a model: the one that was named, or the one its files state.
 
 In order: the contract in the adapter's `schema_config.json`; the decision files of the adapter's
 folder; those of the base model's folder, which transformers itself would use; the Nimble contract.

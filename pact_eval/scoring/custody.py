@@ -1,4 +1,4 @@
-"""The chain of custody of a scoring: data that the adapter was trained on are refused, or named."""
+"""The chain of custody of a scoring: refuse, or name, data that the adapter was trained on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def custody_of(
         _trained_on(dataset, overlap),
         None
         if check is None or not check.changed
-        else OtherData(str(check.manifest), str(check.expected), check.found),
+        else OtherData(str(check.manifest), str(check.expected), check.actual),
         "" if check is None else check.unchecked,
     )
 
@@ -82,12 +82,12 @@ def _trained_on(dataset: Dataset, overlap: Overlap | None) -> TrainedOn | None:
     check = dataset.manifest
     families = set(() if check is None else check.families)
     items = set(() if overlap is None else overlap.items)
-    met = [each for each in dataset.records if each.family in families or each.id in items]
+    met = [record for record in dataset.records if record.family in families or record.id in items]
     if not met:
         return None
     files = (*(() if overlap is None else overlap.files), *(() if check is None else check.files))
     return TrainedOn(
-        tuple(each.id for each in met),
-        tuple(dict.fromkeys(each.family for each in met)),
+        tuple(record.id for record in met),
+        tuple(dict.fromkeys(record.family for record in met)),
         tuple(dict.fromkeys(files)),
     )

@@ -1,4 +1,4 @@
-"""Folders of the Hugging Face hub, copied to this machine: what an id instead of a folder names."""
+"""Folders of the Hugging Face hub, named by an id and copied to this machine."""
 
 from __future__ import annotations
 

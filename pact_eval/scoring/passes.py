@@ -154,7 +154,7 @@ class Passes:
     def _behind(self, prefixes: Prefixes, where: Segments) -> tuple[DynamicCache, Tensor | None]:
         """Return the cache for a pass, and the mask over its slots."""
         if self.shares_prefix:
-            unread = self._last_layer.known and not where.final
+            unread = self._last_layer.supported and not where.final
             return forked_in_place(prefixes.cache, where, last_unread=unread), None
         rows = torch.tensor(where.prefixes)
         cache = forked(prefixes.cache, rows, final=where.final)
@@ -205,8 +205,8 @@ def new_cache(decoder: Any) -> DynamicCache:
 
 def can_fork(cache: DynamicCache) -> bool:
     """Return whether every layer of a cache has a type whose state is known here."""
-    known = set(_ATTENTION) | set(_LINEAR)
-    return bool(cache.layers) and all(type(layer) in known for layer in cache.layers)
+    layer_types = set(_ATTENTION) | set(_LINEAR)
+    return bool(cache.layers) and all(type(layer) in layer_types for layer in cache.layers)
 
 
 def has_recurrent_or_window_layers(cache: DynamicCache) -> bool:
@@ -320,8 +320,8 @@ class LastLayer:
             keys of others.
 
     Attributes:
-        known: whether the layer is attention followed by an MLP, as in Llama, Qwen and Gemma; other
-            layers run in full.
+        supported: whether the layer is attention followed by an MLP, as in Llama, Qwen and Gemma;
+            other layers run in full.
     """
 
     def __init__(self, decoder: Any, cached: int) -> None:
@@ -329,9 +329,9 @@ class LastLayer:
         layer: Any = None if not layers or len(layers) != cached else layers[-1]
         mlp: Any = getattr(layer, "mlp", None)
         # A mixture of experts returns more than a tensor, or keeps counts.
-        self.known = all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj"))
+        self.supported = all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj"))
         self._parts: list[tuple[Any, int]] = []
-        if self.known:
+        if self.supported:
             self._parts.append((mlp, mlp.down_proj.out_features))
             output: Any = getattr(getattr(layer, "self_attn", None), "o_proj", None)
             if output is not None:

@@ -35,7 +35,7 @@ _BLOCK: Final = 64
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How the weights of a base model are stored.
+    """Storage of the weights of a base model.
 
     Attributes:
         method: "nf4", or what the configuration of a stored model says.
@@ -49,7 +49,7 @@ class Quantisation:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """What `run.json` records among the settings.
+        """Settings for `run.json`.
 
         Examples:
             >>> Quantisation("nf4", torch.bfloat16).settings
@@ -163,11 +163,11 @@ def quantisation_remarks(
     if quantisation.stored:
         return (f"Quantised: {quantisation.method}, as the base model is stored",)
     compute = str(quantisation.compute).removeprefix("torch.")
-    said = f"Quantised: {quantisation.method}, double quantisation, computed in {compute}"
+    remark = f"Quantised: {quantisation.method}, double quantisation, computed in {compute}"
     if elsewhere or kernels() == "compiled":
-        return (said,)
+        return (remark,)
     return (
-        said,
+        remark,
         "bitsandbytes has no compiled kernels for this processor: the products are computed in "
         "plain torch, which is slower",
     )
@@ -204,7 +204,7 @@ def no_code_from_the_hub() -> Iterator[None]:
 
 def _import_without_kernels() -> None:
     modules = cast("dict[str, Any]", sys.modules)
-    found = modules.get(_HUB_KERNELS)
+    module = modules.get(_HUB_KERNELS)
     log = logging.getLogger("bitsandbytes.backends.cpu.ops")
     disabled = log.disabled
     # An entry of None makes `import kernels` fail. bitsandbytes then warns, and uses its own code.
@@ -215,5 +215,5 @@ def _import_without_kernels() -> None:
     finally:
         log.disabled = disabled
         del modules[_HUB_KERNELS]
-        if found is not None:
-            modules[_HUB_KERNELS] = found
+        if module is not None:
+            modules[_HUB_KERNELS] = module

@@ -195,8 +195,8 @@ def can_share(cache: DynamicCache, device: torch.device, attention: str) -> bool
         device: device that runs the model.
         attention: the attention implementation that the model uses otherwise.
     """
-    known = all(type(layer) in (DynamicLayer, LinearAttentionLayer) for layer in cache.layers)
-    return known and device.type == "cpu" and attention in ("sdpa", "eager")
+    supported = all(type(layer) in (DynamicLayer, LinearAttentionLayer) for layer in cache.layers)
+    return supported and device.type == "cpu" and attention in ("sdpa", "eager")
 
 
 @contextmanager
@@ -299,12 +299,12 @@ def _attend(
         scaling: factor of the products; None for 1/sqrt(d).
         output: (T, key heads, heads per key head, width of a value), written to.
     """
-    _, each, tokens, _ = queries.shape
+    _, heads_per_key, tokens, _ = queries.shape
     before = keys.shape[1] - tokens
     step = tokens if mask is not None else min(tokens, _BLOCK)
     mask = _ahead(step) if mask is None else mask
     # Views: no key is copied for the heads that read it.
-    keys, values = (part.unsqueeze(1).expand(-1, each, -1, -1) for part in (keys, values))
+    keys, values = (part.unsqueeze(1).expand(-1, heads_per_key, -1, -1) for part in (keys, values))
     for start in range(0, tokens, step):
         stop = min(start + step, tokens)
         size, seen = stop - start, before + stop

@@ -56,7 +56,7 @@ class DecisionTemplate:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return _label(self.files)
 
     @property
@@ -98,10 +98,10 @@ class DecisionTemplate:
         """
         for key, expected in self.schema_config().items():
             if config.get(key) != expected:
-                found = config.get(key)
+                value = config.get(key)
                 message = (
                     "the adapter was trained on another prompt contract: schema_config.json has "
-                    f"{key} {'nothing' if found is None else found!r}, expected {expected!r}"
+                    f"{key} {'nothing' if value is None else value!r}, expected {expected!r}"
                 )
                 raise ContractMismatchError(message)
 
@@ -134,7 +134,7 @@ class TemplatePrompts:
         self._label_tokens = functools.cache(functools.partial(label_token_ids, self._tokenizer))
         self._at_end: dict[FieldKind, bool] = {}
         probed = {kind: self._probed(field) for kind, field in PROBES.items()}
-        faults = [found for found in probed.values() if isinstance(found, PromptError)]
+        faults = [result for result in probed.values() if isinstance(result, PromptError)]
         if len(faults) == len(probed):
             raise faults[0]
         self._permutes = {kind: self._may_permute(kind, probed[kind]) for kind in probed}
@@ -197,8 +197,8 @@ class TemplatePrompts:
                 "or a text of the request forms a mark"
             )
             raise PromptError(message)
-        found: list[int] = ids[: marks[0]]
-        return found
+        before_mark: list[int] = ids[: marks[0]]
+        return before_mark
 
     def _prepared(
         self, request: PromptRequest, processor: _Processor
@@ -210,13 +210,13 @@ class TemplatePrompts:
         processor.levels = None
         if field.kind == "score" and self._files.template is not None:
             processor.levels = request.order
-        asked: Any = {
+        prompt_input: Any = {
             "state": request.state,
             "questions": {field.name: self._question(field, request.order)},
         }
         try:
             ((inputs, (asked_question,)),) = self._config(request.order).prepare_inputs(
-                asked, processor
+                prompt_input, processor
             )
         except Exception as error:  # templates raise whatever their authors chose
             message = f"{request.where}: the decision template cannot render it ({error})"
@@ -338,21 +338,21 @@ class _Processor:
         ids: list[int] = self._tokenizer.convert_tokens_to_ids(tokens)
         return ids
 
-    def apply_chat_template(self, conversation: Any, **given: Any) -> Any:
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
         """Render and tokenise a prompt; making the tensor here is faster."""
-        lists = self._shown(given) | {"return_tensors": None}
-        found = self._tokenizer.apply_chat_template(conversation, **lists)
-        return {"input_ids": torch.tensor([found["input_ids"]])}
+        lists = self._shown(options) | {"return_tensors": None}
+        encoded = self._tokenizer.apply_chat_template(conversation, **lists)
+        return {"input_ids": torch.tensor([encoded["input_ids"]])}
 
-    def _shown(self, given: dict[str, Any]) -> dict[str, Any]:
-        if self.levels is None or "question" not in given:
-            return given
-        question = given["question"]
+    def _shown(self, options: dict[str, Any]) -> dict[str, Any]:
+        if self.levels is None or "question" not in options:
+            return options
+        question = options["question"]
         listed = {
             key: [question[key][level] for level in self.levels]
             for key in ("options", "descriptions")
         }
-        return given | {"question": question | listed}
+        return options | {"question": question | listed}
 
 
 class _TextOnly(_Processor):
@@ -364,9 +364,9 @@ class _TextOnly(_Processor):
 
     text: str = ""
 
-    def apply_chat_template(self, conversation: Any, **given: Any) -> Any:
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
         """Render a prompt, and return one token in its place."""
-        plain = self._shown(given) | {"tokenize": False, "sanitize_control_tokens": False}
+        plain = self._shown(options) | {"tokenize": False, "sanitize_control_tokens": False}
         self.text = self._tokenizer.apply_chat_template(conversation, **plain)
         return {"input_ids": torch.zeros((1, 1), dtype=torch.long)}
 

@@ -53,7 +53,7 @@ _HEAD_CONFIG: Final = "decision_config.json"
 
 @dataclass(frozen=True)
 class DecisionFiles:
-    """What the files of a decision model say.
+    """Content of the files of a decision model.
 
     Attributes:
         template: text of the template; None for the generic prompt of transformers.
@@ -132,12 +132,12 @@ def is_decision_model(folder: Path) -> bool:
 
 def head_files(folder: Path) -> tuple[str, ...]:
     """Return the files of a trained decision head in a folder, by name; empty without a head."""
-    found = [name for name in _HEAD_FILES if (folder / name).is_file()]
+    names = [name for name in _HEAD_FILES if (folder / name).is_file()]
     if (folder / _HEAD_CONFIG).is_file() and "codes" in _object_or_empty(folder / _HEAD_CONFIG):
-        found.append(_HEAD_CONFIG)
+        names.append(_HEAD_CONFIG)
     if _is_head_model(_object_or_empty(folder / "config.json")):
-        found.append("config.json")
-    return tuple(found)
+        names.append("config.json")
+    return tuple(names)
 
 
 def read_decision_files(path: Path) -> DecisionFiles:
@@ -172,9 +172,9 @@ def read_decision_files(path: Path) -> DecisionFiles:
 
 
 def _refuse_head(folder: Path) -> None:
-    if found := head_files(folder):
+    if head_names := head_files(folder):
         message = (
-            f"{folder}: has a trained decision head ({', '.join(found)}), which scores hidden "
+            f"{folder}: has a trained decision head ({', '.join(head_names)}), which scores hidden "
             'states; pact-eval reads the next token. `pipeline("decision")` of transformers runs it'
         )
         raise AdapterError(message)
@@ -213,7 +213,7 @@ def _parsed(config: Mapping[str, Json], source: Path, *, template: str | None) -
     sanitize = config.get("sanitize_control_tokens", True)
     if not isinstance(sanitize, bool):
         raise _error(source, "sanitize_control_tokens", "true or false", sanitize)
-    known = (*_KEYS, "chat_template")
+    read_keys = (*_KEYS, "chat_template")
     return DecisionFiles(
         template=template,
         labels=_labels(config.get("labels", {}), source),
@@ -222,7 +222,7 @@ def _parsed(config: Mapping[str, Json], source: Path, *, template: str | None) -
         sanitize_control_tokens=sanitize,
         adapter=_subfolder(config.get("adapter"), source),
         source=source,
-        ignored=tuple(key for key in config if key not in known),
+        ignored=tuple(key for key in config if key not in read_keys),
     )
 
 
@@ -232,7 +232,7 @@ def _labels(value: Json, source: Path) -> dict[str, tuple[str, ...]]:
     labels: dict[str, tuple[str, ...]] = {}
     for name, listed in value.items():
         texts = listed if isinstance(listed, list) else [None]
-        labels[name] = tuple(each for each in texts if isinstance(each, str))
+        labels[name] = tuple(text for text in texts if isinstance(text, str))
         if len(labels[name]) != len(texts):
             raise _error(source, f"labels.{name}", "a list of texts", listed)
     return labels
@@ -241,13 +241,13 @@ def _labels(value: Json, source: Path) -> dict[str, tuple[str, ...]]:
 def _temperature(value: Json, source: Path) -> dict[str, float]:
     if not isinstance(value, dict):
         raise _error(source, "temperature", "an object of numbers by question type", value)
-    found: dict[str, float] = {}
+    temperatures: dict[str, float] = {}
     for name, number in value.items():
         finite = finite_number(number)
         if finite is None or finite <= 0:
             raise _error(source, f"temperature.{name}", "a number above 0", number)
-        found[name] = finite
-    return found
+        temperatures[name] = finite
+    return temperatures
 
 
 def _noul_options(value: Json, source: Path) -> tuple[str, str]:
@@ -267,7 +267,7 @@ def _subfolder(value: Json, source: Path) -> str | None:
     return value
 
 
-def _error(source: Path, key: str, expected: str, found: Json) -> AdapterError:
-    shown = dumps(found)
+def _error(source: Path, key: str, expected: str, value: Json) -> AdapterError:
+    shown = dumps(value)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
     return AdapterError(f"{source}: {key}: expected {expected}, got {shown}")

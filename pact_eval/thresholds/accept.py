@@ -1,4 +1,4 @@
-"""The gate as callers use it: this function needs nothing of the toolkit, so it can be copied."""
+"""The gate for callers: a function without dependencies, which can be copied."""
 
 from math import log
 

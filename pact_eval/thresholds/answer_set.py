@@ -1,4 +1,4 @@
-"""The answers to show, as callers find them: this function needs nothing of the toolkit."""
+"""The answers to show, for callers: a function without dependencies."""
 
 from hashlib import blake2b
 

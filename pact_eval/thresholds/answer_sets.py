@@ -83,7 +83,7 @@ class MadeSets:
 
 @dataclass(frozen=True)
 class GroupSets:
-    """What the sets of some items are like.
+    """Summary of the sets of some items.
 
     Attributes:
         group: all, or a kind or domain.
@@ -272,11 +272,11 @@ def kind_levels(
     items: SetItems, coverage: float, confidence: float | None, kept: BoolArray | None = None
 ) -> dict[str, SetLevel]:
     """Choose the level of every kind, from the items that are kept; None keeps all of them."""
-    found = {}
+    levels = {}
     for kind, rows in group_rows(items.columns, "kind").items():
         here = rows if kept is None else rows & kept
-        found[kind] = choose_level(items.covering.taken(here), coverage, confidence)
-    return found
+        levels[kind] = choose_level(items.covering.taken(here), coverage, confidence)
+    return levels
 
 
 def set_sizes(items: SetItems, thresholds: Mapping[str, float | None]) -> IntArray:

@@ -1,4 +1,4 @@
-"""Do gates still keep their target on another run? One exact test per gate and direction.
+"""Checks of gates on another run: one exact test per gate and direction.
 
 One item of each family is drawn (`gate_items.py`), so that n accepted items are independent.
 A gate *holds* if the drawn items show an error below the target: P(Bin(n, target) <= wrong) is at
@@ -114,7 +114,7 @@ class ThresholdsCheck(Result):
 
 def worst_verdict(gates: Iterable[CheckedGate]) -> GateVerdict:
     """Return the worst verdict of gates; those that accept nothing guarantee nothing."""
-    verdicts = {each.verdict for each in gates if each.threshold is not None}
+    verdicts = {gate.verdict for gate in gates if gate.threshold is not None}
     if "broken" in verdicts:
         return "broken"
     return "holds" if verdicts == {"holds"} else "cannot tell"
@@ -165,7 +165,7 @@ def check_thresholds(
 
 
 class Promise(Protocol):
-    """What a check needs to know of a file of thresholds, or of answer sets."""
+    """Facts of a file of thresholds, or of answer sets, that a check needs."""
 
     @property
     def path(self) -> Path:
@@ -173,7 +173,7 @@ class Promise(Protocol):
 
     @property
     def rule(self) -> Rule:
-        """What the choice looks at."""
+        """Rule of the choice."""
 
     @property
     def calibrator_sha256(self) -> str | None:

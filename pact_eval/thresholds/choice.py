@@ -39,7 +39,7 @@ MOST_FOLDS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a gate looks at.
+    """Signal, decoding, groups and units of a gate.
 
     Attributes:
         signal: top, margin, entropy or disagreement.
@@ -190,8 +190,10 @@ def choose_thresholds(
     rule = replace(rule_of(run, signal, by, settings), counting=counting)
     items, groups = gate_items(run, rule)
     rows = group_rows(groups, by)
-    each = _of_each(confidence, len(rows), together=together)
-    gates = tuple(_gate(name, items.taken(at), target, each) for name, at in rows.items())
+    confidence_of_gate = _of_each(confidence, len(rows), together=together)
+    gates = tuple(
+        _gate(name, items.taken(at), target, confidence_of_gate) for name, at in rows.items()
+    )
     accepted = np.zeros(len(items), dtype=np.bool_)
     for gate, at in zip(gates, rows.values(), strict=True):
         accepted |= at & items.accepted(gate.chosen.threshold)
@@ -317,7 +319,9 @@ def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gat
     every = np.ones(len(items), dtype=np.bool_)
     costs = None
     if target.kind == "cost":
-        here, asking = (expected_cost(items, each, target) for each in (chosen.threshold, None))
+        here, asking = (
+            expected_cost(items, threshold, target) for threshold in (chosen.threshold, None)
+        )
         costs = (here, asking)
     return Gate(
         group=name,
@@ -354,8 +358,8 @@ def folds(items: GateItems) -> Iterator[BoolArray]:
         names, of_item = sorted(set(items.unit.tolist())), items.unit
     fold_of = {name: at % MOST_FOLDS for at, name in enumerate(names)}
     fold = np.array([fold_of[name] for name in of_item.tolist()])
-    for each in sorted(set(fold_of.values())) if len(names) > 1 else ():
-        yield fold == each
+    for number in sorted(set(fold_of.values())) if len(names) > 1 else ():
+        yield fold == number
 
 
 def _alternatives(

@@ -128,19 +128,21 @@ class Acting(Conclusion):
     planned: bool = True
 
 
-def acting(found: Thresholds) -> Acting:
+def acting(thresholds: Thresholds) -> Acting:
     """Conclude from chosen gates whether the model may act alone.
 
     Args:
-        found: the gates of a run.
+        thresholds: the gates of a run.
 
     Returns:
         As `acting_of_gates`.
     """
-    gates = tuple(map(ActingGate.of, found.gates))
-    conclusion = acting_of_gates(gates, found.rule, found.target, found.confidence_of_each)
-    share = found.share if conclusion.status == "share guaranteed" else None
-    return replace(conclusion, together=found.together, share=share)
+    gates = tuple(map(ActingGate.of, thresholds.gates))
+    conclusion = acting_of_gates(
+        gates, thresholds.rule, thresholds.target, thresholds.confidence_of_each
+    )
+    share = thresholds.share if conclusion.status == "share guaranteed" else None
+    return replace(conclusion, together=thresholds.together, share=share)
 
 
 def acting_of_gates(

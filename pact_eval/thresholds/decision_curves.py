@@ -44,7 +44,7 @@ _POINTS: Final = 200
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a reader decides with.
+    """Costs and files of thresholds that a reader decides with.
 
     Attributes:
         files: thresholds, whose gates are marked.
@@ -103,7 +103,7 @@ class GateMark:
 
 @dataclass(frozen=True)
 class GateNote:
-    """Why a file marks nothing on a run, or what to know of its marks.
+    """Reason why a file marks nothing on a run, or a note on its marks.
 
     Attributes:
         run: label of the run; None if the note is on a file alone.
@@ -129,7 +129,7 @@ class GateMarks:
 
 @dataclass(frozen=True, eq=False)
 class CostCurve:
-    """What every gate costs on a run, and what it is worth.
+    """Costs of every gate on a run.
 
     Attributes:
         run: label of the run.
@@ -209,7 +209,12 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
     run.require_probabilities()
     settings = experiment.settings
     file = next(
-        (each for each in decisions.files if each.rule.by == "all" and _is_model(each, run)), None
+        (
+            candidate
+            for candidate in decisions.files
+            if candidate.rule.by == "all" and _is_model(candidate, run)
+        ),
+        None,
     )
     rule = rule_of(run, "top", "all", replace(settings, calibrated=False, shipped=False))
     source, gate = run, None
@@ -237,7 +242,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
         rule=rule,
         costs=decisions.costs,
         thresholds=thresholds,
-        escalated=np.array([1 - items.accepted(each).mean() for each in thresholds]),
+        escalated=np.array([1 - items.accepted(threshold).mean() for threshold in thresholds]),
         cost=cost,
         over_answering=over_answering,
         over_asking=over_asking,
@@ -273,8 +278,8 @@ def _grid(items: GateItems, gate: float | None) -> tuple[FloatArray, int]:
     shares = np.linspace(0, 1, _POINTS) if sure.size else np.array([])
     inner = np.quantile(sure, shares) - ROUNDING if sure.size else sure
     chosen = np.inf if gate is None else gate
-    found = np.unique(np.r_[-np.inf, inner, chosen, np.inf])
-    return found, int(np.searchsorted(found, chosen))
+    grid = np.unique(np.r_[-np.inf, inner, chosen, np.inf])
+    return grid, int(np.searchsorted(grid, chosen))
 
 
 def _costs(

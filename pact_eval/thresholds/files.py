@@ -58,7 +58,7 @@ Promise = TypeVar("Promise")
 
 @dataclass(frozen=True)
 class ThresholdsFile:
-    """What a file of thresholds says.
+    """Content of a file of thresholds.
 
     Attributes:
         path: the file.
@@ -81,29 +81,29 @@ class ThresholdsFile:
     families: frozenset[str]
 
 
-def thresholds_json(found: Thresholds) -> dict[str, Json]:
+def thresholds_json(thresholds: Thresholds) -> dict[str, Json]:
     """Return the content of `thresholds.json`."""
-    run = found.run
-    rule: dict[str, Json] = {**asdict(found.rule)}
+    run = thresholds.run
+    rule: dict[str, Json] = {**asdict(thresholds.rule)}
     content: dict[str, Json] = {
         "format": FORMAT,
-        "guarantee": guarantee(found),
+        "guarantee": guarantee(thresholds),
         "rule": rule,
-        "target": {**asdict(found.target)},
+        "target": {**asdict(thresholds.target)},
         "confidence": {
-            "asked": found.confidence,
-            "each": found.confidence_of_each,
-            "all": found.confidence_of_all,
-            "together": found.together,
+            "asked": thresholds.confidence,
+            "each": thresholds.confidence_of_each,
+            "all": thresholds.confidence_of_all,
+            "together": thresholds.together,
         },
-        "gates": {gate.group: _gate_json(gate) for gate in found.gates},
+        "gates": {gate.group: _gate_json(gate) for gate in thresholds.gates},
         **origin(
             run,
             rule,
-            items=sum(gate.items for gate in found.gates),
-            unanswered=sum(gate.unanswered for gate in found.gates),
-            families=found.families,
-            source_families=found.source_families,
+            items=sum(gate.items for gate in thresholds.gates),
+            unanswered=sum(gate.unanswered for gate in thresholds.gates),
+            families=thresholds.families,
+            source_families=thresholds.source_families,
         ),
     }
     return content | {"sha256": sha256_of_json(content)}
@@ -153,20 +153,23 @@ def origin(
     }
 
 
-def guarantee(found: Thresholds) -> str:
+def guarantee(thresholds: Thresholds) -> str:
     """Return the guarantee of the gates as one sentence."""
-    units = "families" if found.rule.unit == "family" else "source families"
+    units = "families" if thresholds.rule.unit == "family" else "source families"
     of = (
         "the error among accepted items"
-        if found.target.limits_error
+        if thresholds.target.limits_error
         else "the share of escalated items"
     )
-    several = len(found.gates) > 1
-    whom = "for each gate alone" if several and not found.together else "for all gates together"
+    several = len(thresholds.gates) > 1
+    whom = (
+        "for each gate alone" if several and not thresholds.together else "for all gates together"
+    )
     return (
-        f"With {100 * found.confidence:g}% confidence over the {units} of the run"
-        f"{f', {whom}' if several else ''}, {of} is at most {100 * found.target.rate:g}% in new "
-        f"{units} from the same population{counting_text(found.rule)}."
+        f"With {100 * thresholds.confidence:g}% confidence over the {units} of the run"
+        f"{f', {whom}' if several else ''}, {of} is at most "
+        f"{100 * thresholds.target.rate:g}% in new {units} from the same population"
+        f"{counting_text(thresholds.rule)}."
     )
 
 
@@ -177,13 +180,13 @@ def counting_text(rule: Rule) -> str:
     return f", each {'family' if rule.unit == 'family' else 'source family'} counting once"
 
 
-def write_thresholds(path: Path, found: Thresholds) -> None:
+def write_thresholds(path: Path, thresholds: Thresholds) -> None:
     """Write a file of thresholds, atomically.
 
     Raises:
         InputError: the file cannot be written.
     """
-    write_atomically(path, dumps_indented(thresholds_json(found)))
+    write_atomically(path, dumps_indented(thresholds_json(thresholds)))
 
 
 def read_thresholds(path: Path) -> ThresholdsFile:

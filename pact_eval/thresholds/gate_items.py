@@ -60,7 +60,7 @@ class GateItems:
 
     def taken(self, rows: IntArray | BoolArray) -> GateItems:
         """Return some of the items."""
-        columns = (each.name for each in fields(self) if each.name != "counting")
+        columns = (column.name for column in fields(self) if column.name != "counting")
         return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     @cached_property
@@ -75,7 +75,7 @@ class GateItems:
 
     @cached_property
     def draw(self) -> Draw:
-        """What the tests may see."""
+        """Items that the tests may see: see `Draw`."""
         return Draw.of(self)
 
     def accepted(self, threshold: float | None) -> BoolArray:

@@ -115,7 +115,7 @@ def _for_escalation(items: GateItems, target: Target, level: float) -> int | Non
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What resampling families needs.
+    """Sums per family that resampling needs.
 
     Attributes:
         accepted: (F, G) items of each family that each gate accepts.
@@ -160,7 +160,9 @@ class _Plan:
         tested = families - learning
         share = np.full(len(self.accepted), 1 / len(self.accepted))
         draws = np.random.default_rng(_SEED).multinomial(learning, share, size=_RESAMPLES)
-        n, wrong, drawn = (draws @ each for each in (self.accepted, self.wrong, self.drawn))
+        n, wrong, drawn = (
+            draws @ per_family for per_family in (self.accepted, self.wrong, self.drawn)
+        )
         trials = np.floor(tested * drawn / max(learning, 1)).astype(np.int64)
         critical = critical_count(trials, self.rate, self.level)
         at = first_test(chance_to_pass(n, np.maximum(wrong, 0), trials, critical, _SHARES))
@@ -180,4 +182,4 @@ class _Plan:
 def _by_family(items: GateItems, of_gates: FloatArray | BoolArray) -> FloatArray:
     """Return (F, G) sums over the items of each family, from (G, n)."""
     code, families = items.units.codes, len(items.units)
-    return np.array([np.bincount(code, weights=each, minlength=families) for each in of_gates]).T
+    return np.array([np.bincount(code, weights=sums, minlength=families) for sums in of_gates]).T

@@ -42,7 +42,7 @@ def acting_of_arm(experiment: Experiment) -> Acting | None:
     """
     runs = experiment.arms[experiment.main_arm]
     conclusions = [acting_of_run(experiment, run) for run in runs]
-    return worst_acting([each for each in conclusions if each is not None])
+    return worst_acting([conclusion for conclusion in conclusions if conclusion is not None])
 
 
 def worst_acting(conclusions: Sequence[Acting]) -> Acting | None:

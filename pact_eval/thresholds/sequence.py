@@ -100,7 +100,7 @@ class ChosenGate:
     @property
     def test(self) -> GateTest | None:
         """The test of the chosen gate; without one, the test that failed; None without a test."""
-        passed = [each for each in self.tests if each.threshold == self.threshold and each.passed]
+        passed = [test for test in self.tests if test.threshold == self.threshold and test.passed]
         return passed[0] if passed else next(iter(self.tests), None)
 
 
@@ -136,7 +136,7 @@ def choose_gate(items: GateItems, target: Target, confidence: float) -> ChosenGa
         tests.append(gate_test(drawn, threshold, target, level))
         if not tests[-1].passed:
             break
-    passed = [each.threshold for each in tests if each.passed]
+    passed = [test.threshold for test in tests if test.passed]
     return ChosenGate(
         threshold=_choice(items, passed, target),
         tests=tuple(tests),
@@ -150,7 +150,7 @@ def _choice(items: GateItems, passed: Sequence[float], target: Target) -> float 
         return None
     if target.cost_wrong is None or target.cost_review is None:
         return passed[-1]
-    costs = [expected_cost(items, each, target) for each in passed]
+    costs = [expected_cost(items, threshold, target) for threshold in passed]
     return passed[int(np.argmin(costs))]
 
 
@@ -186,7 +186,7 @@ def _order(items: GateItems, target: Target, level: float) -> FloatArray:
     gates = gates_of(learning)
     if not target.limits_error:
         return np.asarray(gates[::-1])
-    accepted = np.array([learning.accepted(each) for each in gates])
+    accepted = np.array([learning.accepted(gate) for gate in gates])
     n = accepted.sum(axis=1)
     wrong = (accepted & learning.wrong).sum(axis=1)
     # The number of drawn items follows from the design, not from their values.

@@ -1,4 +1,4 @@
-"""Do answer sets still keep their coverage on another run? Exact tests, as for gates.
+"""Checks of answer sets on another run: exact tests, as for gates.
 
 What is tested is the coverage that was asked for. One item of each new family is drawn, so the
 missed ones are binomial. The sets of a kind hold if the drawn items show at least this coverage,
@@ -92,7 +92,7 @@ class AnswerSetsCheck(Result):
     @property
     def verdict(self) -> GateVerdict:
         """The worst one of the kinds; without sets smaller than all answers, cannot tell."""
-        return worst_verdict(each.test for each in self.kinds)
+        return worst_verdict(kind.test for kind in self.kinds)
 
 
 def check_answer_sets(

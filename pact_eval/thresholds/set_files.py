@@ -35,7 +35,7 @@ SETS_FORMAT: Final = "pact-answer-sets-1"
 
 @dataclass(frozen=True)
 class AnswerSetsFile:
-    """What a file of answer sets says.
+    """Content of a file of answer sets.
 
     Attributes:
         path: the file.
@@ -60,9 +60,9 @@ class AnswerSetsFile:
     ties_seed: int | None
 
 
-def answer_sets_json(found: AnswerSets) -> dict[str, Json]:
+def answer_sets_json(answer_sets: AnswerSets) -> dict[str, Json]:
     """Return the content of `sets.json`."""
-    chosen = found.rule
+    chosen = answer_sets.rule
     rule: dict[str, Json] = {
         "decoding": chosen.decoding,
         "calibration": chosen.calibration,
@@ -72,47 +72,47 @@ def answer_sets_json(found: AnswerSets) -> dict[str, Json]:
     }
     content: dict[str, Json] = {
         "format": SETS_FORMAT,
-        "guarantee": sets_guarantee(found),
+        "guarantee": sets_guarantee(answer_sets),
         "rule": rule,
-        "coverage": found.coverage,
-        "confidence": found.confidence,
-        "ties_seed": found.ties_seed,
-        "kinds": {each.kind: _kind_json(each) for each in found.kinds},
+        "coverage": answer_sets.coverage,
+        "confidence": answer_sets.confidence,
+        "ties_seed": answer_sets.ties_seed,
+        "kinds": {kind.kind: _kind_json(kind) for kind in answer_sets.kinds},
         **origin(
-            found.run,
+            answer_sets.run,
             rule,
-            items=sum(each.sets.items for each in found.kinds) + found.unanswered,
-            unanswered=found.unanswered,
-            families=found.families,
-            source_families=found.source_families,
+            items=sum(kind.sets.items for kind in answer_sets.kinds) + answer_sets.unanswered,
+            unanswered=answer_sets.unanswered,
+            families=answer_sets.families,
+            source_families=answer_sets.source_families,
         ),
     }
     return content | {"sha256": sha256_of_json(content)}
 
 
-def sets_guarantee(found: AnswerSets) -> str:
+def sets_guarantee(answer_sets: AnswerSets) -> str:
     """Return the promise of the sets as one sentence."""
-    units = "families" if found.rule.unit == "family" else "source families"
+    units = "families" if answer_sets.rule.unit == "family" else "source families"
     sure = (
         f"on average over the {units} of the run"
-        if found.confidence is None
-        else f"with {100 * found.confidence:g}% confidence over the {units} of the run"
+        if answer_sets.confidence is None
+        else f"with {100 * answer_sets.confidence:g}% confidence over the {units} of the run"
     )
-    each = ", for each kind alone" if len(found.kinds) > 1 else ""
+    scope = ", for each kind alone" if len(answer_sets.kinds) > 1 else ""
     return (
         f"The right answer of an item is in its set with a probability of at least "
-        f"{100 * found.coverage:g}%, {sure}{each}, in new {units} from the same population"
-        f"{counting_text(found.rule)}."
+        f"{100 * answer_sets.coverage:g}%, {sure}{scope}, in new {units} from the same population"
+        f"{counting_text(answer_sets.rule)}."
     )
 
 
-def write_answer_sets(path: Path, found: AnswerSets) -> None:
+def write_answer_sets(path: Path, answer_sets: AnswerSets) -> None:
     """Write a file of answer sets, atomically.
 
     Raises:
         InputError: the file cannot be written.
     """
-    write_atomically(path, dumps_indented(answer_sets_json(found)))
+    write_atomically(path, dumps_indented(answer_sets_json(answer_sets)))
 
 
 def read_answer_sets(path: Path) -> AnswerSetsFile:
@@ -140,8 +140,8 @@ def _read(path: Path, value: Mapping[str, Any]) -> AnswerSetsFile:
     )
 
 
-def _kind_json(found: KindSets) -> dict[str, Json]:
-    level, size = found.level, found.sets.size
+def _kind_json(kind_sets: KindSets) -> dict[str, Json]:
+    level, size = kind_sets.level, kind_sets.sets.size
     ends = (size.low, size.high) if math.isfinite(size.low) else (None, None)
     return {
         "probability_at_least": level.threshold,
@@ -150,6 +150,6 @@ def _kind_json(found: KindSets) -> dict[str, Json]:
         "drawn": level.drawn,
         "missed": level.missed,
         "size": [size.value, *ends],
-        "families": found.sets.units,
-        "families_needed": found.needed,
+        "families": kind_sets.sets.units,
+        "families_needed": kind_sets.needed,
     }

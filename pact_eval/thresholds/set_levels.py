@@ -73,7 +73,7 @@ UNUSED: Final = -1.0
 
 @dataclass(frozen=True, slots=True)
 class SetLevel:
-    """How sure an answer must be to be in a set.
+    """Level that an answer must reach to be in a set.
 
     Attributes:
         threshold: least probability of an answer in the set; None takes every answer.

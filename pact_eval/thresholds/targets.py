@@ -1,4 +1,4 @@
-"""What a gate must keep: a target for the error of the accepted items, or for the escalated share.
+"""Targets of gates: for the error of the accepted items, or for the escalated share.
 
 A target of accuracy is one of error. Costs set the error up to which a decision of the model is
 cheaper than a review: with `wrong` for a wrong decision and `review` for asking a person, the
@@ -19,7 +19,7 @@ TargetKind: TypeAlias = Literal["error", "escalation", "cost"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a gate must keep on new families.
+    """Target that a gate must keep on new families.
 
     Attributes:
         kind: error, escalation or cost.

@@ -90,7 +90,9 @@ def training_views(
     for number, pair in enumerate(pairs):
         by_member = (encoded[k * row : k * (row + 1)] for row in (2 * number, 2 * number + 1))
         for shown in zip(*by_member, strict=True):  # primary views first, then permuted ones
-            views += (_labelled(*each) for each in zip(pair, shown, strict=True))
+            views += (
+                _labelled(*member_and_view) for member_and_view in zip(pair, shown, strict=True)
+            )
         if plan.ablated:
             views.append(_ablated(pair, ablated[number]))
     return views
@@ -116,8 +118,8 @@ def _faults(members: Sequence[Record]) -> Iterator[str]:
     family = f"family {members[0].family}"
     variants = sorted(member.variant for member in members)
     if variants != ["base", "counterfactual"]:
-        found = ", ".join(variants)
-        yield f"{family}: expected one base and one counterfactual record, got {found}"
+        actual = ", ".join(variants)
+        yield f"{family}: expected one base and one counterfactual record, got {actual}"
         return
     first, second = members
     if first.reference is None or second.reference is None:

@@ -1,4 +1,4 @@
-"""Which families an experiment used for what: to train, select, calibrate, choose and evaluate.
+"""Roles of families in an experiment: training, selection, calibration, choice and evaluation.
 
 A family may have one role. With two, a number of the evaluation rests on data that the model, its
 checkpoint, its temperatures or its thresholds were made from.
@@ -77,11 +77,11 @@ class _Used:
     names: dict[int, str] = field(default_factory=dict)
 
     def add(self, source: str, names: Iterable[str]) -> None:
-        known = [*names]
-        hashes = hashes_of(known)
+        texts = [*names]
+        hashes = hashes_of(texts)
         self.sources[source] = None
         self.hashes.append(hashes)
-        self.names |= dict(zip(hashes.tolist(), known, strict=True))
+        self.names |= dict(zip(hashes.tolist(), texts, strict=True))
 
     @property
     def all(self) -> Hashes:
@@ -150,13 +150,13 @@ def _row(role: FamilyRole, used: Mapping[FamilyRole, _Used]) -> RoleOfFamilies:
     own = used[role].all
     shared = {other: np.intersect1d(own, data.all) for other, data in used.items() if other != role}
     met = np.unique(np.concatenate([*shared.values(), own[:0]])).tolist()
-    known = {name: text for data in used.values() for name, text in data.names.items()}
+    text_of_hash = {name: text for data in used.values() for name, text in data.names.items()}
     return RoleOfFamilies(
         role,
         tuple(used[role].sources),
         len(own),
         {other: len(both) for other, both in shared.items() if len(both)},
-        tuple(sorted(known[each] for each in met if each in known)[:_NAMES]),
+        tuple(sorted(text_of_hash[digest] for digest in met if digest in text_of_hash)[:_NAMES]),
     )
 
 

@@ -57,7 +57,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
     """
     held = tuple(_digests(path))
     digests = {run.folder: seal_digest(run.seal) for run in open_runs(folders)}
-    named = {str(run.get("run")): str(run.get("arm")) for each in held for run in _runs(each)}
+    named = {str(run.get("run")): str(run.get("arm")) for report in held for run in _runs(report)}
     reasons = [
         f"{arm}: the report was made from run {digest[:12]}, which is not among those given"
         for digest, arm in named.items()
@@ -71,15 +71,15 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
     calibrators = {
         digest: (folder, _calibrator_sha256(folder)) for folder, digest in digests.items()
     }
-    for run in (run for each in held for run in _runs(each)):
+    for run in (run for report in held for run in _runs(report)):
         folder, calibrator = calibrators.get(str(run.get("run")), (path, run.get("calibrator")))
         if calibrator != run.get("calibrator"):
             reasons.append(f"{shown(folder / CALIBRATION_NAME)}: not the calibrator of the report")
-    for each in held:
-        content = {key: value for key, value in each.items() if key != "sha256"}
-        if sha256_of_json(content) != each.get("sha256"):
+    for report in held:
+        content = {key: value for key, value in report.items() if key != "sha256"}
+        if sha256_of_json(content) != report.get("sha256"):
             reasons.append("the digest is not that of the runs and settings next to it")
-    return CheckedReport(path, tuple(str(each.get("sha256")) for each in held), tuple(reasons))
+    return CheckedReport(path, tuple(str(report.get("sha256")) for report in held), tuple(reasons))
 
 
 def _calibrator_sha256(folder: Path) -> str | None:
@@ -99,8 +99,8 @@ def _digests(path: Path) -> Iterator[dict[str, Json]]:
     listed = whole.get("runs")
     several = match is None and isinstance(listed, list)
     reports = listed if several and isinstance(listed, list) else [whole]
-    for each in reports:
-        digest = each.get("digest") if match is None and isinstance(each, dict) else each
+    for report in reports:
+        digest = report.get("digest") if match is None and isinstance(report, dict) else report
         if not isinstance(digest, dict):
             message = f"{path}: the report has no digest: an earlier version made it"
             raise InputError(message)

@@ -51,7 +51,7 @@ Outcome = Literal["ok", "differs", "leak", "not stated", "not checked"]
 
 @dataclass(frozen=True)
 class Places:
-    """Where to look for the files of runs; None takes what `run.json` recorded.
+    """Places of the files of runs; None takes what `run.json` recorded.
 
     Attributes:
         adapter: adapter folder.
@@ -136,13 +136,13 @@ def verify_runs(folders: Sequence[Path], places: Places | None = None) -> tuple[
     Raises:
         RecordError: the criteria cannot be understood.
     """
-    found = []
+    checked_runs = []
     for folder in tracked(folders, "Verifying", "runs"):
         try:
-            found.append(verify_run(folder, places))
+            checked_runs.append(verify_run(folder, places))
         except RunError as error:
-            found.append(CheckedRun(folder, None, (), unreadable=str(error)))
-    return tuple(found)
+            checked_runs.append(CheckedRun(folder, None, (), unreadable=str(error)))
+    return tuple(checked_runs)
 
 
 def verify_run(folder: Path, places: Places | None = None) -> CheckedRun:
@@ -183,13 +183,13 @@ class _Checked:
 
     @property
     def adapter_folder(self) -> Path | None:
-        """Where the adapter should be."""
+        """Place where the adapter should be."""
         named = self.provenance.adapter_folder
         return self.places.adapter or (None if named is None else Path(named))
 
     @property
     def data_file(self) -> Path | None:
-        """Where the dataset file should be."""
+        """Place where the dataset file should be."""
         named = self.provenance.data_file
         return self.places.data or (None if named is None else Path(named))
 
@@ -238,11 +238,11 @@ def _seal(run: _Checked) -> RunCheck:
 def _rows(run: _Checked) -> RunCheck:
     """Compare the rows with the counts and settings in `run.json`; check every value."""
     try:
-        found = Predictions.from_frame(run.frame)
+        predictions = Predictions.from_frame(run.frame)
     except InputError as error:
         return RunCheck("rows", "differs", str(error))
     seal = run.provenance.seal
-    items, views = len(found), len(run.frame)
+    items, views = len(predictions), len(run.frame)
     wrong = [*wrong_counts(run.provenance, items=items, views=views)]
     references = references_sha256(run.frame)
     if seal is not None and references != seal.references_sha256:
@@ -250,7 +250,7 @@ def _rows(run: _Checked) -> RunCheck:
         wrong.append(f"references: the rows have {_short(references)}, recorded are {recorded}")
     if wrong:
         return RunCheck("rows", "differs", "; ".join(wrong))
-    return RunCheck("rows", "ok", f"{items:,} items, {views:,} views, K = {found.k}")
+    return RunCheck("rows", "ok", f"{items:,} items, {views:,} views, K = {predictions.k}")
 
 
 def _adapter(run: _Checked) -> RunCheck | None:
@@ -288,8 +288,8 @@ def _training(run: _Checked) -> RunCheck | None:
     except AdapterError as error:
         return RunCheck("training", "differs", str(error))
     if record is None or record.sha256 != stated.sha256:
-        found = "none" if record is None else str(record.sha256)
-        other = _other(folder / TRAINING_RECORD, stated.sha256, found)
+        digest = "none" if record is None else str(record.sha256)
+        other = _other(folder / TRAINING_RECORD, stated.sha256, digest)
         return RunCheck("training", "differs", other)
     files = [name for role in stated.roles.values() for name in role.files]
     finding = f"no item was trained or selected on; record of {', '.join(files) or 'no dataset'}"
@@ -301,8 +301,8 @@ def _manifest(run: _Checked) -> RunCheck | None:
     path, expected = run.data_file, run.provenance.data.sha256
     other = run.provenance.custody.other_data
     if other is not None:
-        found = _other(other.manifest, other.expected, other.found)
-        return RunCheck("manifest", "differs", f"allowed when it was scored: {found}")
+        difference = _other(other.manifest, other.expected, other.found)
+        return RunCheck("manifest", "differs", f"allowed when it was scored: {difference}")
     if path is None or expected is None or not path.is_file():
         return None  # the check of the data says so
     try:
@@ -330,15 +330,15 @@ def _base(run: _Checked) -> RunCheck | None:
     if folder is None or not folder.is_dir():
         return RunCheck("base", "not checked", f"{folder}: no such folder; give --base-model")
     try:
-        found = sha256_of_weights(folder)
+        digest = sha256_of_weights(folder)
     except InputError as error:
         return RunCheck("base", "differs", str(error))
-    if found != expected.sha256:
-        return RunCheck("base", "differs", _other(folder, expected.sha256, found))
+    if digest != expected.sha256:
+        return RunCheck("base", "differs", _other(folder, expected.sha256, digest))
     config = _files("base", folder, {"config.json": expected.config_sha256})
     if config.outcome == "differs":
         return config
-    return RunCheck("base", "ok", f"{folder}, SHA-256 of the weights {_short(found)}")
+    return RunCheck("base", "ok", f"{folder}, SHA-256 of the weights {_short(digest)}")
 
 
 def _data(run: _Checked) -> RunCheck | None:
@@ -383,8 +383,10 @@ def _template(run: _Checked) -> RunCheck:
             "contract", "differs", _other(where, str(recorded.fingerprint), files.fingerprint)
         )
     if files.temperatures != recorded.temperatures:
-        found = f"{where}: ships {files.temperatures}, scored with {dict(recorded.temperatures)}"
-        return RunCheck("contract", "differs", found)
+        difference = (
+            f"{where}: ships {files.temperatures}, scored with {dict(recorded.temperatures)}"
+        )
+        return RunCheck("contract", "differs", difference)
     if recorded.mismatch is not None:
         return RunCheck("contract", "differs", f"allowed when it was scored: {recorded.mismatch}")
     return RunCheck("contract", "ok", f"{where}, fingerprint {_short(files.fingerprint)}")
@@ -405,11 +407,11 @@ def _prompts(run: _Checked) -> RunCheck | None:
         return RunCheck("tokenizer", "not checked", f"{error.name} is not installed")
     try:
         contract = recorded_contract(run.provenance)
-        found = Encoder(load_tokenizer(folder), contract).fingerprint
+        fingerprint = Encoder(load_tokenizer(folder), contract).fingerprint
     except InputError as error:
         return RunCheck("tokenizer", "differs", str(error))
-    if found != expected:
-        return RunCheck("tokenizer", "differs", _other(folder, str(expected), found))
+    if fingerprint != expected:
+        return RunCheck("tokenizer", "differs", _other(folder, str(expected), fingerprint))
     return RunCheck("tokenizer", "ok", f"chat template and tokenizer of {folder}")
 
 
@@ -440,10 +442,12 @@ def _registration(run: _Checked) -> RunCheck | None:
         facts = run_facts(RunFolder(run.folder, run.provenance))
     except (TamperedError, InputError) as error:
         return RunCheck("registration", "differs", str(error))
-    found = check_lock(read_hypotheses(criteria), lock, [facts])
-    outcome: Outcome = "differs" if found.broken else "ok" if found.holds else "not checked"
-    reasons = f": {'; '.join(found.reasons)}" if found.reasons else ""
-    return RunCheck("registration", outcome, f"{found.status}{reasons}")
+    registration = check_lock(read_hypotheses(criteria), lock, [facts])
+    outcome: Outcome = (
+        "differs" if registration.broken else "ok" if registration.holds else "not checked"
+    )
+    reasons = f": {'; '.join(registration.reasons)}" if registration.reasons else ""
+    return RunCheck("registration", outcome, f"{registration.status}{reasons}")
 
 
 _CHECKS: Final[tuple[Callable[[_Checked], RunCheck | None], ...]] = (
@@ -463,26 +467,26 @@ _CHECKS: Final[tuple[Callable[[_Checked], RunCheck | None], ...]] = (
 
 def _files(subject: str, folder: Path | None, hashes: dict[str, str | None]) -> RunCheck:
     """Compare files of a folder with their recorded hashes."""
-    known = {name: expected for name, expected in hashes.items() if expected is not None}
-    if folder is None or not known:
+    recorded = {name: expected for name, expected in hashes.items() if expected is not None}
+    if folder is None or not recorded:
         return RunCheck(subject, "not checked", "the run records no hash")
-    for name, expected in known.items():
+    for name, expected in recorded.items():
         path = folder / name
         if not path.is_file():
             message = f"{path}: no such file; give --{_OPTION[subject]}"
             return RunCheck(subject, "not checked", message)
-        found = sha256_of_file(path)
-        if found != expected:
-            return RunCheck(subject, "differs", _other(path, expected, found))
-    where = folder / next(iter(known)) if subject == "data" else folder
-    return RunCheck(subject, "ok", f"{where}, SHA-256 {_short(next(iter(known.values())))}")
+        digest = sha256_of_file(path)
+        if digest != expected:
+            return RunCheck(subject, "differs", _other(path, expected, digest))
+    where = folder / next(iter(recorded)) if subject == "data" else folder
+    return RunCheck(subject, "ok", f"{where}, SHA-256 {_short(next(iter(recorded.values())))}")
 
 
 _OPTION: Final = {"adapter": "adapter", "base": "base-model", "data": "data"}
 
 
-def _other(path: Path | str, expected: str | None, found: str) -> str:
-    return f"{path}: SHA-256 {_short(found)}, the run recorded {_short(expected)}"
+def _other(path: Path | str, expected: str | None, actual: str) -> str:
+    return f"{path}: SHA-256 {_short(actual)}, the run recorded {_short(expected)}"
 
 
 def _short(value: object) -> str:

@@ -41,7 +41,7 @@ def test_a_changed_word_is_refused_or_recorded(data: Path) -> None:
     assert check is not None
     assert check.changed
     assert str(check.expected) in str(error.value)
-    assert check.found in str(error.value)
+    assert check.actual in str(error.value)
 
 
 @pytest.mark.parametrize("role", ["train", "selection", "calibration"])

@@ -32,7 +32,7 @@ def test_read_positions_are_those_of_the_whole_layer(
 ) -> None:
     decoder = _model(request.getfixturevalue(name)).get_decoder()
     layer = _layer(decoder)
-    assert layer.known
+    assert layer.supported
     ids, rows, steps = torch.randint(5, 900, (3, 11)), torch.arange(3), torch.tensor([10, 4, 0])
     with torch.inference_mode():
         whole = decoder(input_ids=ids).last_hidden_state
@@ -119,7 +119,7 @@ def test_layers_of_experts_and_of_shared_keys_run_whole(tokenizer: Any) -> None:
     model: Any = transformers.MixtralForCausalLM(config).eval()
     executor = fork_engine(model, CPU, 4096)
     assert isinstance(executor, ForkEngine)
-    assert not _layer(model.get_decoder()).known
+    assert not _layer(model.get_decoder()).supported
     views = _views(SHAPES["branches of other lengths"])
     _agree(_forked(model, views)[0], one_by_one(model, views))
     qwen3 = transformers.Qwen3Config(
@@ -127,5 +127,5 @@ def test_layers_of_experts_and_of_shared_keys_run_whole(tokenizer: Any) -> None:
         num_attention_heads=2, num_key_value_heads=1, head_dim=16,
     )  # fmt: skip
     decoder = transformers.Qwen3ForCausalLM(qwen3).get_decoder()
-    assert LastLayer(decoder, 3).known
-    assert not LastLayer(decoder, 2).known
+    assert LastLayer(decoder, 3).supported
+    assert not LastLayer(decoder, 2).supported

@@ -39,7 +39,7 @@ ADAPTER_CHECKS: Final = Registry[AdapterContext](
 
 @dataclass(frozen=True)
 class AdapterFacts:
-    """What an adapter says about itself, and what its files hold. None means "not known".
+    """Statements of an adapter about itself, and contents of its files. None means "not known".
 
     Attributes:
         settings: rank, alpha, targets and everything else in `adapter_config.json`.
@@ -73,7 +73,7 @@ class AdapterFacts:
 
     @property
     def scale(self) -> float | None:
-        """What the update is multiplied by: alpha/r, or alpha/sqrt(r) for rsLoRA."""
+        """Factor of the update: alpha/r, or alpha/sqrt(r) for rsLoRA."""
         return None if self.settings is None else self.settings.scale
 
     @property

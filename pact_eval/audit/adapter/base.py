@@ -1,4 +1,4 @@
-"""Check "base": does the adapter fit the base model that it names?
+"""Check "base": fit of the adapter to the base model that it names.
 
 Nothing is fetched: a base that is not a folder here is not checked, and a note says so. Of the
 base's weights only the headers are read, which name every tensor and its shape; the bytes are
@@ -115,7 +115,7 @@ def named_base(
 
 def check_base(
     base: NamedBase,
-    given: Path | None,
+    named_folder: Path | None,
     lora: LoraTensors | None,
     settings: LoraSettings | None,
     collector: Collector,
@@ -124,13 +124,13 @@ def check_base(
 
     Args:
         base: the base that the adapter names.
-        given: the folder of a base to check instead; or None.
+        named_folder: the folder of a base to check instead; or None.
         lora: the adapter's tensors, or None if they cannot be read.
         settings: its configuration, or None if it cannot be read.
         collector: of the check "base".
     """
-    folder = given or base.folder
-    _check_name(base, given, collector)
+    folder = named_folder or base.folder
+    _check_name(base, named_folder, collector)
     if folder is None:
         _check_named_once(base, collector)
         return collector.result("the base's name")
@@ -150,10 +150,10 @@ def check_base(
     return collector.result(scope)
 
 
-def _check_name(base: NamedBase, given: Path | None, collector: Collector) -> None:
+def _check_name(base: NamedBase, named_folder: Path | None, collector: Collector) -> None:
     place = Place(base.file)
     brought = "; its folder was taken from inside the adapter" if base.is_brought else ""
-    brought = brought if given is None else ""
+    brought = brought if named_folder is None else ""
     if base.model is None and base.folder is not None:
         pass  # the adapter is a subfolder of its base
     elif base.model is None:
@@ -162,14 +162,14 @@ def _check_name(base: NamedBase, given: Path | None, collector: Collector) -> No
         pinned = base.revision is not None and _COMMIT.fullmatch(base.revision)
         if not pinned and base.weights_sha256 is None:
             expected = f"the commit of {shown(base.model)}, or the SHA-256 of its weights"
-            found = f"the revision {shown(base.revision)}" if base.revision else "no revision"
-            collector.add("base-unpinned", place, expected, found + brought)
+            revision = f"the revision {shown(base.revision)}" if base.revision else "no revision"
+            collector.add("base-unpinned", place, expected, revision + brought)
         elif brought and base.weights_sha256 is None:
             _note_unchecked(f"the named commit{brought}", collector)
-    elif base.folder is None and given is None:
+    elif base.folder is None and named_folder is None:
         expected = "a folder next to the adapter, or a hub id (organisation/name)"
         collector.add("base-not-found", place, expected, shown(base.model))
-    if base.folder is None and given is None:
+    if base.folder is None and named_folder is None:
         why = "the base model is not at hand: neither shapes nor missing later layers"
         _note_unchecked(f"{why} can be checked; --base-model names its folder", collector)
 
@@ -180,22 +180,22 @@ def _note_unchecked(why: str, collector: Collector) -> None:
 
 def _check_named_once(base: NamedBase, collector: Collector) -> None:
     if base.others:
-        found = ", ".join(f"{shown(name)} in {file}" for file, name in base.others.items())
-        collector.add("base-named-twice", Place(SCHEMA_CONFIG), "one base model", found)
+        names = ", ".join(f"{shown(name)} in {file}" for file, name in base.others.items())
+        collector.add("base-named-twice", Place(SCHEMA_CONFIG), "one base model", names)
 
 
 def _has_named_hash(base: NamedBase, folder: Path, collector: Collector) -> bool:
     """Whether the base's weights have the hash that the adapter names."""
     if base.weights_sha256 is None:
         return False
-    found = sha256_of_weights(folder)
-    if found != base.weights_sha256:
+    digest = sha256_of_weights(folder)
+    if digest != base.weights_sha256:
         named = base.weights_sha256
-        wanted = shown(named) if isinstance(named, str) else describe(named)
-        expected = f"weights with SHA-256 {wanted}"
-        found_there = f"{found} in {shown(str(folder))}"
-        collector.add("base-differs", Place(SCHEMA_CONFIG), expected, found_there)
-    return found == base.weights_sha256
+        stated_digest = shown(named) if isinstance(named, str) else describe(named)
+        expected = f"weights with SHA-256 {stated_digest}"
+        actual = f"{digest} in {shown(str(folder))}"
+        collector.add("base-differs", Place(SCHEMA_CONFIG), expected, actual)
+    return digest == base.weights_sha256
 
 
 def _check_fit(
@@ -219,9 +219,9 @@ def _check_fit(
             collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
         elif not _is_comparable(weight, settings):
             unchecked += 1
-        elif (found := _misfit(module, weight, settings)) is not None:
+        elif (misfit := _misfit(module, weight, settings)) is not None:
             expected = f"factors for a weight of {list(weight.shape)}"
-            collector.add("shape-misfit", _WEIGHTS, expected, f"{shown(name)}: {found}")
+            collector.add("shape-misfit", _WEIGHTS, expected, f"{shown(name)}: {misfit}")
     if unchecked:
         _note_unchecked(f"{unchecked:,} modules: quantised, or not plain matrices", collector)
     _check_complete(plain, settings, weights, collector)
@@ -310,12 +310,14 @@ def _read_base_weights(folder: Path) -> dict[str, TensorInfo]:
     return weights
 
 
-def _as_loaded(stored: Mapping[str, TensorInfo], wanted: Iterable[str]) -> dict[str, TensorInfo]:
+def _as_loaded(
+    stored: Mapping[str, TensorInfo], module_names: Iterable[str]
+) -> dict[str, TensorInfo]:
     """Return weights under the names that their modules have once the model is loaded.
 
     Args:
         stored: weights by the stored names of their modules.
-        wanted: names of modules in memory, by which the reading is chosen.
+        module_names: names of modules in memory, by which the reading is chosen.
 
     Returns:
         The weights by module; a part that this reading does not load is left out.
@@ -326,9 +328,9 @@ def _as_loaded(stored: Mapping[str, TensorInfo], wanted: Iterable[str]) -> dict[
         >>> list(_as_loaded(stored, ["model.layers.0.q"]))
         ['model.layers.0.q']
     """
-    asked = frozenset(wanted)
+    loaded_names = frozenset(module_names)
     readings = [_renamed(stored, rename) for rename in _READINGS]
-    return max(readings, key=lambda reading: len(asked & reading.keys()))
+    return max(readings, key=lambda reading: len(loaded_names & reading.keys()))
 
 
 def _renamed(stored: Mapping[str, TensorInfo], rename: Rename) -> dict[str, TensorInfo]:

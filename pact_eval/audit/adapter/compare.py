@@ -1,4 +1,4 @@
-"""Two adapters side by side: what differs, in their settings, their files and their numbers."""
+"""Differences between two adapters: settings, files and numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AdapterDifference:
 
 @dataclass(frozen=True)
 class WeightsComparison:
-    """How the tensors of two adapters differ.
+    """Differences between the tensors of two adapters.
 
     Attributes:
         identical_bytes: whether the two files are the same byte for byte.
@@ -68,7 +68,7 @@ class WeightsComparison:
 
 @dataclass(frozen=True)
 class AdapterComparison:
-    """What differs between two adapters.
+    """Differences between two adapters.
 
     Attributes:
         differences: the rows that differ: facts, configurations, files.

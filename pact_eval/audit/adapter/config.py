@@ -1,4 +1,4 @@
-"""Check "config": is it a LoRA adapter whose configuration makes sense?
+"""Check "config": the LoRA configuration of the adapter.
 
 The meaning of every key is PEFT's: an absent key has PEFT's default, except the rank, the alpha and
 the targets, which every saved adapter states.
@@ -133,8 +133,8 @@ def check_config(
     if settings.task_type not in (None, "CAUSAL_LM"):
         collector.add("other-task", _PLACE, "task_type CAUSAL_LM", shown(settings.task_type))
     if settings.variants:
-        found = ", ".join(settings.variants)
-        collector.add("lora-variant", _PLACE, "LoRA, DoRA or rsLoRA", found)
+        variants = ", ".join(settings.variants)
+        collector.add("lora-variant", _PLACE, "LoRA, DoRA or rsLoRA", variants)
     return collector.result(f"{len(config)} keys of {ADAPTER_CONFIG}")
 
 
@@ -270,15 +270,15 @@ def _check_together(
             and config.get("target_modules") in (None, [], "")
         ),
     }
-    for found, there in faults.items():
+    for fault, there in faults.items():
         if there:
-            collector.add("values-contradict", _PLACE, "settings that go together", found)
+            collector.add("values-contradict", _PLACE, "settings that go together", fault)
 
 
 def _check_safety(config: Mapping[str, Json], collector: Collector) -> None:
     """Find what scoring refuses before PEFT sees the configuration."""
     for setting in unsafe_settings(config):
-        collector.add(setting.kind, _PLACE, setting.expected, shown(setting.found))
+        collector.add(setting.kind, _PLACE, setting.expected, shown(setting.actual))
     mapping = config.get("auto_mapping")
     if mapping is not None and not isinstance(mapping, dict):
         expected = "auto_mapping: an object, or nothing"

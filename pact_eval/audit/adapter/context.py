@@ -1,4 +1,4 @@
-"""What the checks of an adapter look at: its folder, opened once, and the base that it names."""
+"""Context of the adapter checks: its folder, opened once, and the base that it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check "contract": was the adapter trained on a prompt contract that we can score?
+"""Check "contract": the prompt contract that the adapter was trained on.
 
 It is the Nimble contract, or the decision files of transformers in the adapter's folder.
 """
@@ -57,8 +57,8 @@ def check_contract(
         return collector.result(f"no {SCHEMA_CONFIG}")
     malformed = [key for key in _TEXTS if not isinstance(schema_config.get(key), str | None)]
     for key in malformed:
-        found = f"{key} is {describe(schema_config[key])}"
-        collector.add("contract-mismatch", _PLACE, "text", found)
+        value = f"{key} is {describe(schema_config[key])}"
+        collector.add("contract-mismatch", _PLACE, "text", value)
     try:
         if not malformed:
             NIMBLE.check_adapter(schema_config)
@@ -84,8 +84,8 @@ def _check_template(
     stated = schema_config.get("contract_fingerprint")
     if stated is not None and stated != decision.fingerprint:
         expected = f"contract_fingerprint {decision.fingerprint}, that of the decision files"
-        found = stated if isinstance(stated, str) else describe(stated)
-        collector.add("contract-mismatch", _PLACE, expected, found)
+        template = stated if isinstance(stated, str) else describe(stated)
+        collector.add("contract-mismatch", _PLACE, expected, template)
     _check_max_length(schema_config, collector, None)
     named = "the generic prompt of transformers" if decision.template is None else "its template"
     missing = ", not rendered: Jinja is not installed" if trial == "not tried" else ""
@@ -96,8 +96,8 @@ def _check_decision_files(context: AdapterContext, collector: Collector) -> None
     """Say whether the decision files can be used, and whether transformers will use them."""
     place = Place(DECISION_CONFIG)
     if DECISION_CONFIG in context.unreadable:
-        found = shown(context.unreadable[DECISION_CONFIG])
-        collector.add("decision-unusable", place, "decision files that can be scored", found)
+        reason = shown(context.unreadable[DECISION_CONFIG])
+        collector.add("decision-unusable", place, "decision files that can be scored", reason)
     if context.decision is None:
         return
     for key in context.decision.ignored:
@@ -129,8 +129,8 @@ def _check_max_length(
 ) -> None:
     value, tokens = schema_config.get("max_length"), max_length_tokens(schema_config)
     if tokens is None and value is not None:
-        found = f"max_length is {describe(value) if not isinstance(value, int) else value}"
-        collector.add("max-length-malformed", _PLACE, "a number of tokens above 0", found)
+        max_length = f"max_length is {describe(value) if not isinstance(value, int) else value}"
+        collector.add("max-length-malformed", _PLACE, "a number of tokens above 0", max_length)
     elif None not in (tokens, expected_tokens) and tokens != expected_tokens:
         expected = f"max_length {expected_tokens:,}, as the contract has it"
         collector.add("max-length-differs", _PLACE, expected, f"{tokens:,}")

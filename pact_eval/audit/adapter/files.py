@@ -1,4 +1,4 @@
-"""Check "files": is everything there, and nothing that could run?
+"""Check "files": missing files, and files that could run.
 
 Every file below the folder is listed and hashed, including those in subfolders; links that lead out
 of the folder are not followed, and only ordinary files are opened. The content of a file is judged
@@ -148,23 +148,23 @@ def _record(folder: Path, name: str, collector: Collector) -> FileRecord:
     try:
         if path.is_symlink() and not _stays_inside(folder, path):
             expected = "a file of the folder itself"
-            found = f"a link to {shown(str(path.readlink()))}"
-            collector.add("link-outside", place, expected, found)
+            actual = f"a link to {shown(str(path.readlink()))}"
+            collector.add("link-outside", place, expected, actual)
             return FileRecord(name, None, None)
         if not path.is_file():
-            found = "a pipe, a device or a broken link"
-            collector.add("unreadable", place, "an ordinary file", found)
+            actual = "a pipe, a device or a broken link"
+            collector.add("unreadable", place, "an ordinary file", actual)
             return FileRecord(name, None, None)
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
         record = FileRecord(name, path.stat().st_size, sha256_of_file(path))
     except (OSError, RuntimeError) as error:  # Python 3.11 raises RuntimeError for a loop of links
-        found = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
-        collector.add("unreadable", place, "an ordinary file", found)
+        actual = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
+        collector.add("unreadable", place, "an ordinary file", actual)
         return FileRecord(name, None, None)
-    kind, found = _kind(name, head)
+    kind, actual = _kind(name, head)
     if kind != "other":
-        collector.add(kind, place, _EXPECTED[kind], found)
+        collector.add(kind, place, _EXPECTED[kind], actual)
     return record
 
 

@@ -1,4 +1,4 @@
-"""Check "overlap": was the adapter trained or selected on the data to evaluate with?
+"""Check "overlap": evaluation data that the adapter was trained or selected on.
 
 Names of families and contexts are compared by their hashes in the training record. Contexts that
 were edited, under new names, have other hashes. They are found by their texts, as near duplicates,
@@ -45,7 +45,7 @@ _EXPECTED: Final = "data that the adapter was neither trained nor selected on"
 
 @dataclass(frozen=True)
 class MeasuredOverlap:
-    """How the data to evaluate with overlap with the training.
+    """Overlap of the evaluation data with the training data.
 
     Attributes:
         evaluated: records to evaluate with.
@@ -84,8 +84,11 @@ def check_overlap(
     hashed = _HashedRows()
     learnt_files = [file for role in _learnt(record) for file in role.files]
     index = build_index(data_files(paths, {file.sha256 for file in learnt_files}), hashed)
-    known = {name: _learnt_hashes(record, name) for name in hashed.texts}
-    shared = {name: np.isin(hashes_of(texts), known[name]) for name, texts in hashed.texts.items()}
+    training_hashes = {name: _learnt_hashes(record, name) for name in hashed.texts}
+    shared = {
+        name: np.isin(hashes_of(texts), training_hashes[name])
+        for name, texts in hashed.texts.items()
+    }
     roles = np.array([file.role for file in index.files])
     learnt, evaluated = shared["records"], roles[index.frame["file"].to_numpy()] == "eval"
     by_family = evaluated & shared["families"]
@@ -105,7 +108,7 @@ def check_overlap(
         families=_families(index, evaluated),
         learnt_families=_families(index, leaking),
         at_hand=int(learnt.sum()),
-        recorded=len(known["records"]),
+        recorded=len(training_hashes["records"]),
         threshold=threshold,
     )
     scope = f"{measured.families:,} families to evaluate with"

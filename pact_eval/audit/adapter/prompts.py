@@ -1,4 +1,4 @@
-"""Check "prompts": was the adapter trained with the tokenizer and chat template of its base?"""
+"""Check "prompts": the tokenizer and chat template of the training, compared with the base's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which modules a configuration targets, and with which rank: PEFT's rules, on names alone."""
+"""Modules that a configuration targets, and their ranks: PEFT's rules, on names alone."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | N
         frozenset({'model.layers.1.q_proj'})
     """
     targets = settings.targets
-    if not targets or not all(_PLAIN.fullmatch(each) for each in settings.layers_patterns):
+    if not targets or not all(_PLAIN.fullmatch(pattern) for pattern in settings.layers_patterns):
         return None
     if isinstance(targets, str):
         if targets.lower() == ALL_LINEAR:
             return None
-        found = full_matches([targets], names)[0]
+        matching = full_matches([targets], names)[0]
     else:
         layers, whole_names = settings.layers, frozenset(targets)
-        found = frozenset(
+        matching = frozenset(
             name
             for name in _ending_with(targets, names)
             if layers is None
             or name in whole_names
             or _layer(name, settings.layers_patterns) in layers
         )
-    return found - _left_out(settings, names)
+    return matching - _left_out(settings, names)
 
 
 def without_module(settings: LoraSettings, names: Sequence[str]) -> tuple[str, ...]:
@@ -98,14 +98,14 @@ def by_pattern(
     plain = [key for key in pattern if _PLAIN.fullmatch(key)]
     regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
     ends = _names_by_end(names)
-    found: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in plain}
+    matches: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in plain}
     matched = full_matches([ending(key) for key in regexes], names) if regexes else []
-    found.update(zip(regexes, matched, strict=True))
+    matches.update(zip(regexes, matched, strict=True))
     values: dict[str, Value] = {}
     for key, value in pattern.items():
-        for name in found[key]:
+        for name in matches[key]:
             values.setdefault(name, value)
-    return values, tuple(key for key in pattern if not found[key])
+    return values, tuple(key for key in pattern if not matches[key])
 
 
 def is_target_parameter(settings: LoraSettings, module: str) -> bool:

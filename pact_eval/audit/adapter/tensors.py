@@ -1,4 +1,4 @@
-"""Check "tensors": are all weights there, finite, and trained?
+"""Check "tensors": missing, non-finite and untrained weights.
 
 If no base model is at hand, the layers are compared with one another. A hybrid model has a kind of
 block in some layers only; that is fine as long as every layer with the block adapts the same
@@ -107,7 +107,7 @@ def group_tensors(tensors: Iterable[TensorInfo]) -> LoraTensors:
             others.append(tensor)
         else:
             parts.setdefault(key["module"], {})[key["part"]] = tensor
-    modules = {name: LoraModule(name, found) for name, found in parts.items()}
+    modules = {name: LoraModule(name, factors) for name, factors in parts.items()}
     return LoraTensors(modules, tuple(others))
 
 
@@ -130,8 +130,8 @@ def check_tensors(
         collector: of the check "tensors".
     """
     if not lora.modules:
-        found = f"{len(lora.others)} tensors, none of them a LoRA factor"
-        collector.add("no-lora", _WEIGHTS, f"{_PREFIX}(module).lora_A.weight, ...", found)
+        actual = f"{len(lora.others)} tensors, none of them a LoRA factor"
+        collector.add("no-lora", _WEIGHTS, f"{_PREFIX}(module).lora_A.weight, ...", actual)
     scales: Mapping[str, float] = {}
     try:
         ranks, scales = _ranks_and_scales(lora, settings or LoraSettings(), collector)
@@ -163,8 +163,8 @@ def _ranks_and_scales(
     ranks, unused = by_pattern(settings.rank_pattern, names)
     alphas, more_unused = by_pattern(settings.alpha_pattern, names)
     for key in unused + more_unused:
-        found = f"none for {shown(key)}"
-        collector.add("pattern-unused", _CONFIG, "a module for every pattern", found)
+        actual = f"none for {shown(key)}"
+        collector.add("pattern-unused", _CONFIG, "a module for every pattern", actual)
     if settings.rank is not None:
         ranks = dict.fromkeys(names, settings.rank) | ranks
     if settings.alpha is not None:
@@ -189,8 +189,8 @@ def _check_pairs(
         experts = is_target_parameter(settings, name)
         if not _fits_rank(a, b, rank, several=experts):
             expected = f"A of {rank or 'r'} rows and B of {rank or 'r'} columns"
-            found = f"{shown(name)}: A {shown(str([*a.shape]))}, B {shown(str([*b.shape]))}"
-            collector.add("rank-mismatch", _WEIGHTS, expected, found)
+            shapes = f"{shown(name)}: A {shown(str([*a.shape]))}, B {shown(str([*b.shape]))}"
+            collector.add("rank-mismatch", _WEIGHTS, expected, shapes)
 
 
 def _fits_rank(a: TensorInfo, b: TensorInfo, rank: int | None, *, several: bool) -> bool:
@@ -204,11 +204,11 @@ def _check_targets(
     lora: LoraTensors, settings: LoraSettings, collector: Collector, *, compare_layers: bool
 ) -> None:
     names = list(lora.modules)
-    found = targeted(settings, names)
-    if found is None:
+    targeted_names = targeted(settings, names)
+    if targeted_names is None:
         return
     for name in names:
-        if name not in found and not is_target_parameter(settings, name):
+        if name not in targeted_names and not is_target_parameter(settings, name):
             collector.add("module-off-target", _WEIGHTS, "modules that are targets", shown(name))
     if compare_layers:
         for target in without_module(settings, names):
@@ -219,18 +219,18 @@ def _check_targets(
 def _check_announced(lora: LoraTensors, settings: LoraSettings, collector: Collector) -> None:
     announced = [tensor for tensor in lora.others if _is_announced(tensor, lora, settings)]
     if announced:
-        found = f"{len(announced)} tensors, such as {shown(announced[0].name)}"
-        collector.add("whole-tensors", _WEIGHTS, "LoRA factors", found)
-    known = {tensor.name for tensor in announced}
-    unannounced = [tensor.name for tensor in lora.others if tensor.name not in known]
+        actual = f"{len(announced)} tensors, such as {shown(announced[0].name)}"
+        collector.add("whole-tensors", _WEIGHTS, "LoRA factors", actual)
+    announced_names = {tensor.name for tensor in announced}
+    unannounced = [tensor.name for tensor in lora.others if tensor.name not in announced_names]
     for option, part, used in (
         ("use_dora", "magnitude_vector", settings.use_dora),
         ("lora_bias", "B.bias", settings.lora_bias),
     ):
         for name, module in lora.modules.items():
             if used and part not in module.parts and not (module.is_embedding and part == "B.bias"):
-                found = f"none for {shown(name)}"
-                collector.add("announced-missing", _WEIGHTS, f"lora_{part} for {option}", found)
+                actual = f"none for {shown(name)}"
+                collector.add("announced-missing", _WEIGHTS, f"lora_{part} for {option}", actual)
             if not used and part in module.parts:
                 unannounced.append(module.parts[part].name)
     for name in unannounced:
@@ -281,9 +281,11 @@ def _check_values(
         collector.add("weights-damaged", _WEIGHTS, "numbers that can be read", shown(str(error)))
         return None
     for tensor in tensors:
-        found = values.get(tensor.name)
-        if found is not None and found.nans + found.infinities:
-            parts = f"{found.nans:,} NaN, {found.infinities:,} infinite of {tensor.size:,}"
+        statistics = values.get(tensor.name)
+        if statistics is not None and statistics.nans + statistics.infinities:
+            parts = (
+                f"{statistics.nans:,} NaN, {statistics.infinities:,} infinite of {tensor.size:,}"
+            )
             collector.add(
                 "not-finite", _WEIGHTS, "finite numbers", f"{shown(tensor.name)}: {parts}"
             )
@@ -297,19 +299,19 @@ def _check_trained(
     collector: Collector,
 ) -> None:
     """Find factors that are all zero: such a module is as if it were not adapted."""
-    zero = {name for name, found in values.items() if found.is_zero}
+    zero = {name for name, statistics in values.items() if statistics.is_zero}
     pairs = [m for m in lora.modules.values() if m.a and m.b]
     factors = [(m, m.a.name in zero, m.b.name in zero) for m in pairs if m.a and m.b]
     dead = sum(a_zero or b_zero for _, a_zero, b_zero in factors)
     if factors and dead == len(factors):
-        found = f"all {dead:,} modules have a factor of zeros, and change nothing"
-        collector.add("untrained", _WEIGHTS, "trained factors", found)
+        actual = f"all {dead:,} modules have a factor of zeros, and change nothing"
+        collector.add("untrained", _WEIGHTS, "trained factors", actual)
         return
     largest = max((_bound(module, values, scales) for module in pairs), default=math.inf)
     if largest < _NEGLIGIBLE:
         expected = f"an update of {_NEGLIGIBLE:g} or more in some module"
-        found = f"no number of scale * B A is above {largest:.2g}"
-        collector.add("update-negligible", _WEIGHTS, expected, found)
+        actual = f"no number of scale * B A is above {largest:.2g}"
+        collector.add("update-negligible", _WEIGHTS, expected, actual)
     for module, a_zero, b_zero in factors:
         starts_zero, other_zero = (a_zero, b_zero) if module.is_embedding else (b_zero, a_zero)
         if starts_zero:
@@ -399,8 +401,8 @@ def _check_layers(
         missing = _missing(numbers)
         if missing:
             expected = f"{shown(stack)} from 0 to {max(numbers)}, or evenly spaced"
-            found = f"no layer {', '.join(map(str, missing))}"
-            collector.add("layers-missing", _WEIGHTS, expected, found)
+            actual = f"no layer {', '.join(map(str, missing))}"
+            collector.add("layers-missing", _WEIGHTS, expected, actual)
 
 
 def _picks_layers(settings: LoraSettings) -> bool:

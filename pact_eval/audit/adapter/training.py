@@ -1,4 +1,4 @@
-"""Check "training": does the adapter state its training data, and is the record its own?"""
+"""Check "training": the record of the adapter's training data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _run(context: AdapterContext) -> CheckResult:
     collector = context.collector("training")
     record, weights = context.training, context.sha256_of(ADAPTER_WEIGHTS)
     for fault in record_faults(record, context.schema_config, weights or ""):
-        collector.add(f"training-{fault.code}", _PLACE, shown(fault.expected), shown(fault.found))
+        collector.add(f"training-{fault.code}", _PLACE, shown(fault.expected), shown(fault.actual))
     if record is None:
         if not collector.errors:
             expected = "hashes of the training data"
@@ -33,8 +33,8 @@ def _run(context: AdapterContext) -> CheckResult:
         return collector.result("not stated")
     for roles, count in shared_between(record).items():
         names = " and ".join(roles)
-        found = f"{count:,} in the data for {names}"
-        collector.add("roles-overlap", _PLACE, "families that have one role", found)
+        shared_families = f"{count:,} in the data for {names}"
+        collector.add("roles-overlap", _PLACE, "families that have one role", shared_families)
     _check_base(record, context, collector)
     counted = (
         f"{len(data.hashes['records']):,} to {_VERBS[role]}" for role, data in record.roles.items()

@@ -54,7 +54,7 @@ _BLOCK_NUMBERS: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class TensorValues:
-    """What the numbers of one tensor are like.
+    """Summary of the numbers of one tensor.
 
     Attributes:
         nans: how many are NaN.

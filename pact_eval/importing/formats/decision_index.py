@@ -130,13 +130,13 @@ class _Joined:
     def rows(self) -> Iterator[LogRow | Problem]:
         """Yield a row per question, in the order of the suite."""
         results: dict[str, _Result] = {}
-        for line, found in _objects(self._file):
-            if isinstance(found, Problem):
-                yield found
+        for line, entry in _objects(self._file):
+            if isinstance(entry, Problem):
+                yield entry
                 continue
-            run_id = str(found.get("run_id"))
+            run_id = str(entry.get("run_id"))
             self._repeated += run_id in results
-            results[run_id] = self._result(line, found)
+            results[run_id] = self._result(line, entry)
         yield from self._of_suites(results)
         for run_id, result in itertools.islice(results.items(), 20):
             yield Problem(result.line, run_id, "expected a row of the suite, found none")
@@ -144,37 +144,37 @@ class _Joined:
     def _of_suites(self, results: dict[str, _Result]) -> Iterator[LogRow | Problem]:
         """Yield a row per question of the suites; results that are used are removed."""
         for suite in self._suites:
-            for line, found in _objects(suite):
-                if isinstance(found, Problem):
-                    yield Problem(None, None, f"{Place(suite.name, found.line)}: {found.message}")
+            for line, entry in _objects(suite):
+                if isinstance(entry, Problem):
+                    yield Problem(None, None, f"{Place(suite.name, entry.line)}: {entry.message}")
                     continue
-                scored_by = as_dict(found.get("scoring")).get("type")
+                scored_by = as_dict(entry.get("scoring")).get("type")
                 if not isinstance(scored_by, str | None):
                     message = f"scoring.type: expected text, got {describe(scored_by)}"
                     yield Problem(None, None, f"{Place(suite.name, line)}: {message}")
                     continue
-                evaluation = as_dict(found.get("_evaluation"))
+                evaluation = as_dict(entry.get("_evaluation"))
                 run_id = str(evaluation.get("run_id"))
                 if run_id in self._excluded:
                     if results.pop(run_id, None) is not None:
-                        number = len(as_dict(found.get("questions")))
+                        number = len(as_dict(entry.get("questions")))
                         self._left_out["that the board excludes"] += number
                 elif run_id in results:
-                    yield from self._request(run_id, results.pop(run_id), found)
+                    yield from self._request(run_id, results.pop(run_id), entry)
                 else:
                     self._board.incomplete(evaluation)
 
-    def _result(self, line: int, found: Mapping[str, Any]) -> _Result:
-        response = as_dict(found.get("response"))
-        self._engines[str(found.get("engine"))] += 1
+    def _result(self, line: int, entry: Mapping[str, Any]) -> _Result:
+        response = as_dict(entry.get("response"))
+        self._engines[str(entry.get("engine"))] += 1
         if response.get("model") is not None:
             self._models[str(response["model"])] += 1
         return _Result(
             line,
-            str(found.get("payload_sha256")),
-            str(found.get("status")),
+            str(entry.get("payload_sha256")),
+            str(entry.get("status")),
             as_dict(response.get("answers")),
-            str(found.get("error") or "")[:200],
+            str(entry.get("error") or "")[:200],
         )
 
     def _request(
@@ -220,15 +220,17 @@ class _Joined:
         environment = self._file.with_name("environment.json")
         if environment.exists():
             block["environment"] = read_json(environment)
-        said = [f"{count:,} questions {why} are left out." for why, count in self._left_out.items()]
+        remarks = [
+            f"{count:,} questions {why} are left out." for why, count in self._left_out.items()
+        ]
         if len(self._models) > 1:
-            said.append(
+            remarks.append(
                 f"The answers are of {len(self._models)} models: {', '.join(self._models)}."
             )
         model = self._models.most_common(1)[0][0] if self._models else None
         problems = tuple(self._board.contradictions(self._file))
         block["benchmarks_compared"] = self._board.compared
-        return LogFacts(block, model, tuple(said), problems)
+        return LogFacts(block, model, tuple(remarks), problems)
 
 
 def _row(
@@ -240,14 +242,14 @@ def _row(
         ValueError: question, reference or answer are not of the format.
     """
     options = _options(question)
-    wanted = expected if isinstance(expected, str) else str(expected).lower()
-    if wanted not in options:
-        message = f"expected: {wanted!r:.60} is not an option of question {key!r:.60}"
+    reference = expected if isinstance(expected, str) else str(expected).lower()
+    if reference not in options:
+        message = f"expected: {reference!r:.60} is not an option of question {key!r:.60}"
         raise ValueError(message)
     row: dict[str, Json] = {
         "id": name,
         "kind": "boolean" if question.get("type") == "noul" else "choice",
-        "reference": options.index(wanted),
+        "reference": options.index(reference),
         "n_choices": len(options),
     }
     if result.status != "ok":
@@ -285,13 +287,12 @@ def _probabilities(answer: Mapping[str, Any], options: list[str]) -> list[float]
     if "noul" in answer:
         true = _number(answer["noul"])
         return [1.0 - true, true]
-    given = as_dict(answer.get("probabilities"))
-    if set(given) != set(options):
-        message = (
-            f"probabilities: expected one for each of {len(options)} options, got {len(given)}"
-        )
+    probabilities = as_dict(answer.get("probabilities"))
+    if set(probabilities) != set(options):
+        expected = f"one for each of {len(options)} options"
+        message = f"probabilities: expected {expected}, got {len(probabilities)}"
         raise ValueError(message)
-    return [_number(given[option]) for option in options]
+    return [_number(probabilities[option]) for option in options]
 
 
 def _number(value: Any) -> float:

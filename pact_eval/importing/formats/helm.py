@@ -88,7 +88,7 @@ SOURCE: Final = Helm()
 
 @dataclass(frozen=True)
 class _Key:
-    """What identifies a request: HELM's own key of statistics.
+    """Key of a request: HELM's own key of statistics.
 
     Attributes:
         instance: id of the question.
@@ -145,8 +145,8 @@ class _Log:
             )
             raise InputError(message)
         self._pattern = _pattern(self._adapter.get("output_mapping_pattern"), file)
-        found = state.get("request_states")
-        self._states: Sequence[Any] = found if isinstance(found, list) else []
+        request_states = state.get("request_states")
+        self._states: Sequence[Any] = request_states if isinstance(request_states, list) else []
         self._spec = as_dict(self._next(_RUN))
         self._name = str(self._spec.get("name") or file.parent.name)
         self._metric, self._counted = self._outcomes()
@@ -158,7 +158,7 @@ class _Log:
     def files(self) -> tuple[Path, ...]:
         """The state, and the statistics that it was compared with."""
         beside = (self._file.with_name(name) for name in (_STATS_OF_ITEMS, _STATS, _RUN))
-        return (self._file, *(each for each in beside if each.exists()))
+        return (self._file, *(companion for companion in beside if companion.exists()))
 
     def _next(self, name: str) -> Any:
         path = self._file.with_name(name)
@@ -166,7 +166,7 @@ class _Log:
 
     def _outcomes(self) -> tuple[str | None, dict[_Key, float]]:
         """Return the metric that says what counts as right, and its value for every request."""
-        found: dict[str, dict[_Key, float]] = {}
+        means_by_metric: dict[str, dict[_Key, float]] = {}
         for number, entry in enumerate(map(as_dict, self._next(_STATS_OF_ITEMS) or ())):
             try:
                 key, means = _Key.of_statistics(entry), _means(entry)
@@ -175,9 +175,11 @@ class _Log:
                 message = f"{path}: entry {number}: {error}"
                 raise InputError(message) from None
             for name, mean in means.items():
-                found.setdefault(name, {})[key] = mean
-        metric = next((each for each in _METRICS if each in found), None)
-        return metric, found.get(metric, {}) if metric else {}
+                means_by_metric.setdefault(name, {})[key] = mean
+        metric = next(
+            (metric_name for metric_name in _METRICS if metric_name in means_by_metric), None
+        )
+        return metric, means_by_metric.get(metric, {}) if metric else {}
 
     def rows(self) -> Iterator[LogRow | Problem]:
         """Yield a row per request."""
@@ -241,9 +243,9 @@ class _Log:
         """The name of the run without its model: of other models, it is the same."""
         scenario, colon, arguments = self._name.partition(":")
         kept = [
-            each
-            for each in arguments.split(",")
-            if each and each.partition("=")[0] not in _NOT_OF_DOMAIN
+            argument
+            for argument in arguments.split(",")
+            if argument and argument.partition("=")[0] not in _NOT_OF_DOMAIN
         ]
         return scenario + (colon + ",".join(kept) if kept else "")
 
@@ -251,9 +253,9 @@ class _Log:
         """Return the places of choices that match a correct reference, as HELM matches them."""
         same = _normalised if self._metric == "quasi_exact_match" else str.strip
         correct = {
-            same(str(as_dict(each.get("output")).get("text")))
-            for each in map(as_dict, as_list(instance.get("references"), "references"))
-            if _CORRECT in as_list(each.get("tags"), "tags")
+            same(str(as_dict(candidate.get("output")).get("text")))
+            for candidate in map(as_dict, as_list(instance.get("references"), "references"))
+            if _CORRECT in as_list(candidate.get("tags"), "tags")
         }
         return [at for at, text in enumerate(texts) if same(text) in correct]
 
@@ -290,23 +292,23 @@ class _Log:
             remarks.append(f"No {_STATS_OF_ITEMS} with exact_match: right and wrong not verified.")
         model = self._adapter.get("model")
         facts = json.loads(json.dumps(block))
-        asked = model if isinstance(model, str) else None
-        return LogFacts(facts, asked, tuple(remarks), tuple(self._contradictions()))
+        model_name = model if isinstance(model, str) else None
+        return LogFacts(facts, model_name, tuple(remarks), tuple(self._contradictions()))
 
     def _contradictions(self) -> Iterator[Problem]:
         """Yield the accuracies that differ; unanswered requests are wrong there."""
-        for each in map(as_dict, self._next(_STATS) or ()):
-            name = as_dict(each.get("name"))
+        for statistic in map(as_dict, self._next(_STATS) or ()):
+            name = as_dict(statistic.get("name"))
             changed = as_dict(name.get("perturbation"))
             if name.get("name") != self._metric or name.get("sub_split"):
                 continue
             if changed and changed.get("computed_on") != "perturbed":
                 continue
             group = (str(name.get("split") or ""), _perturbation(changed))
-            logged, asked = each.get("mean"), self._all[group]
-            if not isinstance(logged, int | float) or not asked:
+            logged, n_instances = statistic.get("mean"), self._all[group]
+            if not isinstance(logged, int | float) or not n_instances:
                 continue
-            ours = self._right[group] / asked
+            ours = self._right[group] / n_instances
             if abs(ours - logged) > _CLOSE:
                 where = ", ".join(filter(None, group))
                 message = f"{where}: accuracy is {ours:.6f}, that of {_STATS} {logged:.6f}"
@@ -319,12 +321,12 @@ def _means(entry: Mapping[str, Any]) -> dict[str, float]:
     Raises:
         ValueError: the statistics are not a list.
     """
-    found: dict[str, float] = {}
-    for each in map(as_dict, as_list(entry.get("stats"), "stats")):
-        name, mean = as_dict(each.get("name")).get("name"), each.get("mean")
+    means: dict[str, float] = {}
+    for statistic in map(as_dict, as_list(entry.get("stats"), "stats")):
+        name, mean = as_dict(statistic.get("name")).get("name"), statistic.get("mean")
         if isinstance(name, str) and name in _METRICS and isinstance(mean, int | float):
-            found[name] = float(mean)
-    return found
+            means[name] = float(mean)
+    return means
 
 
 def _logprob(completion: Mapping[str, Any]) -> float:
@@ -340,14 +342,14 @@ def _logprob(completion: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _pattern(given: Any, file: Path) -> re.Pattern[str] | None:
+def _pattern(pattern: Any, file: Path) -> re.Pattern[str] | None:
     """Return what finds the letter in a completion, if the run has a pattern for it.
 
     Raises:
         InputError: it is not a regular expression.
     """
     try:
-        return re.compile(given) if isinstance(given, str) else None
+        return re.compile(pattern) if isinstance(pattern, str) else None
     except re.error as error:
         message = f"{file}: output_mapping_pattern: not a regular expression ({error})"
         raise InputError(message) from None
@@ -374,5 +376,7 @@ def _normalised(text: str) -> str:
         >>> _normalised("The  Moon!")
         'moon'
     """
-    without = "".join(each for each in text.lower() if each not in string.punctuation)
+    without = "".join(
+        character for character in text.lower() if character not in string.punctuation
+    )
     return " ".join(_ARTICLES.sub(" ", without).split())

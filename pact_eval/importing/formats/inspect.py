@@ -102,8 +102,8 @@ class _EvalFile:
                 )
                 raise InputError(message)
             self.header = as_dict(loads_with_constants(members.read(_HEADER), f"{path}: {_HEADER}"))
-            found = loads_with_constants(members.read(_SUMMARIES), f"{path}: {_SUMMARIES}")
-        self.samples: Sequence[Any] = found if isinstance(found, list) else []
+            summaries = loads_with_constants(members.read(_SUMMARIES), f"{path}: {_SUMMARIES}")
+        self.samples: Sequence[Any] = summaries if isinstance(summaries, list) else []
 
     def with_details(self) -> Iterator[dict[str, Any]]:
         """Yield every sample in full."""
@@ -123,8 +123,8 @@ class _JsonFile:
         self.path = path
         shorter = "; convert it with `inspect log convert --to eval`"
         self.header = read_large_json(path, too_long=shorter)
-        found = self.header.pop("samples", None)
-        self.samples: Sequence[Any] = found if isinstance(found, list) else []
+        samples = self.header.pop("samples", None)
+        self.samples: Sequence[Any] = samples if isinstance(samples, list) else []
 
     def with_details(self) -> Iterator[dict[str, Any]]:
         """Yield every sample in full."""
@@ -147,7 +147,7 @@ class _LetterLogProbs:
 
 @dataclass(frozen=True)
 class _Sample:
-    """What is read of one sample in one epoch.
+    """One sample in one epoch, as read.
 
     Attributes:
         name: "sample <id>, epoch <n>", in messages.
@@ -197,8 +197,8 @@ class _Log:
         self._results = as_dict(header.get("results"))
         self._plan = as_dict(header.get("plan"))
         self._logprobs = any(
-            as_dict(each).get("logprobs")
-            for each in (self._plan.get("config"), self._eval.get("model_generate_config"))
+            as_dict(config).get("logprobs")
+            for config in (self._plan.get("config"), self._eval.get("model_generate_config"))
         )
         self._epochs = 1
         self._shuffled = False
@@ -222,22 +222,22 @@ class _Log:
         yield from problems
         if problems:
             return
-        answered = [each for each in samples if each.answer is not None]
-        self._epochs = max((each.epoch for each in samples), default=1)
-        self._without_probabilities = sum(each.log_probs is None for each in answered)
-        self._scored = sum(each.correct is not None for each in samples)
-        for each in samples:
-            yield LogRow(None, each.name, self._row(each))
+        answered = [sample for sample in samples if sample.answer is not None]
+        self._epochs = max((sample.epoch for sample in samples), default=1)
+        self._without_probabilities = sum(sample.log_probs is None for sample in answered)
+        self._scored = sum(sample.correct is not None for sample in samples)
+        for sample in samples:
+            yield LogRow(None, sample.name, self._row(sample))
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         """Yield summaries, or whole samples where the summaries do not say enough."""
-        first = [as_dict(each) for each in self._reader.samples]
+        first = [as_dict(sample) for sample in self._reader.samples]
         shuffled = any(
             str(as_dict(score).get("explanation")).startswith(_SHUFFLED)
-            for each in first
-            for score in as_dict(each.get("scores")).values()
+            for entry in first
+            for score in as_dict(entry.get("scores")).values()
         )
-        incomplete = shuffled or any(not each.get("choices") for each in first)
+        incomplete = shuffled or any(not entry.get("choices") for entry in first)
         self._logprobs = self._logprobs or self._has_log_probs()
         if self._logprobs or incomplete:
             return self._reader.with_details()
@@ -249,7 +249,7 @@ class _Log:
         answered = (
             entry
             for entry in entries
-            if any(as_dict(each).get("answer") for each in as_dict(entry.get("scores")).values())
+            if any(as_dict(score).get("answer") for score in as_dict(entry.get("scores")).values())
         )
         return bool(_tokens_of_answer(next(answered, {})))
 
@@ -266,16 +266,16 @@ class _Log:
                 "multiple choice can be imported"
             )
             raise ValueError(message)
-        order = by_text([str(each) for each in choices])
+        order = by_text([str(choice) for choice in choices])
         target = tuple(dict.fromkeys(_positions(entry.get("target"), len(choices))))
         score = self._score(entry, name)
         shown = _shown_order(str(score.get("explanation") or ""), [str(c) for c in choices])
         self._shuffled |= shown is not None
         shown_order = tuple(order[at] for at in (shown or range(len(choices))))
         answer, status, why = _answer(entry, score, target, len(choices))
-        known = None
+        log_probs = None
         if answer is not None and self._logprobs:
-            known = _letter_log_probs(entry, shown_order, order[answer])
+            log_probs = _letter_log_probs(entry, shown_order, order[answer])
         outcome = score.get("value")
         correct = _OUTCOMES.get(outcome) if isinstance(outcome, str | int | float) else None
         return _Sample(
@@ -289,7 +289,7 @@ class _Log:
             correct=correct,
             status=status,
             problem=why,
-            log_probs=known,
+            log_probs=log_probs,
             labels=self._grouping.of_entry(entry),
         )
 
@@ -298,17 +298,17 @@ class _Log:
         scores = as_dict(entry.get("scores"))
         if entry.get("error") or not scores:
             return {}
-        wanted = self._scorer or (_CHOICE if _CHOICE in scores else None)
-        if wanted is None and len(scores) == 1:
-            (wanted,) = scores
-        if wanted not in scores:
-            known = f"{name} has scores of {', '.join(scores)}"
+        scorer = self._scorer or (_CHOICE if _CHOICE in scores else None)
+        if scorer is None and len(scores) == 1:
+            (scorer,) = scores
+        if scorer not in scores:
+            available = f"{name} has scores of {', '.join(scores)}"
             if self._scorer is not None:
-                message = f"--scorer {self._scorer}: there is no such scorer; {known}"
+                message = f"--scorer {self._scorer}: there is no such scorer; {available}"
             else:
-                message = f"{known}; choose one with --scorer"
+                message = f"{available}; choose one with --scorer"
             raise _NoScorerError(message)
-        return as_dict(scores[wanted])
+        return as_dict(scores[scorer])
 
     def _row(self, sample: _Sample) -> dict[str, Json]:
         row: dict[str, Json] = {
@@ -333,7 +333,7 @@ class _Log:
         if sample.log_probs is not None and not self._without_probabilities:
             values = sample.log_probs.values
             row["logits"] = [*values]
-            listed = [each for each in values if each is not None]
+            listed = [value for value in values if value is not None]
             if len(listed) < len(values):
                 row["ceiling"] = sample.log_probs.ceiling
             row["answer_mass"] = min(1.0, math.fsum(map(math.exp, listed)))
@@ -371,17 +371,17 @@ class _Log:
 
     def _after_reasoning(self) -> bool:
         steps = self._plan.get("steps")
-        each = steps if isinstance(steps, list) else []
-        return any(as_dict(as_dict(step).get("params")).get("cot") for step in each)
+        plan_steps = steps if isinstance(steps, list) else []
+        return any(as_dict(as_dict(step).get("params")).get("cot") for step in plan_steps)
 
     def _contradictions(self, outcome: Outcome) -> Iterator[Problem]:
         """Yield the accuracy that differs: mean over all scored samples, unanswered ones wrong."""
         scores = self._results.get("scores")
-        for each in scores if isinstance(scores, list) else []:
-            wanted = self._scorer or _CHOICE
-            metric = as_dict(as_dict(as_dict(each).get("metrics")).get("accuracy"))
-            logged, reducer = metric.get("value"), as_dict(each).get("reducer")
-            if as_dict(each).get("name") != wanted or reducer not in (None, "mean"):
+        for score in scores if isinstance(scores, list) else []:
+            scorer = self._scorer or _CHOICE
+            metric = as_dict(as_dict(as_dict(score).get("metrics")).get("accuracy"))
+            logged, reducer = metric.get("value"), as_dict(score).get("reducer")
+            if as_dict(score).get("name") != scorer or reducer not in (None, "mean"):
                 continue
             if not isinstance(logged, int | float) or not self._scored:
                 continue
@@ -397,18 +397,18 @@ def _answer(
     """Return the choice of a sample as logged; without one, its status and the reason."""
     error = entry.get("error")
     if error:
-        said = error.get("message") if isinstance(error, dict) else error
-        return None, "failed", str(said)[:200]
+        message = error.get("message") if isinstance(error, dict) else error
+        return None, "failed", str(message)[:200]
     if not score:
         return None, "failed", "the sample has no score"
     answer = score.get("answer")
     if not isinstance(answer, str) or not answer.strip():
         reason = str(score.get("reason") or "no answer")
         return None, "missing" if reason == "no_response" else "failed", reason
-    found = _positions(answer, choices)
-    if len(found) != 1 and {*found} != {*target}:
+    positions = _positions(answer, choices)
+    if len(positions) != 1 and {*positions} != {*target}:
         return None, "failed", f"several answers: {answer[:60]}"
-    return found[0], None, None  # of all right letters, the first stands for them
+    return positions[0], None, None  # of all right letters, the first stands for them
 
 
 def _positions(value: Any, choices: int) -> list[int]:
@@ -422,15 +422,15 @@ def _positions(value: Any, choices: int) -> list[int]:
         ([1], [0, 2], [26])
     """
     texts = value if isinstance(value, list) else [value]
-    found = []
+    positions = []
     for text in texts:
         for token in str(text).replace(",", " ").split():
             letters = [token] if token.isdecimal() or len(token) == 1 else [*token]
-            found += [_position(letter) for letter in letters]
-    if not found or not all(0 <= each < choices for each in found):
+            positions += [_position(letter) for letter in letters]
+    if not positions or not all(0 <= position < choices for position in positions):
         message = f"expected a letter of one of {choices} choices, got {value!r:.60}"
         raise ValueError(message)
-    return found
+    return positions
 
 
 def _position(letter: str) -> int:
@@ -502,15 +502,15 @@ def _letter_log_probs(
         return None
     listed = _tokens_of_answer(entry)
     letters = {_letter(place): place for place in range(len(shown))}
-    text, found = "", None
+    text, answer_token = "", None
     for token in listed:
         before, text = text, text + str(token.get("token"))
         # The last letter after the last "ANSWER:".
         if _ANSWER.search(before) and str(token.get("token")).strip() in letters:
-            found = token
-    if found is None or shown[letters[str(found["token"]).strip()]] != answer:
+            answer_token = token
+    if answer_token is None or shown[letters[str(answer_token["token"]).strip()]] != answer:
         return None
-    at_token = _listed(found)
+    at_token = _listed(answer_token)
     masses: dict[int, list[float]] = {}
     for text, value in at_token.items():
         place = letters.get(text.strip())
@@ -527,21 +527,21 @@ def _letter_log_probs(
 
 def _listed(token: Mapping[str, Any]) -> dict[str, float]:
     """Return the log-probabilities of the tokens listed at a place, the generated one included."""
-    found: dict[str, float] = {}
-    for each in (*(token.get("top_logprobs") or ()), token):
-        value = as_dict(each).get("logprob")
+    log_prob_of: dict[str, float] = {}
+    for alternative in (*(token.get("top_logprobs") or ()), token):
+        value = as_dict(alternative).get("logprob")
         if isinstance(value, int | float) and not isinstance(value, bool):
-            found.setdefault(str(as_dict(each).get("token")), float(value))
-    return found
+            log_prob_of.setdefault(str(as_dict(alternative).get("token")), float(value))
+    return log_prob_of
 
 
 def _tokens_of_answer(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     outputs = as_dict(entry.get("output")).get("choices")
     first = as_dict(outputs[0]) if isinstance(outputs, list) and outputs else {}
     content = as_dict(first.get("logprobs")).get("content")
-    return [as_dict(each) for each in content] if isinstance(content, list) else []
+    return [as_dict(token) for token in content] if isinstance(content, list) else []
 
 
 def _log_sum(values: Sequence[float]) -> float:
     most = max(values)
-    return most + math.log(math.fsum(math.exp(each - most) for each in values))
+    return most + math.log(math.fsum(math.exp(value - most) for value in values))

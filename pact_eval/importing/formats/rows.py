@@ -63,5 +63,5 @@ def _rows(path: Path, names: RowReader, grouping: Grouping) -> Iterator[LogRow |
 
 def _is_question(row: Mapping[str, Json]) -> bool:
     """Tell whether a row is a record of a dataset: a context and questions, and no answers."""
-    given = row.get("input")
-    return isinstance(given, dict) and "questions" in given and not row.keys() & {*_ANSWERED}
+    inputs = row.get("input")
+    return isinstance(inputs, dict) and "questions" in inputs and not row.keys() & {*_ANSWERED}

@@ -81,14 +81,14 @@ def run_folders(places: Iterable[str | Path]) -> list[Path]:
         InputError: a URL cannot be read, or there is no space for the copy.
         MissingExtraError: the library that reads it is not installed.
     """
-    found: list[Path] = []
+    folders: list[Path] = []
     for place in places:
         url = url_of(place)
         if url is None or not url.is_pattern:
-            found.append(run_folder(place))
+            folders.append(run_folder(place))
         else:
-            found += map(_copied_run, _matching_folders(url))
-    return found
+            folders += map(_copied_run, _matching_folders(url))
+    return folders
 
 
 def log_path(place: str | Path) -> Path:
@@ -108,7 +108,7 @@ def log_path(place: str | Path) -> Path:
     store = store_of(url)
     if url.is_pattern:
         children = _listed(url, lambda: store.children(url.folder))
-        files = [each for each in children.files if fnmatchcase(each.name, url.name)]
+        files = [file for file in children.files if fnmatchcase(file.name, url.name)]
         return _copied_files(store, url.folder, url, files)
     size = waited(lambda: store.size(url))
     if size is not None:
@@ -117,7 +117,7 @@ def log_path(place: str | Path) -> Path:
         stands_for(copy, url)
         return copy
     files = _listed(url, lambda: [*islice(store.files(url), MOST_FILES + 1)])
-    return _copied_files(store, url, url, [each for each in files if each.name])
+    return _copied_files(store, url, url, [file for file in files if file.name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +199,10 @@ def _copied_run(url: Url) -> Path:
             message = f"{url / name}: expected at most {MOST_TEXT_BYTES:,} bytes, got more"
             raise RunError(message)
     _copy(store, str(url), _transfers(url, copy, small, sizes))
-    known = _runs.get(url)
-    if known is not None and _same(known, copy):
+    earlier = _runs.get(url)
+    if earlier is not None and _same(earlier, copy):
         shutil.rmtree(copy.parent, ignore_errors=True)
-        return known
+        return earlier
     _copy(store, str(url), _transfers(url, copy, _ROWS, sizes))
     stands_for(copy, url)
     _runs[url] = copy
@@ -211,16 +211,16 @@ def _copied_run(url: Url) -> Path:
 
 def _sizes(store: Store, url: Url) -> dict[str, int]:
     """Return the sizes of the files that a run has, by name; the first names what is wrong."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
 
     def look(name: str, _stopped: Event) -> None:
         size = store.size(url / name)
         if size is not None:
-            found[name] = size
+            sizes[name] = size
 
     for names in (_SMALL[:1], (*_SMALL[1:], *_ROWS)):
         in_background([partial(look, name) for name in names])
-    return found
+    return sizes
 
 
 def _transfers(
@@ -256,14 +256,14 @@ def _copied_files(store: Store, folder: Url, url: Url, files: Sequence[RemoteFil
     if len(files) > MOST_FILES:
         message = f"{url}: expected at most {MOST_FILES:,} files, got more; give a folder in it"
         raise InputError(message)
-    wrong = next((each.name for each in files if not all(map(is_name, each.name.split("/")))), None)
+    wrong = next((file.name for file in files if not all(map(is_name, file.name.split("/")))), None)
     if wrong is not None:
         raise _strange(folder, wrong)
     copy = _new_folder() / _local_name(folder)
     _copy(
         store,
         str(url),
-        [_Transfer(folder / each.name, each.size, copy / each.name) for each in files],
+        [_Transfer(folder / file.name, file.size, copy / file.name) for file in files],
     )
     stands_for(copy, folder)
     return copy
@@ -279,7 +279,7 @@ def _copy(store: Store, name: str, transfers: Sequence[_Transfer]) -> None:
     Raises:
         InputError: a file cannot be read or written, changes meanwhile, or there is no space.
     """
-    total = sum(each.size for each in transfers)
+    total = sum(transfer.size for transfer in transfers)
     free = shutil.disk_usage(_root[0]).free
     if total > free:
         message = (
@@ -309,5 +309,5 @@ def _copy(store: Store, name: str, transfers: Sequence[_Transfer]) -> None:
         def look() -> None:
             copying.done = moved[0]
 
-        in_background([partial(move, each) for each in transfers], look)
+        in_background([partial(move, transfer) for transfer in transfers], look)
         look()

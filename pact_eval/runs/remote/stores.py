@@ -1,4 +1,4 @@
-"""Object stores: what a place holds, and the bytes of a file.
+"""Object stores: content of a place, and the bytes of a file.
 
     class Store(Protocol):
         def size(self, url) -> int | None        # of a file; None if there is none
@@ -81,7 +81,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """What a folder of an object store holds.
+    """Content of a folder of an object store.
 
     Attributes:
         folders: names of the folders in it.
@@ -161,15 +161,15 @@ class Bucket:
     def children(self, url: Url) -> Children:
         """Return what a folder holds; nothing if there is no such folder."""
         with self._explained(url):
-            found = self._obstore.list_with_delimiter(self._store, url.path or None)
-        folders = (_below(url, prefix) for prefix in found["common_prefixes"])
-        return Children(tuple(folders), tuple(_file(url, each) for each in found["objects"]))
+            listing = self._obstore.list_with_delimiter(self._store, url.path or None)
+        folders = (_below(url, prefix) for prefix in listing["common_prefixes"])
+        return Children(tuple(folders), tuple(_file(url, entry) for entry in listing["objects"]))
 
     def files(self, url: Url) -> Iterator[RemoteFile]:
         """Yield the files of a folder and of all folders in it."""
         with self._explained(url):
             for listed in self._obstore.list(self._store, url.path or None, chunk_size=1000):
-                yield from (_file(url, each) for each in listed)
+                yield from (_file(url, entry) for entry in listed)
 
     def chunks(self, url: Url) -> Iterator[bytes]:
         """Yield the bytes of a file, at most about 1 MiB at a time."""
@@ -223,8 +223,8 @@ def _s3_hosts(environment: Mapping[str, str]) -> list[str]:
     return [*_METADATA_ADDRESSES, *token_servers, *usual, *sorted(filter(None, hosts.values()))]
 
 
-def _file(url: Url, found: ObjectMeta) -> RemoteFile:
-    return RemoteFile(_below(url, found["path"]), int(found["size"]))
+def _file(url: Url, entry: ObjectMeta) -> RemoteFile:
+    return RemoteFile(_below(url, entry["path"]), int(entry["size"]))
 
 
 def _below(url: Url, key: str) -> str:
@@ -249,32 +249,32 @@ class Hub:
         """Return the size of a file in bytes; None if there is no such file."""
         with self._explained(url):
             try:
-                found = self._hub.info(_hub_path(url))
+                info = self._hub.info(_hub_path(url))
             except FileNotFoundError:
                 return None
-        return None if found["type"] == "directory" else int(found["size"])
+        return None if info["type"] == "directory" else int(info["size"])
 
     def children(self, url: Url) -> Children:
         """Return what a folder holds; nothing if there is no such folder."""
         with self._explained(url):
             try:
-                found: list[Any] = self._hub.ls(_hub_path(url), detail=True)
+                entries: list[Any] = self._hub.ls(_hub_path(url), detail=True)
             except FileNotFoundError:
-                found = []
-        folders = [_last(each) for each in found if each["type"] == "directory"]
-        files = [each for each in found if each["type"] != "directory"]
+                entries = []
+        folders = [_last(entry) for entry in entries if entry["type"] == "directory"]
+        files = [entry for entry in entries if entry["type"] != "directory"]
         return Children(
-            tuple(folders), tuple(RemoteFile(_last(each), int(each["size"])) for each in files)
+            tuple(folders), tuple(RemoteFile(_last(file), int(file["size"])) for file in files)
         )
 
     def files(self, url: Url) -> Iterator[RemoteFile]:
         """Yield the files of a folder and of all folders in it."""
         with self._explained(url):
-            found: Any = self._hub.find(_hub_path(url), detail=True)
-            for name, each in found.items():
+            entries: Any = self._hub.find(_hub_path(url), detail=True)
+            for name, info in entries.items():
                 # The Hub may write the revision into names: our own part has as many slashes.
                 parts = name.split("/")[_hub_path(url).count("/") + 1 :]
-                yield RemoteFile("/".join(parts), int(each["size"]))
+                yield RemoteFile("/".join(parts), int(info["size"]))
 
     def chunks(self, url: Url) -> Iterator[bytes]:
         """Yield the bytes of a file, at most about 1 MiB at a time."""
@@ -309,8 +309,8 @@ def _hub_path(url: Url) -> str:
     return f"{url.bucket}/{url.path}".rstrip("/")
 
 
-def _last(found: dict[str, Any]) -> str:
-    return str(found["name"]).rpartition("/")[2]
+def _last(entry: dict[str, Any]) -> str:
+    return str(entry["name"]).rpartition("/")[2]
 
 
 def _missing(url: Url, library: str) -> MissingExtraError:
@@ -354,5 +354,5 @@ def _status(error: Exception, text: str) -> int | None:
         return int(response.status_code)
     if "PermissionDenied" in type(error).__name__:
         return 403
-    found = re.search(r"status(?:_code)?\W{1,3}(\d{3})|\b([45]\d\d) [A-Z][a-z]+", text)
-    return None if found is None else int(found[1] or found[2])
+    match = re.search(r"status(?:_code)?\W{1,3}(\d{3})|\b([45]\d\d) [A-Z][a-z]+", text)
+    return None if match is None else int(match[1] or match[2])

@@ -88,14 +88,14 @@ def url_of(place: str | Path) -> Url | None:
         pact_eval.errors.InputError: s3://...: expected a bucket after s3://; a URL may not hold \
 credentials, which the environment gives (AWS_ACCESS_KEY_ID, ...)
     """
-    found = _URL.fullmatch(place if isinstance(place, str) else place.as_posix())
-    if found is None or not is_url(place):
+    match = _URL.fullmatch(place if isinstance(place, str) else place.as_posix())
+    if match is None or not is_url(place):
         return None
-    scheme = found[1].lower()
+    scheme = match[1].lower()
     if scheme not in OBJECT_STORES:
         message = f"{scheme}://...: {_EXPECTED}"
         raise InputError(message)
-    bucket, _, path = found[2].removeprefix("/").partition("/")
+    bucket, _, path = match[2].removeprefix("/").partition("/")
     if not _BUCKET.fullmatch(bucket):
         message = (
             f"{scheme}://...: expected a bucket after {scheme}://; a URL may not hold credentials, "
@@ -145,10 +145,10 @@ def shown(path: Path) -> str:
         >>> shown(Path("runs/pact")), shown(Path("s3://bucket/runs/pact"))
         ('runs/pact', 's3://bucket/runs/pact')
     """
-    for each in (path, *path.parents) if _COPIES else ():
-        url = _COPIES.get(each)
+    for folder in (path, *path.parents) if _COPIES else ():
+        url = _COPIES.get(folder)
         if url is not None:
-            return "/".join((str(url), *path.relative_to(each).parts))
+            return "/".join((str(url), *path.relative_to(folder).parts))
     return _SLASH.sub(r"\1://", str(path), count=1)
 
 
@@ -163,7 +163,9 @@ def naming_urls() -> Iterator[None]:
         yield
     except RecordError as error:
         source = with_urls(error.source)
-        problems = [replace(each, message=with_urls(each.message)) for each in error.problems]
+        problems = [
+            replace(problem, message=with_urls(problem.message)) for problem in error.problems
+        ]
         raise RecordError(source, problems) from None
     except PactError as error:
         text = with_urls(str(error))

@@ -1,1 +1,1 @@
-"""Servers as what answers the records of a run: clients of wires, with one status per item."""
+"""Servers that answer the records of a run: clients of wires, with one status per item."""

@@ -1,4 +1,4 @@
-"""Parts of an answer, read and checked: what the wires whose servers send probabilities share."""
+"""Parts of an answer, read and checked, for wires whose servers send probabilities."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ def check_choice(chosen: Json, names: Sequence[str], probabilities: Sequence[flo
         raise UnusableReplyError(message)
 
 
-def check_score(given: Json, levels: Sequence[int], probabilities: Sequence[float]) -> None:
+def check_score(value: Json, levels: Sequence[int], probabilities: Sequence[float]) -> None:
     """Check that a score is the expected level, within rounding.
 
     Args:
-        given: the score that the server names.
+        value: the score that the server names.
         levels: the value of each level.
         probabilities: in the same order.
 
     Raises:
         UnusableReplyError: it is not.
     """
-    score = number(given, "score")
+    score = number(value, "score")
     expected = math.fsum(level * p for level, p in zip(levels, probabilities, strict=True))
     rounding = 0.5 * rounding_unit(probabilities) * (1 + sum(levels))
     if abs(score - expected) > rounding + _SLACK * len(probabilities):

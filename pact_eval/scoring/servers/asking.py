@@ -141,12 +141,12 @@ class Asker:
         Raises:
             ServerError: no request can be served, too many in a row fail, or two models answer.
         """
-        found: list[dict[Order, ViewAnswer | NoAnswer]] = [{} for _ in items]
+        answers_by_item: list[dict[Order, ViewAnswer | NoAnswer]] = [{} for _ in items]
         waiting: dict[Future[ReadReply], tuple[int, Call]] = {}
         done = 0
         try:
             for number, item in enumerate(items):
-                for call in self._calls(item, found[number], model or self._model):
+                for call in self._calls(item, answers_by_item[number], model or self._model):
                     answer = partial(self._answer, call, of_run=model is None)
                     future = self._client.pool.submit(answer)
                     waiting[future] = (number, call)
@@ -157,16 +157,18 @@ class Asker:
                 number, call = waiting[future]
                 read = future.result()
                 orders = [view.order for view in call.views]
-                found[number] |= dict(zip(orders, read.answers, strict=True))
+                answers_by_item[number] |= dict(zip(orders, read.answers, strict=True))
                 done += sum(items[number].orders.count(order) for order in orders)
                 on_views(done)
         except BaseException:
             self._client.stop()
             raise
-        return [_item_answer(item, each) for item, each in zip(items, found, strict=True)]
+        return [
+            _item_answer(item, views) for item, views in zip(items, answers_by_item, strict=True)
+        ]
 
     def _calls(
-        self, item: AskedItem, found: dict[Order, ViewAnswer | NoAnswer], model: str
+        self, item: AskedItem, by_order: dict[Order, ViewAnswer | NoAnswer], model: str
     ) -> list[Call]:
         """Return the requests for an item; note why if it cannot be asked."""
         views = [
@@ -176,7 +178,7 @@ class Asker:
         try:
             return self._wire.calls(model, views)
         except InputError as error:
-            found |= dict.fromkeys(item.distinct_orders, NoAnswer("unsupported", str(error)))
+            by_order |= dict.fromkeys(item.distinct_orders, NoAnswer("unsupported", str(error)))
             return []
 
     def _answer(self, call: Call, *, of_run: bool) -> ReadReply:
@@ -222,8 +224,8 @@ def _without_answers(call: Call, reason: NoAnswer) -> ReadReply:
     return ReadReply(None, (reason,) * len(call.views))
 
 
-def _item_answer(item: AskedItem, found: Mapping[Order, ViewAnswer | NoAnswer]) -> ItemAnswer:
-    views = [found[order] for order in item.orders]
+def _item_answer(item: AskedItem, by_order: Mapping[Order, ViewAnswer | NoAnswer]) -> ItemAnswer:
+    views = [by_order[order] for order in item.orders]
     for view in views:
         if isinstance(view, NoAnswer):
             return ItemAnswer((), view)

@@ -60,7 +60,7 @@ _MOST_CHARACTERS: Final = 2**16  # of a reply that is not JSON
 
 @dataclass(frozen=True)
 class Look:
-    """What a server answers to one try of one request.
+    """Reply of a server to one try of one request.
 
     Attributes:
         status: HTTP status code; None without an answer.
@@ -172,8 +172,8 @@ class Client:
 
     def get(self, path: str) -> Json:
         """Return the JSON of a page of the first replica; None if it has none."""
-        found = self.look(path)
-        return found.value if found.status in range(200, 300) else None
+        look = self.look(path)
+        return look.value if look.status in range(200, 300) else None
 
     def look(self, path: str, body: Json = None) -> Look:
         """Ask the first replica once, whatever it answers.
@@ -243,18 +243,18 @@ class Client:
             value = self._key_filter.value(loads(reply.body.decode()))
         except (ValueError, NoUsableReplyError):
             value = reply.body[:_MOST_CHARACTERS].decode("utf-8", errors="replace")
-        said = f"status {reply.status}: {self._shown(error_text(value))}".rstrip(": ")
+        problem = f"status {reply.status}: {self._shown(error_text(value))}".rstrip(": ")
         if what == "refuse":
-            raise RefusedRequestError(said, capacity=is_capacity(said) or reply.status == 413)
+            raise RefusedRequestError(problem, capacity=is_capacity(problem) or reply.status == 413)
         if what == "stop":
-            raise ServerError(f"{url}{path}: {said}{self._advice(reply)}")
+            raise ServerError(f"{url}{path}: {problem}{self._advice(reply)}")
         wait = asked_wait(reply.headers) or 0.0
         if wait > _LONGEST_WAIT:
-            message = f"{url}: asks to wait {wait:,.0f} s ({said}); repeat the command later"
+            message = f"{url}: asks to wait {wait:,.0f} s ({problem}); repeat the command later"
             raise ServerError(message)
         with self._lock:
             self._not_before[url] = max(self._not_before[url], time.monotonic() + wait)
-        return said
+        return problem
 
     def _value(self, reply: Reply, body: bytes) -> Json:
         """Return the JSON of an answer without the key.
@@ -273,12 +273,12 @@ class Client:
     def _describe(self, reply: Reply) -> None:
         """Keep the headers of the first answer that may say what the server is."""
         if not self._described:
-            found = {
+            headers = {
                 name: self._shown(text)
                 for name, text in reply.headers.items()
                 if name == "server" or (name.startswith("x-") and not name.endswith("request-id"))
             }
-            self._described = dict([*found.items()][:_MOST_HEADERS])
+            self._described = dict([*headers.items()][:_MOST_HEADERS])
 
     def _tried(
         self, method: str, url: str, path: str, body: bytes | None, bounds: Bounds, number: int = 0
@@ -322,13 +322,17 @@ class Client:
                 "not followed; if that is the server, give its address"
             )
         if reply.status in (401, 403):
-            given = self._request.key_variable
-            return "; give the key by --api-key-env" if given is None else f" (key from {given})"
+            key_variable = self._request.key_variable
+            return (
+                "; give the key by --api-key-env"
+                if key_variable is None
+                else f" (key from {key_variable})"
+            )
         return f" (model {self._request.model})"
 
 
 @dataclass(frozen=True)
 class _Answer(Generic[Read]):
-    """What a reply says; a class, because it may be text."""
+    """Content of a reply; a class, because it may be text."""
 
     value: Read

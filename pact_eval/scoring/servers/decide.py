@@ -1,4 +1,4 @@
-"""Answer one request by a server, and say what the order of the answers moves beside noise.
+"""Answer one request by a server, and measure the effect of the order of the answers.
 
 Each field is asked on its own, in the orders of its K views, and in the first order again and
 again. Differences between orders mean little unless they are larger than those between repeats.
@@ -29,7 +29,7 @@ from pact_eval.scoring.servers.wire import NoAnswer, ViewAnswer, probabilities_o
 
 @dataclass(frozen=True)
 class Spread:
-    """How much several answers to one question differ.
+    """Differences of several answers to one question.
 
     Attributes:
         answers: number of answers.
@@ -57,7 +57,7 @@ class OrderedAnswer:
 
 @dataclass(frozen=True)
 class ServedField:
-    """What a server answers to one field.
+    """Answers of a server to one field.
 
     Attributes:
         field: the question.
@@ -78,13 +78,13 @@ class ServedField:
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
         """The smallest and the largest probability of each answer over the orders."""
-        by_answer = zip(*(each.probabilities for each in self.orders), strict=True)
-        return tuple((min(each), max(each)) for each in by_answer)
+        by_answer = zip(*(answer.probabilities for answer in self.orders), strict=True)
+        return tuple((min(probabilities), max(probabilities)) for probabilities in by_answer)
 
 
 @dataclass(frozen=True)
 class ServedDecisions:
-    """What a server answers to one request.
+    """Answers of a server to one request.
 
     Attributes:
         wire: format of requests and answers.
@@ -130,25 +130,29 @@ def decide_served(
             items += [AskedItem(field.name, state, field, distinct[:1])] * (REPEATS - 1)
         answers = asker.ask(items, alone=True)
         digits = decimals_of(wire, answers)
-        found = tuple(
+        served_fields = tuple(
             _field(item, answers[at : at + REPEATS], digits)
             for at, item in enumerate(items)
             if at % REPEATS == 0
         )
-        missing = [each.missing for each in found if each.missing is not None]
-        if len(missing) == len(found):
+        missing = [
+            served_field.missing
+            for served_field in served_fields
+            if served_field.missing is not None
+        ]
+        if len(missing) == len(served_fields):
             message = f"no field was answered: {missing[0].status}: {missing[0].reason}"
             raise ServerError(message)
         counts = asker.answered_by, digits, client.requests
-    return ServedDecisions(wire.name, request.model, *counts, found)
+    return ServedDecisions(wire.name, request.model, *counts, served_fields)
 
 
 def _field(item: AskedItem, answers: Sequence[ItemAnswer], digits: int | None) -> ServedField:
     """Return what was found of one field: the first answer has its orders, the others repeat."""
-    missing = next((each.missing for each in answers if each.missing is not None), None)
+    missing = next((answer.missing for answer in answers if answer.missing is not None), None)
     if missing is not None:
         return ServedField(item.field, missing=missing)
-    views, repeats = answers[0].views, [each.views[0] for each in answers]
+    views, repeats = answers[0].views, [answer.views[0] for answer in answers]
     orders = [probabilities_of(view) for view in views]
     between_orders = _spread(orders) if len(orders) > 1 else None
     return ServedField(
@@ -172,14 +176,14 @@ def _decision(field: Field, views: Sequence[ViewAnswer], digits: int | None) -> 
     """Return the answer over all orders: their mean log-probability, renormalised."""
     logits = [np.array(view.logits) for view in views]
     if digits is not None:
-        logits = [with_censored_zeros(each, digits)[0] for each in logits]
+        logits = [with_censored_zeros(row, digits)[0] for row in logits]
     try:
         log_probs = decode_ensemble(np.stack(logits)[np.newaxis], np.array([len(logits[0])]))[0]
     except ValueError as error:
         message = f"field {field.name}: {error}"
         raise ServerError(message) from None
     masses = [view.answer_mass for view in views if view.answer_mass is not None]
-    answers = {int(each.argmax()) for each in logits}
+    answers = {int(row.argmax()) for row in logits}
     return Decision(
         field,
         tuple(np.exp(log_probs).tolist()),

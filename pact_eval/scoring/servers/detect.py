@@ -1,4 +1,4 @@
-"""Which wire a server speaks: the one that was named, or what the server's own answers show.
+"""Choice of the wire of a server: the one that was named, or the one that its answers show.
 
 `auto` asks for `/v1/models` and sends each route a request without a question, which no server
 answers: where a route exists, the request is refused as incomplete (400, 422); where it does not,
@@ -87,28 +87,28 @@ def find_wire(request: ServerRequest) -> FoundWire:
 def _detected(request: ServerRequest, client: Client, served: ServedModels) -> FoundWire:
     looks = {name: client.look(path, {"model": request.model}) for name, path in _ROUTES.items()}
     _refuse_silence(request, looks)
-    found = [name for name, look in looks.items() if _exists(look, request.model)]
-    if served.owner == "sglang" and "openai-decisions" in found:
-        found.remove("openai-decisions")
-    reasons = {name: f"{_ROUTES[name]} exists" for name in found}
-    for name in [name for name in found if name in _PARAMETERS]:
+    names = [name for name, look in looks.items() if _exists(look, request.model)]
+    if served.owner == "sglang" and "openai-decisions" in names:
+        names.remove("openai-decisions")
+    reasons = {name: f"{_ROUTES[name]} exists" for name in names}
+    for name in [name for name in names if name in _PARAMETERS]:
         reason = _why_of_ids(name, client, served)
         if reason is None:
-            found.remove(name)
+            names.remove(name)
         else:
             reasons[name] = reason
-    if not found:
+    if not names:
         raise ServerError(_undetected(request, looks))
-    return _chosen(found, reasons, request, served)
+    return _chosen(names, reasons, request, served)
 
 
 def _chosen(
-    found: list[str], reasons: Mapping[str, str], request: ServerRequest, served: ServedModels
+    names: list[str], reasons: Mapping[str, str], request: ServerRequest, served: ServedModels
 ) -> FoundWire:
     """Return the first possible wire, and say which others are."""
     base = served.base_of(request.model)
-    of_ids = next((name for name in found if name in _PARAMETERS), None)
-    plain = next((name for name in found if name not in _PARAMETERS), None)
+    of_ids = next((name for name in names if name in _PARAMETERS), None)
+    plain = next((name for name in names if name not in _PARAMETERS), None)
     prompts = None if of_ids is None else find_encoder(request, served)
     if of_ids is not None and prompts is not None:
         other = "" if plain is None else f"; {_ROUTES[plain]} exists too (--wire {plain})"
@@ -117,7 +117,7 @@ def _chosen(
     if plain is None:
         message = f"{request.urls[0]} speaks the wire {of_ids} ({reasons[str(of_ids)]}): "
         raise ServerError(message + _needs_tokenizer())
-    others = [name for name in found if name not in (of_ids, plain)]
+    others = [name for name in names if name not in (of_ids, plain)]
     also = [f"{_ROUTES[name]} exists too (--wire {name})" for name in others]
     why = "; ".join([reasons[plain], *also])
     if of_ids is not None:
@@ -183,8 +183,10 @@ def _undetected(request: ServerRequest, looks: Mapping[str, Look]) -> str:
         for name, look in looks.items()
     )
     if any(look.status in _DENIED for look in looks.values()):
-        given = request.key_variable
-        advice = "give the key by --api-key-env" if given is None else f"key from {given}"
+        key_variable = request.key_variable
+        advice = (
+            "give the key by --api-key-env" if key_variable is None else f"key from {key_variable}"
+        )
         return f"{request.urls[0]}: a key is wanted; {advice}. Tried: {tried}"
     return (
         f"{request.urls[0]}: no supported API was detected. Tried: {tried}. "

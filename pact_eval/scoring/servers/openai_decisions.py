@@ -43,7 +43,7 @@ class OpenAIDecisions(QuestionWire):
     name = "openai-decisions"
     path = "/v1/decisions"
 
-    def asked(self, view: AskedView) -> dict[str, Json]:
+    def request_fields(self, view: AskedView) -> dict[str, Json]:
         """Return the context and the question of a request."""
         return {
             "input": _text(view.state),
@@ -85,7 +85,7 @@ def question(field: Field, order: Sequence[int]) -> dict[str, Json]:
         >>> question(field, (1, 0))["choices"]
         [{'value': 'support'}, {'value': 'sales', 'description': 'Prices'}]
     """
-    found: dict[str, Json] = {
+    body: dict[str, Json] = {
         "type": _TYPES[field.kind],
         "name": field.name,
         "instructions": _text(field.instructions),
@@ -93,27 +93,27 @@ def question(field: Field, order: Sequence[int]) -> dict[str, Json]:
     described = [(answer.key, answer.description) for answer in field.answers]
     if field.kind == "boolean":
         meanings = [f"\n{key}: {text}" for key, text in described if text is not None]
-        return found | {"instructions": "".join([_text(field.instructions), *meanings])}
+        return body | {"instructions": "".join([_text(field.instructions), *meanings])}
     if field.kind == "choice":
         choices: list[dict[str, Json]] = [
             {"value": key, **({} if text is None else {"description": text})}
             for key, text in described
         ]
-        return found | {"choices": [choices[index] for index in order]}
+        return body | {"choices": [choices[index] for index in order]}
     labels = _labels(field)
     levels: list[Json] = [
         {"label": label, **({} if text in (None, label) else {"description": text})}
         for label, (_, text) in zip(labels, described, strict=True)
     ]
-    return found | {"levels": [levels[index] for index in order]}
+    return body | {"levels": [levels[index] for index in order]}
 
 
 def _labels(field: Field) -> list[str]:
     """Return the labels of the levels: their descriptions, or their numbers if two are the same."""
-    found = [
+    labels = [
         answer.key if answer.description is None else answer.description for answer in field.answers
     ]
-    return found if len(set(found)) == len(found) else [answer.key for answer in field.answers]
+    return labels if len(set(labels)) == len(labels) else [answer.key for answer in field.answers]
 
 
 def _text(value: Json) -> str:
@@ -139,26 +139,32 @@ def _logits(view: AskedView, answer: Mapping[str, Json]) -> tuple[float, ...]:
     is_choice = view.field.kind == "choice"
     names = [answer.key for answer in view.field.answers] if is_choice else _labels(view.field)
     names = [names[index] for index in view.order]
-    found = _by_name(answer.get("probabilities"), "value" if is_choice else "label", names)
-    positions = [number(found[name].get("probability"), "probability") for name in names]
+    entries_by_name = _by_name(
+        answer.get("probabilities"), "value" if is_choice else "label", names
+    )
+    positions = [number(entries_by_name[name].get("probability"), "probability") for name in names]
     logits = checked_log_probabilities(positions)
     if is_choice:
         check_choice(answer.get("choice"), names, positions)
     else:
-        check_score(answer.get("score"), _levels(found, names), positions)
+        check_score(answer.get("score"), _levels(entries_by_name, names), positions)
     return in_canonical_order(logits, view.order)
 
 
-def _by_name(found: Json, key: str, names: Sequence[str]) -> dict[str, dict[str, Json]]:
+def _by_name(probabilities: Json, key: str, names: Sequence[str]) -> dict[str, dict[str, Json]]:
     """Return the entries of a list of probabilities by their name, each name once."""
-    entries = found if isinstance(found, list) else []
+    entries = probabilities if isinstance(probabilities, list) else []
     by_name = {
         entry[key]: entry
         for entry in entries
         if isinstance(entry, dict) and isinstance(entry.get(key), str)
     }
     if len(entries) != len(names) or by_name.keys() != set(names):
-        got = f"{len(found):,}" if isinstance(found, list) else describe(found)
+        got = (
+            f"{len(probabilities):,}"
+            if isinstance(probabilities, list)
+            else describe(probabilities)
+        )
         other = next((name for name in by_name if name not in names), None)
         other_name = "" if other is None else f", such as {shown(other)}"
         message = (
@@ -168,9 +174,9 @@ def _by_name(found: Json, key: str, names: Sequence[str]) -> dict[str, dict[str,
     return {str(name): entry for name, entry in by_name.items()}
 
 
-def _levels(found: Mapping[str, Mapping[str, Json]], names: Sequence[str]) -> list[int]:
+def _levels(entries_by_name: Mapping[str, Mapping[str, Json]], names: Sequence[str]) -> list[int]:
     """Return the number of each level, which must increase with its position."""
-    values = [found[name].get("value") for name in names]
+    values = [entries_by_name[name].get("value") for name in names]
     levels = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
     if len(levels) != len(names) or levels != sorted(set(levels)):
         message = f"value: expected increasing numbers of levels, got {shown(values)}"

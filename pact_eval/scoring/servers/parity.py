@@ -1,4 +1,4 @@
-"""Is what is served what is here? The items of the probe, scored by a local adapter as well.
+"""Parity of a server with a local adapter, on the items of the probe.
 
 This is the only part of asking a server that needs torch. On a wire that sends token ids, both see
 the same prompt. A server that builds prompts itself agrees only if it builds ours.
@@ -73,8 +73,8 @@ def with_parity(
         raise ServerError("expected a local adapter to compare with")
     adapter = ModelRequest(request.local, request.local_base, dtype="fp32")
     model = identify(adapter)
-    asked = {item.record_id: item for item in probe_items(wire, k=2)}
-    answers = dict(zip(asked, asker.ask([*asked.values()], alone=True), strict=True))
+    item_of_id = {item.record_id: item for item in probe_items(wire, k=2)}
+    answers = dict(zip(item_of_id, asker.ask([*item_of_id.values()], alone=True), strict=True))
     views, served = _served(model, wire, answers)
     exact = _scored(model, views)
     parity = _parity(probe, request, torch.float32, served, exact, exact)

@@ -1,4 +1,4 @@
-"""What a server is: who answers, what noise alone moves, whether it sees orders and adapters.
+"""Probe of a server: its model, its noise, and its sensitivity to orders and adapters.
 
 Five frozen items are asked (`probe_items.py`), one of them five times and all choices in a second
 order. With the name of the base model, they are asked of it too; with a local adapter, they are
@@ -60,7 +60,7 @@ _MOST_CHARACTERS: Final = 2000
 
 @dataclass(frozen=True)
 class RepeatFloor:
-    """What noise alone moves: one item asked several times.
+    """Effect of noise alone: one item asked several times.
 
     Attributes:
         repeats: number of answers.
@@ -138,7 +138,7 @@ class Parity:
 
 @dataclass(frozen=True)
 class ServerProbe:
-    """What a server is.
+    """Results of the probe of a server.
 
     Attributes:
         wire: format of requests and answers.
@@ -196,27 +196,27 @@ class ServerProbe:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Why the server must not be scored, one sentence each."""
-        found = []
+        """Reasons why the server must not be scored, one sentence each."""
+        faults = []
         if self.tokenizer is not None and not self.tokenizer.same:
-            found.append(
+            faults.append(
                 "the server's tokenizer makes other ids of the same prompt: --tokenizer is not "
                 "that of the model"
             )
         if self.base is not None and not self.base.applied:
-            found.append(
+            faults.append(
                 f"{self.asked} answers as {self.base.name} does (largest TV "
                 f"{self.base.largest_tv:.2g}): the adapter is not applied, or changes nothing"
             )
         if self.parity is not None and not self.parity.holds:
-            found.append(
+            faults.append(
                 f"{self.asked} does not answer as {self.parity.adapter} does here: the largest "
                 f"difference is {self.parity.largest_difference:.2g}{_mass(self.parity)}, "
                 f"rounding errors of {self.parity.precision} stay below "
                 f"{self.parity.tolerance:.2g} (another adapter or prompt, or a precision to name "
                 "by --local-dtype)"
             )
-        return tuple(found)
+        return tuple(faults)
 
     @property
     def orders_are_views(self) -> bool:
@@ -245,16 +245,16 @@ def probe_server(
     """
     items = probe_items(wire, k=2)
     answers = _asked(asker, items)
-    found = _probabilities(answers)
+    probabilities = _probabilities(answers)
     unanswered = {
-        name: f"{each.missing.status}: {each.missing.reason}"
-        for name, each in answers.items()
-        if each.missing is not None
+        name: f"{answer.missing.status}: {answer.missing.reason}"
+        for name, answer in answers.items()
+        if answer.missing is not None
     }
-    if not found:
+    if not probabilities:
         message = f"no item of the probe was answered: {next(iter(unanswered.values()))}"
         raise ServerError(message)
-    again = next(item for item in items if item.record_id in found)
+    again = next(item for item in items if item.record_id in probabilities)
     cards = read_cards(client.get("/v1/models"))
     probe = ServerProbe(
         wire=wire.name,
@@ -263,11 +263,11 @@ def probe_server(
         models=_models(cards, model),
         version=_page(client, "/version"),
         headers=client.described,
-        answers=found,
+        answers=probabilities,
         unanswered=unanswered,
         values=wire.values,
         decimals=decimals_of(wire, [*answers.values()]),
-        floor=_floor(asker, again, found[again.record_id]),
+        floor=_floor(asker, again, probabilities[again.record_id]),
         order=None,
     )
     if isinstance(wire, TokenIdWire):
@@ -309,15 +309,18 @@ def change_since(asker: Asker, wire: Wire, before: Mapping[str, Sequence[float]]
         ServerError: the server cannot be used.
     """
     items = [item for item in probe_items(wire) if item.record_id in before]
-    found = _probabilities(_asked(asker, items))
-    return max((total_variation(found[name], before[name]) for name in found), default=math.nan)
+    probabilities = _probabilities(_asked(asker, items))
+    return max(
+        (total_variation(probabilities[name], before[name]) for name in probabilities),
+        default=math.nan,
+    )
 
 
 def decimals_of(wire: Wire, answers: Sequence[ItemAnswer]) -> int | None:
     """Return to how many decimals probabilities are rounded; logs of them are not."""
     if wire.values != "probabilities":
         return None
-    views = [view for each in answers for view in each.views]
+    views = [view for answer in answers for view in answer.views]
     return decimals(math.exp(z) for view in views for z in view.logits)
 
 
@@ -329,16 +332,18 @@ def _asked(
 
 
 def _probabilities(answers: Mapping[str, ItemAnswer]) -> dict[str, tuple[float, ...]]:
-    return {name: probabilities_of(each.views[0]) for name, each in answers.items() if each.views}
+    return {
+        name: probabilities_of(answer.views[0]) for name, answer in answers.items() if answer.views
+    }
 
 
 def _floor(asker: Asker, item: AskedItem, first: tuple[float, ...]) -> RepeatFloor:
     one = replace(item, orders=item.orders[:1])
     answers = asker.ask([one] * (REPEATS - 1), alone=True)
-    found = [first, *(probabilities_of(each.views[0]) for each in answers if each.views)]
-    largest = max(total_variation(p, q) for p in found for q in found)
-    flips = sum(int(np.argmax(p) != np.argmax(first)) for p in found)
-    return RepeatFloor(len(found), largest, flips)
+    repeats = [first, *(probabilities_of(answer.views[0]) for answer in answers if answer.views)]
+    largest = max(total_variation(p, q) for p in repeats for q in repeats)
+    flips = sum(int(np.argmax(p) != np.argmax(first)) for p in repeats)
+    return RepeatFloor(len(repeats), largest, flips)
 
 
 def _order(
@@ -370,11 +375,14 @@ def _mass(parity: Parity) -> str:
 
 def _base(asker: Asker, wire: Wire, probe: ServerProbe, name: str) -> BaseProbe:
     items = [item for item in probe_items(wire) if item.record_id in probe.answers]
-    found = _probabilities(_asked(asker, items, name))
-    if not found:
+    probabilities = _probabilities(_asked(asker, items, name))
+    if not probabilities:
         message = f"the base model {name} answers no item of the probe"
         raise ServerError(message)
-    largest = max(total_variation(found[each], probe.answers[each]) for each in found)
+    largest = max(
+        total_variation(probabilities[record_id], probe.answers[record_id])
+        for record_id in probabilities
+    )
     return BaseProbe(name, largest, largest > max(probe.noise, _LEAST_EFFECT))
 
 
@@ -409,8 +417,8 @@ def _models(named: Mapping[str, Mapping[str, Json]], model: str) -> Json:
 
 
 def _page(client: Client, path: str) -> Json:
-    found = client.get(path)
-    return None if found is None else _bounded(found)
+    page = client.get(path)
+    return None if page is None else _bounded(page)
 
 
 def _bounded(value: Json) -> Json:

@@ -81,8 +81,10 @@ def _record(name: str, state: Json, question: dict[str, Json]) -> Record:
     return parse_record(value, require_reference=False)
 
 
-PROBE_RECORDS: Final = tuple(_record(*each) for each in _QUESTIONS)
+PROBE_RECORDS: Final = tuple(_record(*row) for row in _QUESTIONS)
 """Three choices of four answers, a boolean and a score."""
 
-PROBE_SHA256: Final = sha256_of_json([[name, state, asked] for name, state, asked in _QUESTIONS])
+PROBE_SHA256: Final = sha256_of_json(
+    [[name, state, question] for name, state, question in _QUESTIONS]
+)
 """Identifies the set: answers to another set are not compared."""

@@ -1,4 +1,4 @@
-"""Which tokenizer makes the prompts that are sent as token ids.
+"""Choice of the tokenizer of prompts that are sent as token ids.
 
 In this order: the one that the user names, that of the base model of `--local`, and, of a server on
 this machine, that of the folder which the server says it has loaded.
@@ -22,7 +22,7 @@ _FILES: Final = ("tokenizer*", "*.json", "*.jinja", "vocab.txt", "merges.txt", "
 
 @dataclass(frozen=True)
 class PromptSource:
-    """Where prompts come from.
+    """Source of prompts.
 
     Attributes:
         encoder: makes them.

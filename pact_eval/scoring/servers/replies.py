@@ -1,4 +1,4 @@
-"""What a reply means: an answer, a wait, a request that the server cannot take, or the end.
+"""Meaning of a reply: an answer, a wait, a request that the server cannot take, or the end.
 
 Servers agree on HTTP status codes more than on the form of their errors: `error_text` reads all
 forms that are in use.
@@ -51,7 +51,7 @@ class NoUsableReplyError(ServerError):
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long a reply may be, and how many values its JSON may have.
+    """Limits of the length of a reply, and of the number of values of its JSON.
 
     A megabyte of `[{},{},...]` is 40 MB of Python objects, so values are counted before they exist.
 

@@ -1,4 +1,4 @@
-"""What a server says that it serves: `/v1/models`, and `/model_info` of SGLang."""
+"""Models that a server lists: `/v1/models`, and `/model_info` of SGLang."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServedModels:
 
     @property
     def owner(self) -> str | None:
-        """Who is said to own the models: servers give their own name, such as "vllm"."""
+        """Stated owner of the models: servers give their own name, such as "vllm"."""
         owners = [_text(card.get("owned_by")) for card in self.cards.values()]
         return next(filter(None, owners), None)
 
@@ -56,9 +56,9 @@ class ServedModels:
             '/models/b'
         """
         for key in ("tokenizer_path", "model_path"):
-            found = _text(self.info.get(key))
-            if found is not None:
-                return found
+            folder = _text(self.info.get(key))
+            if folder is not None:
+                return folder
         base = self.base_of(model) or model
         base = base if base in self.cards or not self.base_names else self.base_names[0]
         return _text(self.cards.get(base, {}).get("root"))
@@ -79,11 +79,11 @@ def read_cards(page: Json) -> dict[str, Card]:
 
 def read_served(client: Client) -> ServedModels:
     """Ask a server for the models that it lists."""
-    found = ServedModels(read_cards(client.get("/v1/models")))
-    if found.owner != "sglang":
-        return found
+    served = ServedModels(read_cards(client.get("/v1/models")))
+    if served.owner != "sglang":
+        return served
     info = client.get("/model_info")
-    return ServedModels(found.cards, info if isinstance(info, dict) else {})
+    return ServedModels(served.cards, info if isinstance(info, dict) else {})
 
 
 def _text(value: Json) -> str | None:

@@ -58,12 +58,12 @@ class SGLang(TokenIdWire):
             got = f"{len(reply):,}" if isinstance(reply, list) else describe(reply)
             message = f"expected a list with one object for each of {count} prompts, got {got}"
             raise UnusableReplyError(message)
-        metas = [each.get("meta_info") if isinstance(each, dict) else None for each in reply]
-        found = [meta if isinstance(meta, dict) else {} for meta in metas]
-        counts = [read_count(meta.get("prompt_tokens")) for meta in found]
-        known = [tokens for tokens in counts if tokens is not None]
-        read = sum(known) if len(known) == count else None
-        return TokenReply(None, [_values(meta) for meta in found], read)
+        metas = [choice.get("meta_info") if isinstance(choice, dict) else None for choice in reply]
+        meta_infos = [meta if isinstance(meta, dict) else {} for meta in metas]
+        counts = [read_count(meta.get("prompt_tokens")) for meta in meta_infos]
+        reported = [tokens for tokens in counts if tokens is not None]
+        read = sum(reported) if len(reported) == count else None
+        return TokenReply(None, [_values(meta) for meta in meta_infos], read)
 
 
 def _values(meta: Mapping[str, Json]) -> list[tuple[int, float]]:
@@ -76,7 +76,7 @@ def _values(meta: Mapping[str, Json]) -> list[tuple[int, float]]:
             f"{describe(first)}"
         )
         raise UnusableReplyError(message)
-    return [_pair(each) for each in first]
+    return [_pair(pair) for pair in first]
 
 
 def _pair(value: Json) -> tuple[int, float]:

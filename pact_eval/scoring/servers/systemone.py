@@ -49,7 +49,7 @@ class SystemOne(QuestionWire):
     name = "systemone"
     path = "/v1/systemone"
 
-    def asked(self, view: AskedView) -> dict[str, Json]:
+    def request_fields(self, view: AskedView) -> dict[str, Json]:
         """Return the context and the question of a request."""
         return {
             "state": _state(view.state),
@@ -87,18 +87,18 @@ def question(field: Field, order: Sequence[int]) -> dict[str, Json]:
         {'support': None, 'sales': 'Prices'}
     """
     answers = [field.answers[index] for index in order]
-    found: dict[str, Json] = {"type": _TYPES[field.kind][0], "instructions": field.instructions}
+    body: dict[str, Json] = {"type": _TYPES[field.kind][0], "instructions": field.instructions}
     if field.kind == "choice":
-        found["criteria"] = {answer.key: answer.description for answer in answers}
+        body["criteria"] = {answer.key: answer.description for answer in answers}
     elif field.kind == "score":
         # A level without a description is refused by servers: its number describes it.
-        found["criteria"] = [
+        body["criteria"] = [
             answer.key if answer.description is None else answer.description for answer in answers
         ]
     else:
-        given = {a.key: a.description for a in answers if a.description is not None}
-        found |= {"criteria": dict(given)} if given else {}
-    return found
+        descriptions = {a.key: a.description for a in answers if a.description is not None}
+        body |= {"criteria": dict(descriptions)} if descriptions else {}
+    return body
 
 
 def _state(state: Json) -> Json:
@@ -125,19 +125,23 @@ def _logits(view: AskedView, answer: Json) -> tuple[float, ...]:
     return in_canonical_order(logits, view.order)
 
 
-def _positions(view: AskedView, found: Json) -> list[float]:
+def _positions(view: AskedView, probabilities: Json) -> list[float]:
     """Return the probabilities at each position; names are compared exactly."""
     names = [view.field.answers[index].key for index in view.order]
     if view.field.kind == "score":
         names = [str(position) for position in range(len(names))]
-    if not isinstance(found, dict) or found.keys() != set(names):
-        got = f"{len(found):,} names" if isinstance(found, dict) else describe(found)
-        listed = found if isinstance(found, dict) else {}
+    if not isinstance(probabilities, dict) or probabilities.keys() != set(names):
+        got = (
+            f"{len(probabilities):,} names"
+            if isinstance(probabilities, dict)
+            else describe(probabilities)
+        )
+        listed = probabilities if isinstance(probabilities, dict) else {}
         other = next((name for name in listed if name not in names), None)
         other_names = "" if other is None else f", such as {shown(other)}"
         message = f"probabilities: expected those of the {len(names)} answers asked, got {got}"
         raise UnusableReplyError(message + other_names)
-    return [number(found[name], f"probabilities.{shortened(name)}") for name in names]
+    return [number(probabilities[name], f"probabilities.{shortened(name)}") for name in names]
 
 
 def _answer_mass(reply: Mapping[str, Json], answer: Json, name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""What is probed of a server that gets token ids: its tokenizer, and the effect of batches.
+"""Probes of a server that gets token ids: its tokenizer, and the effect of batches.
 
 Ids of another tokenizer are still ids: the server would answer another prompt and never say so. And
 a server computes several prompts at once: kernels for other sizes round differently, and caches may
@@ -60,10 +60,10 @@ def probe_tokenizer(
     for item in items:
         order = canonical_code_order(item.field)
         text = encoder.text(item.state, item.field, order)
-        asked: dict[str, Json] = {"model": model, "prompt": text, "add_special_tokens": False}
-        found = client.look("/tokenize", asked)
-        ids = found.value.get("tokens") if isinstance(found.value, dict) else None
-        if found.status != 200 or not isinstance(ids, list):
+        body: dict[str, Json] = {"model": model, "prompt": text, "add_special_tokens": False}
+        look = client.look("/tokenize", body)
+        ids = look.value.get("tokens") if isinstance(look.value, dict) else None
+        if look.status != 200 or not isinstance(ids, list):
             break
         compared += 1
         (view,) = encoder.encode_orders(item.state, item.field, [order])
@@ -87,9 +87,9 @@ def probe_batches(
     """
     alone = asker.ask([replace(item, orders=item.orders[:1]) for item in items], alone=True)
     at_once = asker.ask(items)  # as in a run: several requests, each with several prompts
-    found = []
+    distances = []
     for item, one, many in zip(items, alone, at_once, strict=True):
         batched = [many, together[item.record_id]]
-        p = [probabilities_of(each.views[0]) for each in (one, *batched) if each.views]
-        found += [total_variation(p[0], q) for q in p[1:]]
-    return BatchProbe(max(found), len(items)) if found else None
+        p = [probabilities_of(answer.views[0]) for answer in (one, *batched) if answer.views]
+        distances += [total_variation(p[0], q) for q in p[1:]]
+    return BatchProbe(max(distances), len(items)) if distances else None

@@ -57,7 +57,9 @@ class VLLM(TokenIdWire):
         if not isinstance(reply, dict) or not isinstance(choices, list):
             message = f"expected an object with a list of choices, got {describe(reply)}"
             raise UnusableReplyError(message)
-        indexes = [read_count(each.get("index")) for each in choices if isinstance(each, dict)]
+        indexes = [
+            read_count(choice.get("index")) for choice in choices if isinstance(choice, dict)
+        ]
         if len(choices) != count or {*indexes} != {*range(count)}:
             got = shown([*indexes])
             message = f"choices: expected one for each of {count} prompts, got indexes {got}"
@@ -82,8 +84,8 @@ def _values(choice: Json) -> list[tuple[int, float]]:
 
 
 def _token(name: str) -> int:
-    found = _TOKEN.fullmatch(name)
-    if found is None:
+    match = _TOKEN.fullmatch(name)
+    if match is None:
         message = f"logprobs.top_logprobs: expected token_id:N, got {shown(name)}"
         raise UnusableReplyError(message)
-    return int(found[1])
+    return int(match[1])

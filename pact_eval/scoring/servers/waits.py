@@ -1,4 +1,4 @@
-"""What threads wait for and until when, and threads whose results can be waited for.
+"""Waits of threads, with their deadlines, and threads whose results can be waited for.
 
 A wait of the main thread is a poll: a signal handler of another library, such as polars', may let
 a blocked lock sleep on after Ctrl-C.
@@ -134,6 +134,6 @@ class Waits:
     def _tell(self) -> None:
         now = time.monotonic()
         with self._lock:
-            oldest = min(self._open, key=lambda each: each.since, default=None)
+            oldest = min(self._open, key=lambda request: request.since, default=None)
         if oldest is not None and now - oldest.since >= _TOLD_SECONDS:
             waiting(oldest.sentence(now))

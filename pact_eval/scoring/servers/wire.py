@@ -1,4 +1,4 @@
-"""The interface of a wire: how a server is asked for views, and how its answers are read.
+"""The interface of a wire: requests for views, and the reading of replies.
 
 To add a wire, write a class with the members of `Wire` in a file of its own, add its name to
 `WireName` (`request.py`) and construct it in `find_wire` (`detect.py`). A wire makes calls and
@@ -124,7 +124,7 @@ class Wire(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What else determines the numbers; for `run.json`."""
+        """Further settings that determine the numbers; for `run.json`."""
 
     @property
     def prompts(self) -> Mapping[str, Json]:
@@ -214,8 +214,11 @@ class QuestionWire(ABC):
 
     def calls(self, model: str, views: Sequence[AskedView]) -> list[Call]:
         """Return one request per view."""
-        return [Call(self.path, {"model": model, **self.asked(view)}, (view,)) for view in views]
+        return [
+            Call(self.path, {"model": model, **self.request_fields(view)}, (view,))
+            for view in views
+        ]
 
     @abstractmethod
-    def asked(self, view: AskedView) -> dict[str, Json]:
+    def request_fields(self, view: AskedView) -> dict[str, Json]:
         """Return the context and the question of a request, as this wire has them."""

@@ -78,8 +78,8 @@ class Cluster:
             seconds: the longest wait.
         """
         done, _ = import_ray().wait(list(calls), num_returns=1, timeout=seconds)
-        found: list[Any] = done
-        return found
+        finished: list[Any] = done
+        return finished
 
     def reply(self, call: Any) -> object:
         """Return the reply to a call that has one.

@@ -1,4 +1,4 @@
-"""What the driver and its workers send each other: small frozen objects, pickled by Ray.
+"""Messages between the driver and its workers: small frozen objects, pickled by Ray.
 
 No object holds code. Rows travel as Arrow IPC bytes, and an exception of a worker as its text.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerOrder:
-    """What a worker loads, and how it computes.
+    """Model that a worker loads, and settings of its computation.
 
     Attributes:
         model: the model, with absolute paths and a device that is not "auto".
@@ -36,7 +36,7 @@ class WorkerOrder:
 
 @dataclass(frozen=True)
 class WorkerDescription:
-    """What a worker is, when its model is loaded and its engine is checked.
+    """Description of a worker whose model is loaded and whose engine is checked.
 
     Attributes:
         host: name of its machine.
@@ -87,7 +87,7 @@ class WindowRows:
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """Why a worker could not do what it was asked.
+    """Reason why a worker could not do its work.
 
     Attributes:
         kind: name of the exception's type.

@@ -1,4 +1,4 @@
-"""A pool of workers: starts them, sends them windows, replaces those that are lost."""
+"""A pool of workers, which starts them, sends them windows and replaces those that are lost."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def check_agreement(
           facts.engine.name: "fork" on worker 1 (a, process 7); "naive" on worker 2 (b, process 8)
     """
     here: dict[str, Json] = {"settings": dict(settings), "versions": dict(versions)}
-    found = {DRIVER: flat(here)}
+    facts_by_process = {DRIVER: flat(here)}
     for name, worker in workers.items():
-        found[f"{name} ({worker.host}, process {worker.pid})"] = flat(
+        facts_by_process[f"{name} ({worker.host}, process {worker.pid})"] = flat(
             {
                 "settings": dict(worker.settings),
                 "versions": dict(worker.versions),
@@ -65,21 +65,21 @@ def check_agreement(
             }
         )
     lines = [
-        f"  {key}: {said}"
-        for key in sorted({key for values in found.values() for key in values})
-        if (said := _disagreement(key, found)) is not None
+        f"  {key}: {disagreement}"
+        for key in sorted({key for values in facts_by_process.values() for key in values})
+        if (disagreement := _disagreement(key, facts_by_process)) is not None
     ]
     if lines:
         message = "workers do not agree; nothing more was scored:\n" + "\n".join(lines)
         raise WorkerError(message)
 
 
-def _disagreement(key: str, found: Mapping[str, Mapping[str, Json]]) -> str | None:
+def _disagreement(key: str, facts_by_process: Mapping[str, Mapping[str, Json]]) -> str | None:
     """Return who has which value; None if all have one. The driver has settings and versions."""
-    asked = key.startswith(("settings.", "versions."))
+    includes_driver = key.startswith(("settings.", "versions."))
     by_value: dict[str, list[str]] = {}
-    for who, values in found.items():
-        if who != DRIVER or asked:
+    for who, values in facts_by_process.items():
+        if who != DRIVER or includes_driver:
             by_value.setdefault(dumps(values.get(key)), []).append(who)
     if len(by_value) < 2:
         return None
@@ -122,8 +122,12 @@ class Worker:
     @property
     def label(self) -> str:
         """Its name, and where it is if that is known."""
-        found = self.description
-        return self.name if found is None else f"{self.name} ({found.host}, process {found.pid})"
+        description = self.description
+        return (
+            self.name
+            if description is None
+            else f"{self.name} ({description.host}, process {description.pid})"
+        )
 
     @property
     def items_per_second(self) -> float:
@@ -132,19 +136,19 @@ class Worker:
 
     @property
     def facts(self) -> dict[str, Json]:
-        """What `run.json` records of it."""
-        found = self.description
-        if found is None:
+        """Its record in `run.json`."""
+        description = self.description
+        if description is None:
             return {"name": self.name, "lost": self.lost}
         return {
             "name": self.name,
-            "host": found.host,
-            "pid": found.pid,
-            "device": found.device,
-            "threads": found.threads,
-            "versions": dict(found.versions),
-            "settings": dict(found.settings),
-            "facts": dict(found.facts),
+            "host": description.host,
+            "pid": description.pid,
+            "device": description.device,
+            "threads": description.threads,
+            "versions": dict(description.versions),
+            "settings": dict(description.settings),
+            "facts": dict(description.facts),
             "windows": self.windows,
             "items": self.items,
             "seconds": round(self.seconds, 3),
@@ -160,7 +164,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class PoolProgress:
-    """How far a pool is.
+    """Progress of a pool.
 
     Attributes:
         windows_left: number of windows that are not scored.
@@ -225,7 +229,7 @@ class WorkerPool:
             while any(worker.description is None for worker in self.living):
                 for worker in self._with_reply():
                     self._started(worker, self._reply(worker))
-                starting.done = sum(each.description is not None for each in self.living)
+                starting.done = sum(started.description is not None for started in self.living)
         self._check_agreement()
         self._ready = True
         self.on_change()
@@ -293,13 +297,13 @@ class WorkerPool:
             WorkerError: nothing but starting workers has been awaited for long.
         """
         calls = {worker.call: worker for worker in self.living if worker.call is not None}
-        found = [calls[call] for call in self.cluster.ready(list(calls), _POLL_SECONDS)]
+        ready_calls = [calls[call] for call in self.cluster.ready(list(calls), _POLL_SECONDS)]
         latest = max((worker.since for worker in self.living), default=0.0)
         starting = all(worker.description is None for worker in self.living)
-        if starting and not found and time.monotonic() - latest > _START_SECONDS:
+        if starting and not ready_calls and time.monotonic() - latest > _START_SECONDS:
             message = f"no worker was ready within {_START_SECONDS / 60:.0f} minutes"
             raise WorkerError(message)
-        return found
+        return ready_calls
 
     def _reply(self, worker: Worker) -> object:
         """Take the reply of a worker, which is then idle."""
@@ -329,12 +333,14 @@ class WorkerPool:
         self._replace(worker, str(reply))
 
     def _progress(self, schedule: Schedule) -> PoolProgress:
-        rates = {each.name: each.items_per_second for each in self.living if each.windows}
+        rates = {worker.name: worker.items_per_second for worker in self.living if worker.windows}
         return PoolProgress(schedule.left, schedule.items_left, rates)
 
     def _check_agreement(self) -> None:
         described = {
-            each.name: each.description for each in self.living if each.description is not None
+            worker.name: worker.description
+            for worker in self.living
+            if worker.description is not None
         }
         check_agreement(self.settings, self.versions, described)
 

@@ -1,4 +1,4 @@
-"""Which workers score a run, as the user asked for them."""
+"""Requested workers of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which window is scored next: first those that wait, at the end those of stragglers once more."""
+"""Order of the windows: first those that wait, at the end those of stragglers once more."""
 
 from __future__ import annotations
 
