@@ -9,11 +9,11 @@ The examples use the adapters and data of `pact_fixtures` and small runs of rand
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from pact_eval._choices import CONFIDENCE, COVERAGE
+from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance, Counting, Decoding, GateGroups, Mode, Signal
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pact_eval.audit.dataset import DataAudit
     from pact_eval.calibration.runs import FittedRun
     from pact_eval.drift.drift import Drift
-    from pact_eval.evaluation.comparison import Comparison
+    from pact_eval.drift.run_comparison import RunComparison
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.report import Evaluation
     from pact_eval.evaluation.settings import Settings
@@ -265,7 +265,7 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     return with_acting(report).evaluation
 
 
-def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Comparison:
+def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> RunComparison:
     """Compare two runs item by item, as `pact-eval compare` does; differences are a minus b.
 
     Args:
@@ -274,13 +274,16 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
         settings: decoding, grouping, bootstrap and equivalence margin; None takes the defaults.
 
     Returns:
-        Differences by group and metric, with exact tests of accuracy. Its `conclusion` says whether
-        the first run is better. Its `warnings` name accepted differences between the runs, and
-        what to know of the calibrators if they are applied.
+        Differences by group and metric as fractions (NLL in nats), with exact tests of accuracy.
+        Its `conclusion` says whether the first run is better, and its `warnings` name accepted
+        differences between the runs, and what to know of the calibrators if they are applied.
+        If one run was served and the other scored here, `tempering` has the temperatures of both.
+        If they differ in the quantisation of the base model, `quantising` has its cost.
 
     Raises:
         RunError: a folder is not a complete run with references.
-        InputError: item sets differ, or a run lacks the decoding or a calibrator.
+        InputError: item sets differ, a run lacks the decoding or a calibrator, or a URL with a
+            pattern names further runs.
 
     Examples:
         >>> import pact_eval
@@ -290,14 +293,16 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
         True
         >>> accuracy.evidence.test
         'interval'
+        >>> found.tempering is None and found.quantising is None
+        True
     """
-    experiment = _experiment([a, b], settings)
-    experiment.require_two_runs()
-    return replace(
-        experiment.comparison(*experiment.runs),
-        warnings=(*experiment.leaks, *experiment.applied_warnings),
-        conclusion=experiment.better(*experiment.runs),
-    )
+    from pact_eval.drift.run_comparison import compare_runs
+
+    comparison, *others = compare_runs(_experiment([a, b], settings))
+    if others:
+        message = f"expected two runs, got {len(others) + 2}; compare_runs compares several"
+        raise InputError(message)
+    return comparison
 
 
 def fit_calibrator(

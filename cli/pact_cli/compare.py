@@ -17,7 +17,6 @@ from pact_cli.parameters import option
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
-    from pact_eval._json import Json
     from pact_eval.data.records import Record
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
@@ -162,58 +161,29 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
         data: datasets of the items that differ; None leaves these items out.
         as_json: print JSON.
     """
-    from pact_eval.drift.quantising import quantising_cost
-    from pact_eval.drift.tempering import served_tempering
-    from pact_reports.numbers import GENERALISATION
+    from pact_eval.drift.run_comparison import compare_runs
     from pact_reports.sentences.conclusions import beside_leak, better_words
-    from pact_reports.sentences.drift import quantising_sentences, tempering_sentences
+    from pact_reports.sentences.drift import analysis_sentences
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
     from pact_reports.tables.differing_items import differing_json, differing_parts
-    from pact_reports.writers.json import answer_json, to_json, warnings_json
+    from pact_reports.writers.json import comparisons_json
     from pact_reports.writers.terminal import show
 
-    names = [run.place for run in experiment.runs]
-    comparisons = experiment.comparisons  # raises if the runs cannot be compared
-    first, *others = experiment.runs
-    answers = experiment.better_runs
-    served = [served_tempering(first, run, experiment.settings) for run in others]
-    costs = [quantising_cost(first, run, experiment.settings) for run in others]
-    compared = list(zip(names[1:], comparisons, answers, served, costs, strict=True))
-    label = experiment.settings.label
+    comparisons = compare_runs(experiment)
     records = None if data is None else _records(experiment, data)
     if as_json:
-        intervals = GENERALISATION[experiment.settings.unit]
-        pairs: list[Json] = [
-            {
-                "a": names[0],
-                "b": name,
-                "comparison": to_json(each),
-            }
-            | ({} if data is None else {"items": differing_json(each, records)})
-            | ({} if found is None else {"tempering": to_json(found)})
-            | ({} if cost is None else {"quantising": to_json(cost)})
-            for name, each, _, found, cost in compared
-        ]
-        print_json(
-            {
-                "answer": answer_json([experiment.data], better=answers),
-                "decoding": {**label},
-                "intervals": intervals,
-                "unlike_runs": [to_json(each) for each in experiment.unlike],
-                "warnings": warnings_json(experiment.applied_warnings),
-                "comparisons": pairs,
-            }
-        )
+        items = [differing_json(comparison, records) for comparison in comparisons]
+        print_json(comparisons_json(comparisons, None if data is None else items))
         return
-    titles = [run.title for run in experiment.runs]
-    for title, (_, each, answer, found, cost) in zip(titles[1:], compared, strict=True):
-        parts = comparison_parts(each, names=(titles[0], title))
-        items = () if data is None else differing_parts(each, records)
-        heat = [] if found is None else map(Line, tempering_sentences(found))
-        packed = [] if cost is None else map(Line, quantising_sentences(cost))
-        last = Line(str(beside_leak(better_words(answer), experiment.data.leak)), "strong")
-        show(output(), (*_heading(experiment), *parts, *items, *heat, *packed, last))
+    for comparison in comparisons:
+        first, second = comparison.runs
+        parts = comparison_parts(comparison, names=(first.title, second.title))
+        items_apart = () if data is None else differing_parts(comparison, records)
+        analyses = map(Line, analysis_sentences(comparison))
+        answer = beside_leak(better_words(comparison.conclusion), experiment.data.leak)
+        last = Line(str(answer), "strong")
+        show(output(), (*_heading(experiment), *parts, *items_apart, *analyses, last))
 
 
 def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
@@ -228,33 +198,21 @@ def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Rec
 
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
-    from pact_reports.numbers import GENERALISATION
     from pact_reports.sentences.conclusions import beside_leak, better_words
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
-    from pact_reports.writers.json import answer_json, arms_json, to_json, warnings_json
+    from pact_reports.writers.json import arms_comparison_json
     from pact_reports.writers.terminal import show
 
     names = names_of(experiment.arms)
-    compared, answers = experiment.arms_comparison, experiment.better_arms
-    label = experiment.settings.label
+    comparison, answers = experiment.arms_comparison, experiment.better_arms
     if as_json:
-        intervals = GENERALISATION[experiment.settings.unit]
-        print_json(
-            {
-                "answer": answer_json([experiment.data], better=answers),
-                "decoding": {**label},
-                "intervals": intervals,
-                "unlike_runs": [to_json(each) for each in experiment.unlike],
-                "warnings": warnings_json(experiment.applied_warnings),
-                "arms": arms_json(compared, names),
-            }
-        )
+        print_json(arms_comparison_json(experiment, names))
         return
-    parts = arms_parts(compared, show_items=mcnemar, names=names)
+    parts = arms_parts(comparison, show_items=mcnemar, names=names)
     leak = experiment.data.leak
-    said = (Line(str(beside_leak(better_words(each, names), leak)), "strong") for each in answers)
-    show(output(), (*_heading(experiment), *parts, *said))
+    last = (Line(str(beside_leak(better_words(each, names), leak)), "strong") for each in answers)
+    show(output(), (*_heading(experiment), *parts, *last))
 
 
 def _heading(experiment: Experiment) -> list[Line]:

@@ -9,6 +9,7 @@ from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.calibration.runs import FittedRun
 from pact_eval.drift.drift import Drift
+from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.data import DataLeak
@@ -30,7 +31,7 @@ from pact_reports.presenters.decisions import (
 from pact_reports.sentences.answers import scorecard_answer
 from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line
 from pact_reports.sentences.data import leak_lines
-from pact_reports.sentences.drift import drift_answer
+from pact_reports.sentences.drift import analysis_sentences, drift_answer
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
@@ -79,10 +80,7 @@ def parts_of(result: Result) -> Iterable[Part]:
             lines = map(_answer, map(conclusion_line, result.conclusions))
             return (*_warnings(result), *evaluation_parts(result), *lines)
         case Comparison():
-            better, leak = result.conclusion, _leak(result)
-            said = None if better is None else beside_leak(better_words(better), leak)
-            last = () if said is None else (_answer(str(said)),)
-            return (*_warnings(result), *comparison_parts(result), *last)
+            return (*_warnings(result), *comparison_parts(result), *_after_comparison(result))
         case ArmsComparison():
             return arms_parts(result, show_items=False)
         case DataAudit():
@@ -99,6 +97,13 @@ def parts_of(result: Result) -> Iterable[Part]:
             parts, answer = scorecard_parts(result), scorecard_answer(result)
             return (*_warnings(result), *parts, _answer(answer))
     return _of_decisions(result)
+
+
+def _after_comparison(result: Comparison) -> Iterable[Line]:
+    """Yield the analyses and the answer of two runs; none if items alone were compared."""
+    if isinstance(result, RunComparison):
+        yield from map(Line, analysis_sentences(result))
+        yield _answer(str(beside_leak(better_words(result.conclusion), result.data.leak)))
 
 
 def _of_decisions(result: Result) -> Iterable[Part]:
@@ -125,11 +130,6 @@ def _warnings(result: _Warned) -> Iterable[Line]:
             yield from leak_lines(warning)
         else:
             yield _warning(warning_sentence(warning))
-
-
-def _leak(result: Comparison) -> DataLeak | None:
-    """Return what leaks, which is one of the warnings."""
-    return next((each for each in result.warnings if isinstance(each, DataLeak)), None)
 
 
 def _warning(sentence: str) -> Line:

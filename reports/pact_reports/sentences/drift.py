@@ -9,6 +9,7 @@ from pact_eval._choices import ClusterUnit
 from pact_eval.drift.distances import Distance, JointFloor
 from pact_eval.drift.drift import Drift
 from pact_eval.drift.quantising import QuantisingCost
+from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.evaluation.order_audit import NoiseFloor
 from pact_reports.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
@@ -121,6 +122,14 @@ def _source(floor: NoiseFloor) -> str:
 
 def _percent(rate: float) -> str:
     return f"{100 * rate:.2g}%"
+
+
+def analysis_sentences(comparison: RunComparison) -> Iterator[str]:
+    """Yield what is said of a served run and a local one, and of a quantised base model."""
+    if comparison.tempering is not None:
+        yield from tempering_sentences(comparison.tempering)
+    if comparison.quantising is not None:
+        yield from quantising_sentences(comparison.quantising)
 
 
 def tempering_sentences(tempering: ServedTempering) -> Iterator[str]:

@@ -15,11 +15,12 @@ from pact_eval._json import Json
 from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
 from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.data.files import DataFile, FileFacts, Manifest
     from pact_eval.data.manifest import WrittenManifest
     from pact_eval.drift.drift import Drift
+    from pact_eval.drift.run_comparison import RunComparison
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.preregistration.scorecard import JudgedCheck
     from pact_eval.prompts.requests import Decision
@@ -63,6 +65,8 @@ _COUNTS: Final[dict[ClusterUnit, str]] = {
 def to_json(value: Any) -> Json:
     """Turn frozen objects, mappings, sequences and arrays into JSON; NaN, infinities become null.
 
+    Fields that the `repr` of an object leaves out, such as the runs behind a result, are left out.
+
     Example:
         >>> to_json({"gain": float("nan"), "words": ("a", 1)})
         {'gain': None, 'words': ['a', 1]}
@@ -76,7 +80,8 @@ def to_json(value: Any) -> Json:
     if isinstance(value, ItemMismatch | Notice):
         return _typed(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+        shown_fields = (each for each in fields(value) if each.repr)
+        return {each.name: to_json(getattr(value, each.name)) for each in shown_fields}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -110,6 +115,62 @@ def drift_json(drift: Drift) -> dict[str, Json]:
         "gates": to_json(drift.gates),
         "mix": to_json(drift.mix),
         "warnings": warnings_json(drift.warnings),
+    }
+
+
+def comparisons_json(
+    comparisons: Sequence[RunComparison], items: Sequence[Json] | None = None
+) -> dict[str, Json]:
+    """Turn comparisons of a run with others into JSON values, as `pact-eval compare` prints them.
+
+    Args:
+        comparisons: of the first run with each of the others, at least one.
+        items: of each comparison, the items that only one of its runs answers correctly; None
+            leaves them out.
+    """
+    experiment = comparisons[0].experiment
+    pairs = [_pair_json(comparison) for comparison in comparisons]
+    if items is not None:
+        pairs = [pair | {"items": only_one} for pair, only_one in zip(pairs, items, strict=True)]
+    better = [comparison.conclusion for comparison in comparisons]
+    return {
+        "answer": answer_json([experiment.data], better),
+        **_experiment_json(experiment),
+        "comparisons": [*pairs],
+    }
+
+
+def _pair_json(comparison: RunComparison) -> dict[str, Json]:
+    a, b = (run.place for run in comparison.runs)
+    numbers = {each.name: to_json(getattr(comparison, each.name)) for each in fields(Comparison)}
+    # Warnings and conclusions of all comparisons are next to them.
+    numbers |= {"warnings": [], "conclusion": None}
+    analyses = {"tempering": comparison.tempering, "quantising": comparison.quantising}
+    shown_analyses = {name: to_json(each) for name, each in analyses.items() if each is not None}
+    return {"a": a, "b": b, "comparison": numbers, **shown_analyses}
+
+
+def arms_comparison_json(experiment: Experiment, names: ArmNames = KEYS) -> dict[str, Json]:
+    """Turn a comparison of arms into JSON values, as `pact-eval compare --arms` prints it.
+
+    Args:
+        experiment: runs of several arms.
+        names: display names of arms.
+    """
+    return {
+        "answer": answer_json([experiment.data], experiment.better_arms),
+        **_experiment_json(experiment),
+        "arms": arms_json(experiment.arms_comparison, names),
+    }
+
+
+def _experiment_json(experiment: Experiment) -> dict[str, Json]:
+    """Return what holds for all comparisons of an experiment."""
+    return {
+        "decoding": {**experiment.settings.label},
+        "intervals": GENERALISATION[experiment.settings.unit],
+        "unlike_runs": [to_json(unlike) for unlike in experiment.unlike],
+        "warnings": warnings_json(experiment.applied_warnings),
     }
 
 
