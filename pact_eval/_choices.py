@@ -1,14 +1,17 @@
 """Closed lists of names that users choose from, and defaults that `--help` shows.
 
-The library and the command line read the same lists. This module imports nothing of ours, so
-`--help` waits for nothing. Names of engines, dtypes and wires are in `scoring/request.py` and
+The library and the command line read the same lists. Of ours, this module imports the errors alone,
+so `--help` waits for nothing. Names of engines, dtypes and wires are in `scoring/request.py` and
 `scoring/servers/request.py`, which are as cheap. Import formats have a registry of modules
 (`importing/registry.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Literal, TypeAlias
+
+from pact_eval.errors import InputError
 
 Decoding: TypeAlias = Literal["single", "ensemble"]
 """Which views a prediction uses: view 0 alone, or the mean over all K views."""
@@ -84,3 +87,28 @@ MOST_EDIT_WORDS: Final = 8
 
 FINDINGS_KEPT: Final = 5
 """Findings of each code that are reported in full."""
+
+
+def check_choice(option: str, value: str | None, choices: Collection[str]) -> None:
+    """Refuse a value that an option does not have, as the command line does.
+
+    Args:
+        option: name of the option, such as `--role`.
+        value: what was given; None is the default.
+        choices: the values that there are.
+
+    Raises:
+        InputError: it is none of them.
+
+    Examples:
+        >>> from typing import get_args
+        >>> check_choice("--role", "holdout", get_args(RunRole))
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.InputError: --role holdout: expected evaluation, calibration or selection
+    """
+    if value is not None and value not in choices:
+        *names, last = choices
+        expected = f"{', '.join(names)} or {last}" if names else last
+        message = f"{option} {value}: expected {expected}"
+        raise InputError(message)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args
 
-from pact_eval._choices import CONFIDENCE, COVERAGE
+from pact_eval._choices import CONFIDENCE, COVERAGE, RunRole, check_choice
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.report import Evaluation
     from pact_eval.evaluation.settings import Settings
+    from pact_eval.importing.options import LogOptions
+    from pact_eval.importing.writing import ImportedRun
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.runs.folder import Run, RunSource
-    from pact_eval.scoring.request import DtypeName, EngineName
-    from pact_eval.scoring.windows import RowSource
+    from pact_eval.scoring.options import ScoreOptions
     from pact_eval.thresholds.answer_sets import AnswerSets
     from pact_eval.thresholds.checking import ThresholdsCheck
     from pact_eval.thresholds.choice import Thresholds
@@ -50,19 +51,6 @@ class AuditOptions(TypedDict, total=False):
     k: int
     seed: int
     tokenizer: NamedTokenizer | None
-
-
-class ModelOptions(TypedDict, total=False):
-    """Fields of `pact_eval.scoring.model.ModelRequest`, which documents them."""
-
-    device: str
-    dtype: DtypeName
-    batch_tokens: int | None
-    allow_contract_mismatch: bool
-    engine: EngineName
-    merge: bool
-    contract: str | None
-    quantize: str | None
 
 
 def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudit:
@@ -148,50 +136,63 @@ def read_run(folder: Path | str) -> Run:
 
 def score(
     data: Path | str,
-    out: Path | str,
+    out: Path | str | None = None,
     *,
     adapter: Path | str | None = None,
     base_model: str | None = None,
+    no_adapter: bool = False,
+    server: str | Sequence[str] | None = None,
     k: int = 4,
     order_seed: int = 0,
     limit: int | None = None,
     arm: str | None = None,
-    seed: int | None = None,
-    role: str | None = None,
+    train_seed: int | None = None,
+    role: RunRole | None = None,
     workers: int | None = None,
     ray: str | None = None,
     allow: Collection[Allowance] = (),
-    **options: Unpack[ModelOptions],
+    **options: Unpack[ScoreOptions],
 ) -> Run:
     """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
 
+    Options have the names of the command line.
+
     Args:
-        data: file of records, or of ablated contexts.
-        out: the run folder.
+        data: file of records, or of ablated contexts; of a folder, the evaluation file that its
+            manifest names.
+        out: the run folder; None takes arm or adapter, `train_seed` and `role` in `runs`.
         adapter: adapter folder; None scores the base model alone.
         base_model: folder or hub id; None takes what the adapter names.
-        k: views per record.
+        no_adapter: score the base model that the adapter names alone.
+        server: address of a server that answers instead, or those of its replicas; needs `model`.
+        k: views per record, at least 1.
         order_seed: seed of the letter orders.
         limit: score only the first records.
         arm: name of the recipe.
-        seed: seed of the training.
+        train_seed: seed of the training.
         role: what the run is for: "evaluation" (the default), "calibration" or "selection".
         workers: score with this many processes, each with its own copy of the model.
         ray: score on this Ray cluster: host:port, or "auto".
         allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
             is not the one of its manifest; the run and every output say so.
-        options: further fields of `pact_eval.scoring.model.ModelRequest`: device, dtype, engine...
+        options: `device`, `dtype`, `engine` and further fields of
+            `pact_eval.scoring.request.ModelRequest`; with `server`, `model`, `wire`,
+            `api_key_env`, `timeout` in seconds and further fields of
+            `pact_eval.scoring.servers.request.ServerRequest`.
 
     Returns:
         The complete run.
 
     Raises:
+        InputError: a file cannot be read, or options do not go together.
         PromptError: a prompt is over the limit.
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
+        ServerError: the server cannot be used, or has changed since the run began.
         RunError: the folder belongs to other settings.
         WorkerError: workers cannot be started, disagree or fail.
         GateError: the adapter was trained or selected on families or contexts of the data.
         TamperedError: the data are not those that their manifest names.
+        MissingExtraError: a library of the extra `model`, `server` or `ray` is not installed.
 
     Examples:
         >>> import pact_eval
@@ -207,28 +208,75 @@ def score(
         >>> len(run.predictions), run.predictions.k
         (4, 2)
     """
-    from pact_eval.scoring.model import identify
-    from pact_eval.scoring.request import ModelRequest
-    from pact_eval.scoring.score import LocalSource
+    from pact_eval.data.files import dataset_file
+    from pact_eval.scoring.options import request_of
+    from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
+    from pact_eval.scoring.workers.request import WorkersRequest
 
-    request = ModelRequest(
-        adapter=None if adapter is None else Path(adapter),
+    request = request_of(
+        adapter=adapter,
         base_model=base_model,
-        apply_adapter=adapter is not None,
-        **options,
+        no_adapter=no_adapter,
+        server=server,
+        options=options,
     )
-    dataset = read_dataset(Path(data), k=k, order_seed=order_seed, limit=limit, allow=allow)
-    labels: dict[str, Json] = {"arm": arm, "seed": seed, "role": role}
-    if workers is None and ray is None:
-        source: RowSource = LocalSource(identify(request))
-    else:
-        from pact_eval.scoring.workers.request import WorkersRequest
-        from pact_eval.scoring.workers.source import worker_source
+    labels = _labels(arm, train_seed, role)
+    folder = default_folder(request, labels) if out is None else Path(out)
+    pool = None if workers is None and ray is None else WorkersRequest(workers, ray)
+    file = dataset_file(Path(data))
+    dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit, allow=allow)
+    score_windows(row_source(request, pool), dataset, folder, labels=labels, allow=allow)
+    return read_run(folder)
 
-        source = worker_source(request, WorkersRequest(workers, ray))
-    score_windows(source, dataset, Path(out), labels=labels, allow=allow)
-    return read_run(out)
+
+def import_run(
+    log: Path | str,
+    out: Path | str,
+    *,
+    arm: str | None = None,
+    train_seed: int | None = None,
+    role: RunRole | None = None,
+    **options: Unpack[LogOptions],
+) -> ImportedRun:
+    """Import a log or predictions as a run, as `pact-eval import` does.
+
+    Options have the names of the command line, except `source` for `--from`.
+
+    Args:
+        log: a file or folder of a known format, or its URL; rows of your own are JSON lines or
+            Parquet with `id`, `reference` and `probabilities` of shape (answers,), which sum to 1.
+        out: the run folder; importing the same log again leaves it as it is.
+        arm: name of the recipe.
+        train_seed: seed of the training.
+        role: what the run is for: "evaluation" (the default), "calibration" or "selection".
+        options: `source`, `map` (our column to its name in the file), `suite` and further fields
+            of `pact_eval.importing.source.ImportOptions`.
+
+    Returns:
+        The complete run. Its `remarks` say what to know of the log, one sentence each.
+
+    Raises:
+        InputError: the log cannot be read, or its format is not known.
+        RecordError: a row is malformed, or the log contradicts itself; nothing is written.
+        RunError: the folder cannot be used, or has a run with other settings.
+
+    Examples:
+        >>> import json
+        >>> from pathlib import Path
+        >>> import pact_eval
+        >>> row = {"id": "a", "reference": 1, "p": [0.25, 0.75], "note": "easy"}
+        >>> _ = Path("rows.jsonl").write_text(json.dumps(row))
+        >>> run = pact_eval.import_run("rows.jsonl", "runs/theirs", map={"probabilities": "p"})
+        >>> len(run.predictions), run.remarks
+        (1, ('Ignored columns: note.',))
+    """
+    from pact_eval.importing.options import import_options
+    from pact_eval.importing.writing import ImportedRun
+    from pact_eval.importing.writing import import_run as import_log
+
+    rows = import_log(Path(log), Path(out), _labels(arm, train_seed, role), import_options(options))
+    return ImportedRun.of(read_run(out), rows.remarks)
 
 
 def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
@@ -574,6 +622,11 @@ def judge(
     from pact_eval.preregistration.run_scorecard import judge_sources
 
     return judge_sources(Path(criteria), runs, settings)
+
+
+def _labels(arm: str | None, train_seed: int | None, role: RunRole | None) -> dict[str, Json]:
+    check_choice("--role", role, get_args(RunRole))
+    return {"arm": arm, "seed": train_seed, "role": role}
 
 
 def _experiment(runs: Sequence[RunSource], settings: Settings | None) -> Experiment:

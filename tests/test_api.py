@@ -17,11 +17,12 @@ from run_frames import ablated_rows, rows, write_run
 from thresholds.simulated import run as simulated
 
 import pact_eval
-from pact_eval.api import AuditOptions, ModelOptions
+from pact_eval.api import AuditOptions
 from pact_eval.audit.context import DataAuditSettings
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.preregistration.parsing import write_example
 from pact_eval.results import Result
+from pact_eval.scoring.options import ModelOptions
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.thresholds.files import write_thresholds
 from pact_eval.thresholds.set_files import write_answer_sets
@@ -42,7 +43,7 @@ def test_every_name_is_there_and_on_the_page() -> None:
         assert getattr(pact_eval, name) is not None
         assert re.search(rf"`{name}\b", page), name
     assert set(pact_eval.__all__) <= set(dir(pact_eval))
-    assert len(pact_eval.__all__) <= 18
+    assert len(pact_eval.__all__) <= 19
     with pytest.raises(AttributeError, match="no attribute 'scores'"):
         _ = pact_eval.scores
 

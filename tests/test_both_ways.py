@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
+import polars as pl
 import pytest
+from adapters import MODEL, copied
+from builders import question, record, write_jsonl
 from commands import runner
 from run_frames import edit_run, rows, write_run
+from scoring.servers.loopback import serving, systemone
 
 import pact_eval
 from pact_cli.main import main
-from pact_reports.writers.json import comparisons_json
+from pact_eval.importing.options import LogOptions
+from pact_eval.runs.folder import Run
+from pact_eval.scoring.options import ScoreOptions
+from pact_reports.writers.json import comparisons_json, report_json
 
 run = runner(main)
-SETTINGS = pact_eval.Settings(resamples=200)
+HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
+OF_A_PROCESS = ("created", "finished", "wall_seconds", "command_line", "seal", "workers")
 OF_A_MODEL: dict[str, Any] = {
     "adapter": {"sha256": "a" * 64, "config_sha256": "c" * 64},
     "base": {"sha256": "b" * 64, "config_sha256": "c" * 64},
@@ -53,3 +64,160 @@ def test_a_comparison(
         "tempering" in analyses,
         "quantising" in analyses,
     )
+
+
+def assert_same(folder: Path, made: Run, command: dict[str, Any]) -> None:
+    """The report, `run.json` and rows of Python's run are those of the command."""
+    report: dict[str, Any] = report_json(pact_eval.Experiment.read([made]).report())
+    warnings = command.pop("warnings")
+    assert report.pop("warnings") == warnings
+    del report["digest"], command["digest"]  # of the seal, which has the times
+    theirs, ours = (dict(each.pop("run")) for each in (command, report))
+    assert ours.keys() == theirs.keys() - {"command_line"}
+    for name in OF_A_PROCESS:
+        theirs.pop(name, None), ours.pop(name, None)
+    assert ours == theirs
+    assert report == command
+    frames = [pl.read_parquet(each / "predictions.parquet") for each in (folder, made.folder)]
+    assert frames[0].equals(frames[1])
+
+
+def test_an_import(tmp_path: Path) -> None:
+    log = write_jsonl(
+        tmp_path / "rows.jsonl",
+        [
+            {"id": f"i{n}", "gold_index": n % 2, "p": [0.25, 0.75], "topic": f"t{n % 3}", "x": 1}
+            for n in range(12)
+        ],
+    )
+    options: Any = {
+        "map": {"probabilities": "p", "reference": "gold_index"},
+        "domain_from": "topic",
+    }
+    words = ("--map", "probabilities=p", "--map", "reference=gold_index", "--domain-from", "topic")
+    labels = ("--arm", "theirs", "--train-seed", 3)
+    result = run("import", log, "--out", tmp_path / "command" / "run", *words, *labels, "--json")
+    made = pact_eval.import_run(
+        log, tmp_path / "python" / "run", arm="theirs", train_seed=3, **options
+    )
+    assert_same(tmp_path / "command" / "run", made, json.loads(result.stdout))
+    assert made.remarks == ("Ignored columns: topic, x.",)
+    assert made.remarks[0] in result.stderr.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [None, 2])
+def test_a_local_model(tmp_path: Path, workers: int | None) -> None:
+    adapter = copied(tmp_path / "adapter")
+    more = () if workers is None else ("--workers", workers)
+    words = ("score", adapter, "--data", HOLDOUT, "--k", 2, "--limit", 70, "--role", "selection")
+    command = printed(*words, "--out", tmp_path / "command" / "run", *more)
+    made = pact_eval.score(
+        HOLDOUT,
+        tmp_path / "python" / "run",
+        adapter=adapter,
+        k=2,
+        limit=70,
+        role="selection",
+        workers=workers,
+    )
+    assert_same(tmp_path / "command" / "run", made, command)
+
+
+def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "secret")
+    data = write_jsonl(
+        tmp_path / "holdout.jsonl",
+        [
+            record(f"f{n}-{variant}", decision=question(n=3), state=f"Clerk {n}: {variant}.")
+            for n in range(4)
+            for variant in ("base", "counterfactual")
+        ],
+    )
+    words = ("--model", "mine", "--k", 3, "--api-key-env", "KEY", "--timeout", 9, "--no-probe")
+    with serving(systemone) as server:
+        command = printed(
+            "score",
+            "--server",
+            server.url,
+            "--data",
+            data,
+            "--out",
+            tmp_path / "command" / "run",
+            *words,
+        )
+        made = pact_eval.score(
+            data,
+            tmp_path / "python" / "run",
+            server=server.url,
+            model="mine",
+            k=3,
+            api_key_env="KEY",
+            timeout=9,
+            no_probe=True,
+        )
+    assert_same(tmp_path / "command" / "run", made, command)
+
+
+@pytest.mark.parametrize(
+    ("command", "function", "options", "others"),
+    [
+        ("score", pact_eval.score, ScoreOptions, set()),
+        ("import", pact_eval.import_run, LogOptions, {"from": "source"}),
+    ],
+)
+def test_options_have_the_names_of_the_command_line(
+    command: str, function: Callable[..., Any], options: Any, others: Any
+) -> None:
+    group = main.commands[command]
+    of_command = {
+        max(parameter.opts, key=len).removeprefix("--").replace("-", "_")
+        for parameter in group.params
+        if isinstance(parameter, click.Parameter) and not getattr(parameter, "hidden", False)
+    }
+    of_function = {*inspect.signature(function).parameters, *options.__annotations__} - {"options"}
+    for name, ours in dict(others).items():
+        of_command = of_command - {name} | {ours}
+    assert of_function == of_command - {"json", "help"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "m"}, "--model: cannot be used with an adapter or base model"),
+        ({"server": "http://h", "device": "cpu"}, "--device: cannot be used with --server"),
+        ({"server": "http://h"}, "expected --model NAME"),
+        ({"server": "http://h", "model": "m", "workers": 2}, "--workers, --ray: cannot be used"),
+        (
+            {"server": "http://h", "model": "m", "timeout": 0.0},
+            "--timeout: expected a number above",
+        ),
+        ({"base_model": "b", "engine": "fast"}, "--engine fast: expected auto, fork, batched or"),
+        ({"base_model": "b", "merge": True}, "--merge adds the adapter to the weights"),
+        ({"base_model": "b", "role": "test"}, "--role test: expected evaluation, calibration or"),
+        ({"base_model": "b", "k": 0}, "--k: expected at least 1, got 0"),
+        ({}, "no base model"),
+    ],
+)
+def test_options_that_the_command_refuses_raise_input_errors(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(pact_eval.errors.InputError, match=message):
+        pact_eval.score(HOLDOUT, tmp_path / "run", **options)
+
+
+def test_the_run_folder_and_the_file_have_the_defaults_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving(systemone) as server:
+        model: Any = {
+            "server": [server.url],
+            "model": "lab/m",
+            "no_probe": True,
+            "limit": 2,
+            "k": 1,
+        }
+        made = pact_eval.score(HOLDOUT.parent, train_seed=3, **model)
+    assert made.folder == Path("runs/m-3")
+    assert made.provenance["data"] == str(HOLDOUT)

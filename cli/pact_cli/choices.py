@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 DATA: Final = Path("data")
 """Folder of the dataset if none is given."""
 
-_RUNS: Final = "runs"
 _EVALUATION: Final = (None, "evaluation")
 
 
@@ -36,7 +35,7 @@ def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
         click.UsageError: nothing was given, and there is no folder `data`.
         InputError: the folder has no manifest, or not exactly one evaluation file.
     """
-    from pact_eval.data.files import evaluation_file
+    from pact_eval.data.files import dataset_file
 
     if given is None and not DATA.is_dir():
         message = (
@@ -45,9 +44,9 @@ def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
         )
         raise click.UsageError(message)
     place = DATA if given is None else given
-    if not place.is_dir():
-        return place, ()
-    file = evaluation_file(place).path
+    file = dataset_file(place)
+    if file == place:
+        return file, ()
     return file, (f"--data {file} (evaluation file of {place / 'manifest.json'})",)
 
 
@@ -60,25 +59,11 @@ def chosen_run(
         asked: the adapter and the base model, or the model of a server.
         labels: arm, training seed and role of the run.
     """
-    from pact_eval.scoring.servers.request import ServerRequest
+    from pact_eval.scoring.sources import RUNS, default_folder
 
-    name = Path(asked.model).name if isinstance(asked, ServerRequest) else _name_of(asked)
-    parts = [str(labels.get("arm") or name)]
-    seed, role = labels.get("seed"), labels.get("role")
-    parts += [] if seed is None else [str(seed)]
-    parts += [] if role in _EVALUATION else [str(role)]
-    quantize = None if isinstance(asked, ServerRequest) else asked.quantize
-    parts += [] if quantize is None else [quantize]
-    folder = config_of(click.get_current_context()).get("runs", _RUNS)
-    out = Path(folder) / "-".join(parts).replace("/", "_")
+    runs = config_of(click.get_current_context()).get("runs", RUNS)
+    out = default_folder(asked, labels, runs)
     return out, (f"--out {out}",)
-
-
-def _name_of(model: ModelRequest) -> str:
-    if model.adapter is not None and model.apply_adapter:
-        return model.adapter.resolve().name
-    base = Path(model.base_model or "base").name
-    return base if model.adapter is None else f"{base}-without-{model.adapter.resolve().name}"
 
 
 def next_command(folder: Path) -> str:

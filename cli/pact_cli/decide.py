@@ -10,10 +10,11 @@ import click
 from pact_cli.choices import contract_remarks
 from pact_cli.commands import command
 from pact_cli.console import announce, output, print_json
-from pact_cli.errors import needs_model_extra, needs_server_extra
+from pact_cli.errors import needs_model_extra
 from pact_cli.model_options import model_or_server_to_ask_options
 from pact_cli.options import PATH, json_option, order_seed_option
 from pact_cli.parameters import option
+from pact_eval.scoring.extras import server_extra
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -123,7 +124,7 @@ def _by_server(
     order_seed: int,
     as_json: bool,
 ) -> None:
-    with needs_server_extra():
+    with server_extra():
         from pact_eval.scoring.servers.decide import decide_served
     from pact_reports.tables.decision import served_json, served_parts
     from pact_reports.writers.terminal import show

@@ -14,13 +14,12 @@ from pact_cli.pipes import outlive_readers
 from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
-from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError, missing_extra
+from pact_eval.errors import PactError, Problem, RecordError
 from pact_reports.plain_text import one_line, visible
 
 _INTERRUPTED = 1
 _LONGEST_LINE = 10_000
 _AS_JSON = "pact.as_json"
-_EXTRA_MODULES = ("torch", "transformers", "peft", "safetensors", "jinja2", "huggingface_hub")
 
 
 class PactGroup(click.Group):
@@ -103,45 +102,21 @@ def error_text(error: PactError) -> str:
 
 
 @contextmanager
-def needs_server_extra() -> Iterator[None]:
-    """Raise an error that names the extra to install if httpx2 is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != "httpx2":
-            raise
-        raise missing_extra("--server", "httpx2", "server") from error
-
-
-@contextmanager
 def needs_ray_extra() -> Iterator[None]:
-    """Raise an error that names the extra to install if Ray is missing."""
-    try:
-        with loading("Loading Ray"):
-            yield
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise missing_extra("--workers (or --ray)", "Ray", "model,ray") from error
+    """Show that Ray is loaded; raise an error that names the extra if it is missing."""
+    from pact_eval.scoring.extras import ray_extra
+
+    with loading("Loading Ray"), ray_extra():
+        yield
 
 
 @contextmanager
 def needs_model_extra() -> Iterator[None]:
-    """Raise an error that names the extra to install if torch or transformers is missing."""
-    try:
-        with loading("Loading torch"):
-            yield
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRA_MODULES:
-            raise
-        raise missing_extra("this command", error.name, "model") from error
-    except ImportError as error:
-        # Installed, but broken or of another version: what it says is the only clue.
-        message = (
-            f"this command needs a model, and {error.name or 'a library'} cannot be imported: "
-            f"{error}; install the versions of constraints.txt"
-        )
-        raise MissingExtraError(message) from error
+    """Show that torch is loaded; raise an error that names the extra if it is missing."""
+    from pact_eval.scoring.extras import model_extra
+
+    with loading("Loading torch"), model_extra():
+        yield
 
 
 def _shortened(message: str) -> str:

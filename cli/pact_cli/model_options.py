@@ -14,7 +14,7 @@ from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import check_quantisation
 from pact_eval.scoring.request import DEVICES, DtypeName, EngineName, ModelRequest
-from pact_eval.scoring.servers.request import ServerRequest, WireName
+from pact_eval.scoring.servers.request import MOST_CONCURRENT, ServerRequest, WireName
 from pact_eval.scoring.workers.request import WorkersRequest
 
 
@@ -145,7 +145,7 @@ _SERVER: Final = [
     option(
         "--concurrency",
         group="Server",
-        type=click.IntRange(1, 256),
+        type=click.IntRange(1, MOST_CONCURRENT),
         default=ServerRequest.concurrency,
         show_default=True,
         help="Requests under way at the same time.",
@@ -346,18 +346,14 @@ def _server_request(
 
 
 def _model_request(
-    adapter: Path | None, base_model: str | None, *, no_adapter: bool, merge: bool, **options: Any
+    adapter: Path | None, base_model: str | None, *, no_adapter: bool, **options: Any
 ) -> ModelRequest:
-    if merge and no_adapter:
-        message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
-        raise click.UsageError(message)
     if adapter is None and not (no_adapter and base_model):
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
-    return ModelRequest(
-        adapter=adapter,
-        base_model=base_model,
-        apply_adapter=not no_adapter,
-        merge=merge,
-        **options,
-    )
+    try:
+        return ModelRequest(
+            adapter=adapter, base_model=base_model, apply_adapter=not no_adapter, **options
+        )
+    except AdapterError as error:
+        raise click.UsageError(str(error)) from None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
-from pact_cli.errors import needs_server_extra
 from pact_cli.model_options import server_options
 from pact_cli.options import json_option
 from pact_eval.errors import GateError
+from pact_eval.scoring.extras import server_extra
 
 if TYPE_CHECKING:
     from pact_eval.scoring.servers.request import ServerRequest
@@ -26,7 +26,7 @@ def probe(server: ServerRequest, as_json: bool) -> None:
     name of the base model is known. Exit code 3: the adapter is not applied, or --local or the
     tokenizer differs.
     """
-    with needs_server_extra():
+    with server_extra():
         from pact_eval.scoring.servers.source import probe as probe_server
     from pact_reports.sentences.requests import probe_json, probe_lines
     from pact_reports.writers.terminal import show

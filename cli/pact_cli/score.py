@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,7 @@ import click
 from pact_cli.choices import chosen_data, chosen_run, contract_remarks, next_command
 from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce
-from pact_cli.errors import needs_model_extra, needs_ray_extra, needs_server_extra
+from pact_cli.errors import needs_model_extra, needs_ray_extra
 from pact_cli.model_options import model_or_server_options, workers_options
 from pact_cli.options import (
     PATH,
@@ -27,13 +27,15 @@ from pact_cli.options import (
 )
 from pact_cli.parameters import option
 from pact_cli.report import print_reports
+from pact_eval.errors import ServerError
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.sources import refuse_workers_of_server, row_source
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance
     from pact_eval._json import Json
     from pact_eval.scoring.request import ModelRequest
-    from pact_eval.scoring.servers.request import ServerRequest
     from pact_eval.scoring.windows import Dataset, RowSource
     from pact_eval.scoring.workers.pool import PoolProgress
     from pact_eval.scoring.workers.request import WorkersRequest
@@ -116,43 +118,51 @@ def _source(
     dataset: Dataset,
     folder: Path,
 ) -> RowSource:
-    """Return what answers the records; say what will be asked of a server."""
-    from pact_eval.scoring.servers.request import ServerRequest
-
+    """Return what scores the records; say what it is, or what will be asked of a server."""
+    try:
+        refuse_workers_of_server(asked, workers)
+    except ServerError as error:
+        raise click.UsageError(str(error)) from None
     if isinstance(asked, ServerRequest):
-        if workers is not None:
-            message = "--workers, --ray: cannot be used with --server (give --server several times)"
-            raise click.UsageError(message)
-        with needs_server_extra():
-            from pact_eval.scoring.servers.source import server_source
-        from pact_reports.sentences.requests import plan_sentence, probe_lines
+        return _server_source(asked, dataset, folder)
+    return _model_source(asked, workers)
 
-        source = server_source(
-            asked, lambda probe: announce(line.text for line in probe_lines(probe))
-        )
-        if not _is_complete(folder):
-            announce([plan_sentence(source.plan(dataset, _items_written(folder)))])
-        return source
+
+def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> RowSource:
+    from pact_reports.sentences.requests import plan_sentence, probe_lines
+
+    source = row_source(
+        server, on_probe=lambda probe: announce(line.text for line in probe_lines(probe))
+    )
+    if not _is_complete(folder):
+        announce([plan_sentence(source.plan(dataset, _items_written(folder)))])
+    return source
+
+
+def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSource:
     with needs_model_extra():
-        from pact_eval.scoring.model import identify
         from pact_eval.scoring.quantisation import quantisation_remarks
-        from pact_eval.scoring.score import LocalSource
+        from pact_eval.scoring.workers.cluster import import_ray
+        from pact_eval.scoring.workers.source import WorkerSource
+    from pact_reports.sentences.workers import thread_remarks
+
     if workers is not None:
-        return _worker_source(asked, workers)
-    model = identify(asked)
-    announce([*contract_remarks(model.contract), *quantisation_remarks(model.quantisation)])
-    return LocalSource(model)
+        with needs_ray_extra():
+            import_ray(workers)
+    source = row_source(model, workers, on_progress=_progress_teller())
+    far = workers is not None and workers.address is not None
+    announce(contract_remarks(source.model.contract))
+    announce(quantisation_remarks(source.model.quantisation, elsewhere=far))
+    if isinstance(source, WorkerSource) and not far and source.model.device.type == "cpu":
+        count = source.workers.count or 1
+        announce(thread_remarks(count, source.threads, os.cpu_count() or 1))
+    return source
 
 
-def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
-    """Return workers as what answers the records; they say now and then how far they are."""
-    from pact_eval.scoring.quantisation import quantisation_remarks
-    from pact_eval.scoring.workers.cluster import import_ray
-    from pact_eval.scoring.workers.source import worker_source
-    from pact_reports.sentences.workers import progress_sentence, thread_remarks
+def _progress_teller() -> Callable[[PoolProgress], None]:
+    """Return what says now and then how far workers are."""
+    from pact_reports.sentences.workers import progress_sentence
 
-    with needs_ray_extra():
-        import_ray(workers)
     told = -math.inf
 
     def tell(progress: PoolProgress) -> None:
@@ -161,13 +171,7 @@ def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
             told = time.monotonic()
             announce([progress_sentence(progress, dt.datetime.now().astimezone())])
 
-    source = worker_source(asked, workers, tell)
-    model, far = source.model, workers.address is not None
-    announce(contract_remarks(model.contract))
-    announce(quantisation_remarks(model.quantisation, elsewhere=far))
-    if not far and model.device.type == "cpu":
-        announce(thread_remarks(workers.count or 1, source.threads, os.cpu_count() or 1))
-    return source
+    return tell
 
 
 @contextmanager

@@ -36,6 +36,7 @@ __all__ = [
     "FileFacts",
     "Manifest",
     "Role",
+    "dataset_file",
     "dataset_files",
     "evaluation_file",
     "is_file",
@@ -188,6 +189,18 @@ def evaluation_file(folder: Path) -> DataFile:
         message = f"{path}: expected one evaluation file, found {names}; give --data FILE"
         raise InputError(message)
     return found[0]
+
+
+def dataset_file(place: Path) -> Path:
+    """Return a dataset file, or the evaluation file that the manifest of a folder names.
+
+    Args:
+        place: the file or the folder.
+
+    Raises:
+        InputError: as for `evaluation_file`.
+    """
+    return evaluation_file(place).path if place.is_dir() else place
 
 
 def is_file(path: Path) -> bool:

@@ -77,14 +77,29 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
     mapping: dict[str, str] = {}
     for pair in pairs:
         column, equals, name = pair.partition("=")
-        if not equals or not name or column not in COLUMNS:
-            message = f"--map {pair}: expected COLUMN=NAME, COLUMN one of {', '.join(COLUMNS)}"
-            raise InputError(message)
+        if not equals:
+            raise InputError(_no_mapping(pair))
         if column in mapping:
             message = f"--map {pair}: {column} is already mapped to {mapping[column]}"
             raise InputError(message)
-        mapping[column] = name
+        mapping |= check_mapping({column: name})
     return mapping
+
+
+def check_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of our columns in a file.
+
+    Raises:
+        InputError: one is not a column of a run, or has no name.
+    """
+    for column, name in mapping.items():
+        if column not in COLUMNS or not name:
+            raise InputError(_no_mapping(f"{column}={name}"))
+    return dict(mapping)
+
+
+def _no_mapping(pair: str) -> str:
+    return f"--map {pair}: expected COLUMN=NAME, COLUMN one of {', '.join(COLUMNS)}"
 
 
 class SeveralRightError(ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -14,9 +15,25 @@ from pact_eval._json import Json
 from pact_eval.importing.detection import find_source
 from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
-from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.folder import Run, RunWriter
 from pact_eval.runs.remote.copies import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
+
+
+@dataclass(frozen=True)
+class ImportedRun(Run):
+    """A run that was imported, read; see `Run`.
+
+    Attributes:
+        remarks: what to know of the log, one sentence each.
+    """
+
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, run: Run, remarks: tuple[str, ...]) -> ImportedRun:
+        """Return a run with remarks on its import."""
+        return cls(run.folder, run.provenance, run.predictions, remarks)
 
 
 def import_run(

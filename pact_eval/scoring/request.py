@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from pact_eval.errors import AdapterError
+
 EngineName = Literal["auto", "fork", "batched", "naive"]
 """Names of engines; auto is the first of the others that works with the model."""
 
@@ -37,6 +39,9 @@ class ModelRequest:
         contract: prompt contract: "nimble", "generic", or a folder or JSON file with a decision
             template; None takes the one that the files state.
         quantize: "nf4" stores the linear layers of the base in four bits; see `quantisation`.
+
+    Raises:
+        AdapterError: there is no adapter to add to the weights, or a pass has no token.
     """
 
     adapter: Path | None
@@ -50,3 +55,11 @@ class ModelRequest:
     merge: bool = False
     contract: str | None = None
     quantize: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.merge and (self.adapter is None or not self.apply_adapter):
+            message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
+            raise AdapterError(message)
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            message = f"--batch-tokens: expected at least 1, got {self.batch_tokens}"
+            raise AdapterError(message)

@@ -24,6 +24,7 @@ import polars as pl
 from pact_eval._json import Json
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
+from pact_eval.errors import InputError
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.custody import Custody
@@ -154,12 +155,16 @@ def read_dataset(
         allow: as for `open_dataset`.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read, or `k` or `limit` is below 1.
         RecordError: a record is malformed, even beyond the limit, or the file mixes ablated
             contexts and records with references.
         TamperedError: as for `open_dataset`.
         GateError: likewise.
     """
+    for option, number in (("--k", k), ("--limit", limit)):
+        if number is not None and number < 1:
+            message = f"{option}: expected at least 1, got {number}"
+            raise InputError(message)
     opened = open_dataset(path, allow=allow, allow_ablated=True)
     return Dataset(path, opened.sha256, opened.records[:limit], k, order_seed, opened.manifest)
 

@@ -13,6 +13,9 @@ from pact_eval.errors import ServerError
 WireName = Literal["auto", "vllm", "sglang", "systemone", "openai-decisions"]
 """Names of wires: formats of requests and answers. `auto` asks the server which one it speaks."""
 
+MOST_CONCURRENT: Final = 256
+"""The most requests that may be under way at the same time."""
+
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -37,6 +40,9 @@ class ServerRequest:
         tokenizer: the base model's tokenizer, for wires that send token ids: a folder or a hub id;
             None takes that of `local`, or of the folder that a server on this machine has loaded.
         probe: whether the server is probed before a run.
+
+    Raises:
+        ServerError: there is no address, one is not an address, or a number is out of its range.
     """
 
     urls: tuple[str, ...]
@@ -57,6 +63,16 @@ class ServerRequest:
     def __post_init__(self) -> None:
         if not self.urls:
             raise ServerError("expected the address of a server, got none")
+        if not 1 <= self.concurrency <= MOST_CONCURRENT:
+            message = f"--concurrency: expected 1 to {MOST_CONCURRENT}, got {self.concurrency}"
+            raise ServerError(message)
+        for option, number in (
+            ("--requests-per-minute", self.requests_per_minute),
+            ("--timeout", self.timeout_seconds),
+        ):
+            if number is not None and not number > 0:
+                message = f"{option}: expected a number above 0, got {number}"
+                raise ServerError(message)
         object.__setattr__(self, "urls", tuple(base_url(url) for url in self.urls))
 
     def key(self) -> str | None:

@@ -1,0 +1,144 @@
+"""What scores a run: a model here, several workers with that model, or a server.
+
+The request decides; no library of a model is imported until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, overload
+
+from pact_eval._json import Json
+from pact_eval.errors import ServerError
+from pact_eval.scoring.extras import model_extra, ray_extra, server_extra
+from pact_eval.scoring.request import ModelRequest
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.workers.request import WorkersRequest
+
+if TYPE_CHECKING:  # torch and httpx2
+    from pact_eval.scoring.score import LocalSource
+    from pact_eval.scoring.servers.probe import ServerProbe
+    from pact_eval.scoring.servers.source import ServerSource
+    from pact_eval.scoring.workers.pool import PoolProgress
+    from pact_eval.scoring.workers.source import WorkerSource
+
+RUNS: Final = "runs"
+"""Folder of the runs that get no folder."""
+
+_EVALUATION: Final = (None, "evaluation")
+
+
+@overload
+def row_source(
+    request: ModelRequest,
+    workers: WorkersRequest | None = None,
+    *,
+    on_progress: Callable[[PoolProgress], None] = ...,
+) -> LocalSource | WorkerSource: ...
+
+
+@overload
+def row_source(
+    request: ServerRequest,
+    workers: WorkersRequest | None = None,
+    *,
+    on_probe: Callable[[ServerProbe], None] = ...,
+) -> ServerSource: ...
+
+
+@overload
+def row_source(
+    request: ModelRequest | ServerRequest, workers: WorkersRequest | None = None
+) -> LocalSource | WorkerSource | ServerSource: ...
+
+
+def row_source(
+    request: ModelRequest | ServerRequest,
+    workers: WorkersRequest | None = None,
+    *,
+    on_probe: Callable[[ServerProbe], None] = lambda _probe: None,
+    on_progress: Callable[[PoolProgress], None] = lambda _progress: None,
+) -> LocalSource | WorkerSource | ServerSource:
+    """Return what scores a run, identified and not loaded yet.
+
+    Args:
+        request: a model here, or the model of a server.
+        workers: the workers that share the work; None scores in this process.
+        on_probe: called with the probe of a server, before the first window.
+        on_progress: called when a window of the workers is done.
+
+    Raises:
+        AdapterError: the model cannot be used.
+        ServerError: the server cannot be used, or workers are requested of it.
+        WorkerError: the cluster cannot be reached.
+        MissingExtraError: a library is not installed.
+    """
+    refuse_workers_of_server(request, workers)
+    if isinstance(request, ServerRequest):
+        with server_extra():
+            from pact_eval.scoring.servers.source import server_source
+        return server_source(request, on_probe)
+    with model_extra():
+        from pact_eval.scoring.model import identify
+        from pact_eval.scoring.score import LocalSource
+    if workers is None:
+        return LocalSource(identify(request))
+    from pact_eval.scoring.workers.cluster import import_ray
+    from pact_eval.scoring.workers.source import worker_source
+
+    with ray_extra():
+        import_ray(workers)
+    return worker_source(request, workers, on_progress)
+
+
+def refuse_workers_of_server(
+    request: ModelRequest | ServerRequest, workers: WorkersRequest | None
+) -> None:
+    """Refuse workers that would share a server.
+
+    Raises:
+        ServerError: both are requested.
+    """
+    if isinstance(request, ServerRequest) and workers is not None:
+        message = "--workers, --ray: cannot be used with --server (give --server several times)"
+        raise ServerError(message)
+
+
+def default_folder(
+    request: ModelRequest | ServerRequest,
+    labels: Mapping[str, Json],
+    runs: Path | str = RUNS,
+) -> Path:
+    """Return the folder of a run that gets none: `runs/<arm or adapter>-<seed>`.
+
+    Args:
+        request: the adapter and the base model, or the model of a server.
+        labels: `arm`, training `seed` and `role` of the run; the role of an evaluation has no name.
+        runs: the folder of the runs.
+
+    Examples:
+        >>> request = ServerRequest(("http://127.0.0.1:8000",), "lab/pact-4b")
+        >>> default_folder(request, {"seed": 17, "role": "calibration"}).as_posix()
+        'runs/pact-4b-17-calibration'
+    """
+    seed, role = labels.get("seed"), labels.get("role")
+    quantize = None if isinstance(request, ServerRequest) else request.quantize
+    parts = [
+        str(labels.get("arm") or _name_of(request)),
+        *([] if seed is None else [str(seed)]),
+        *([] if role in _EVALUATION else [str(role)]),
+        *([] if quantize is None else [quantize]),
+    ]
+    return Path(runs) / "-".join(parts).replace("/", "_")
+
+
+def _name_of(request: ModelRequest | ServerRequest) -> str:
+    if isinstance(request, ServerRequest):
+        return Path(request.model).name
+    if request.adapter is not None and request.apply_adapter:
+        return request.adapter.resolve().name
+    base = Path(request.base_model or "base").name
+    if request.adapter is None:
+        return base
+    return f"{base}-without-{request.adapter.resolve().name}"
