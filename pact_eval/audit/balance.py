@@ -97,8 +97,8 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
     """
     positions = tuple(
         position
-        for (number, kind), frame in index.frame.group_by("file", "kind", maintain_order=True)
-        for position in _positions(frame, index.files[int(str(number))].name, str(kind))
+        for (_, kind), frame in index.frame.group_by("file", "kind", maintain_order=True)
+        for position in _positions(frame, index.files[frame["file"][0]].name, str(kind))
     )
     for each in positions:
         if each.p_value * len(positions) < _LEVEL and each.references > _RATIO * each.expected:

@@ -8,8 +8,9 @@ written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import polars as pl
 
@@ -31,11 +32,14 @@ from pact_eval.importing.source import (
     Source,
 )
 from pact_eval.runs.probabilities import with_rounding
-from pact_eval.runs.provenance import ANSWERS, REPEATS
+from pact_eval.runs.provenance import ANSWERS, REPEATS, Censored, Rounding
 from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
 
 _MOST_PROBLEMS = 1000
 _MANY = 4
+
+_View: TypeAlias = tuple[str, int]
+"""Id of an item, and number of a view."""
 
 
 def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[ImportedRows, Log]:
@@ -60,12 +64,13 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         log.tolerance,
         several_right=options.multi is not None,
     )
-    rows, problems, ignored = _read(log.rows, reader, own=own)
+    by_view, problems, ignored = _read(log.rows, reader, own=own)
     if not problems and own:
         problems += reader.unmet_mapping()
     if not problems:
-        rows, unanswered = _by_item(rows)
-        problems += _missing(rows, unanswered) or _several_views(rows, reader.values)
+        answered, unanswered = _by_item(by_view)
+        rows = [*answered.values()]
+        problems += _missing(answered, unanswered) or _several_views(rows, reader.values)
     named = str(log.named or path)
     if problems:
         raise RecordError(named, _once_each(problems))
@@ -103,12 +108,12 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
 
 def _read(
     entries: Iterator[LogRow | Problem], reader: RowReader, *, own: bool
-) -> tuple[list[dict[str, Json]], list[Problem], dict[str, None]]:
-    """Check rows one by one; problems are collected."""
-    rows: list[dict[str, Json]] = []
+) -> tuple[dict[_View, dict[str, Json]], list[Problem], dict[str, None]]:
+    """Check rows one by one, and return them by id and view; problems are collected."""
+    rows: dict[_View, dict[str, Json]] = {}
     problems: list[Problem] = []
     ignored: dict[str, None] = {}
-    seen: dict[tuple[str, int], int | None] = {}
+    lines: dict[_View, int | None] = {}
     several: list[LogRow] = []
     for entry in entries:
         if isinstance(entry, Problem):
@@ -116,12 +121,11 @@ def _read(
         else:
             try:
                 key, row = reader.read(dict(entry.row))
-                if key in seen:
-                    earlier = "earlier" if seen[key] is None else f"on line {seen[key]}"
+                if key in lines:
+                    earlier = "earlier" if lines[key] is None else f"on line {lines[key]}"
                     message = f"the same id and view already occur {earlier}"
                     raise ValueError(message)
-                seen[key] = entry.line
-                rows.append(row)
+                lines[key], rows[key] = entry.line, row
                 if own:
                     ignored |= dict.fromkeys(n for n in entry.row if n not in reader.used)
             except SeveralRightError:
@@ -176,8 +180,8 @@ def _are_repeats(rows: Sequence[dict[str, Json]]) -> bool:
 
 
 def _by_item(
-    rows: Sequence[dict[str, Json]],
-) -> tuple[list[dict[str, Json]], list[dict[str, Json]]]:
+    rows: Mapping[_View, dict[str, Json]],
+) -> tuple[dict[_View, dict[str, Json]], list[dict[str, Json]]]:
     """Return the rows of answered items, and one row for each item that lacks an answer.
 
     An item has an answer in all of its views, or a status and no numbers.
@@ -186,25 +190,25 @@ def _by_item(
     views: Counter[str] = Counter()
     asked: Counter[str] = Counter()
     right: Counter[str] = Counter()
-    for row in rows:
-        views[str(row["id"])] += 1
-        asked[str(row["id"])] += bool(row["scored"])
-        right[str(row["id"])] += bool(row["right"])
+    for (record_id, _), row in rows.items():
+        views[record_id] += 1
+        asked[record_id] += bool(row["scored"])
+        right[record_id] += bool(row["right"])
         if row["status"] is not None:
-            without.setdefault(str(row["id"]), row)
+            without.setdefault(record_id, row)
     for record_id, row in without.items():
         if views[record_id] > 1:
             row["reason"] = f"view {row['view']}: {row['reason'] or row['status']}"
         row |= {"view": 0, "asked": asked[record_id], "right": right[record_id]}
-    return [row for row in rows if str(row["id"]) not in without], [*without.values()]
+    answered = {key: row for key, row in rows.items() if key[0] not in without}
+    return answered, [*without.values()]
 
 
-def _missing(rows: Sequence[dict[str, Json]], unanswered: Sequence[object]) -> list[Problem]:
+def _missing(rows: Mapping[_View, dict[str, Json]], unanswered: Sequence[object]) -> list[Problem]:
     if not rows:
         message = f"no entry has an answer ({len(unanswered):,} have a status)"
         return [Problem(None, None, message)]
-    seen = {(str(row["id"]), int(str(row["view"]))) for row in rows}
-    return missing_views(seen) + inconsistent_views(rows)
+    return missing_views(rows.keys()) + inconsistent_views([*rows.values()])
 
 
 def _several_views(rows: Sequence[dict[str, Json]], values: str | None) -> list[Problem]:
@@ -218,25 +222,26 @@ def _several_views(rows: Sequence[dict[str, Json]], values: str | None) -> list[
     return [Problem(None, str(several["id"]), message)]
 
 
-def _censored(rows: Sequence[dict[str, Json]]) -> dict[str, Json]:
+def _censored(rows: Sequence[dict[str, Json]]) -> Censored | None:
     """Return how many views do not list every answer, and how many of them lack the reference."""
-    partly = [row for row in rows if row["censored"] is not None]
-    if not partly:
-        return {}
-    lacking = sum(row["reference"] in (row["censored"] or ()) for row in partly)  # type: ignore[operator] # a list
-    return {"views": len(partly), "references": lacking}
+    listed = [
+        (row["reference"], indices) for row in rows if isinstance(indices := row["censored"], list)
+    ]
+    if not listed:
+        return None
+    return Censored(len(listed), sum(reference in indices for reference, indices in listed))
 
 
 def _frame(
     rows: list[dict[str, Json]], unanswered: list[dict[str, Json]], reader: RowReader
-) -> tuple[pl.DataFrame, dict[str, Json]]:
+) -> tuple[pl.DataFrame, Rounding | None]:
     """Return the rows of a run, and how its probabilities are rounded."""
     of_logs = {
         name: dtype for name, dtype in OF_LOGS.items() if any(row[name] is not None for row in rows)
     }
     schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())} | of_logs
     frame = pl.DataFrame(rows, schema=schema)
-    rounding: dict[str, Json] = {}
+    rounding = None
     if reader.values == "probabilities":
         frame, rounding = with_rounding(frame)
     if unanswered:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Final, get_args
 
-from pact_eval._json import Json, describe, dumps
+from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.probabilities import SUM_TOLERANCE, rounding_unit
@@ -106,6 +107,33 @@ class SeveralRightError(ValueError):
     """A row has several right answers, and nobody said how they count."""
 
 
+@dataclass
+class _View:
+    """The columns of a row that belong to its view.
+
+    Attributes:
+        n_choices: number of answers.
+        view: number of the view, from 0.
+        code_order: the order of the answers; empty if it is unknown.
+        logits: one per answer; empty without an answer.
+        censored: answers whose logits are upper bounds; None if there are none.
+        prompt_tokens: length of the prompt.
+        answer_mass: probability on the answer letters.
+        scored: whether the log counts the row.
+        right: whether the answer is right.
+    """
+
+    n_choices: int
+    view: int
+    code_order: list[int] = field(default_factory=list)
+    logits: list[float] = field(default_factory=list)
+    censored: list[int] | None = None
+    prompt_tokens: int | None = None
+    answer_mass: float | None = None
+    scored: bool = True
+    right: bool = False
+
+
 class RowReader:
     """Reads rows one by one and collects remarks about them.
 
@@ -148,12 +176,12 @@ class RowReader:
         obj = as_object(value)
         record_id = self._text(obj, "id")
         status = self._status(obj)
-        columns = self._without_answer(obj) if status else self._answered(obj)
-        item = self._item(obj, record_id, int(str(columns["n_choices"])))
+        view = self._without_answer(obj) if status else self._answered(obj)
+        item = self._item(obj, record_id, view.n_choices)
         if status is None:
-            self._check_outcome(obj, item, columns)
-        said = {"status": status, "reason": self._text(obj, "reason", "") if status else None}
-        return (record_id, int(str(columns["view"]))), item | columns | said
+            self._check_outcome(obj, item, view)
+        reason = self._text(obj, "reason", "") if status else None
+        return (record_id, view.view), {**item, **vars(view), "status": status, "reason": reason}
 
     def id_if_readable(self, value: Json) -> str | None:
         """Return the id of a row, even if the row is otherwise malformed."""
@@ -209,34 +237,31 @@ class RowReader:
         right: list[Json] = [*sorted(inside)]
         return {"reference": right[0], "accepted": right if len(right) > 1 else None}
 
-    def _answered(self, obj: Mapping[str, Json]) -> dict[str, Json]:
+    def _answered(self, obj: Mapping[str, Json]) -> _View:
         """Return the columns of one view."""
         logits, censored = self._logits(obj)
         view = self._whole(obj, "view", 0, _MOST_VIEWS, default=0)
-        return {
-            "censored": [*censored] or None,
-            "n_choices": len(logits),
-            "view": view,
-            "code_order": [*self._code_order(obj, len(logits), view)],
-            "logits": [*logits],
-            "prompt_tokens": self._whole(obj, "prompt_tokens", 1, _MOST_TOKENS)
+        return _View(
+            n_choices=len(logits),
+            view=view,
+            code_order=self._code_order(obj, len(logits), view),
+            logits=logits,
+            censored=censored or None,
+            prompt_tokens=self._whole(obj, "prompt_tokens", 1, _MOST_TOKENS)
             if self._get(obj, "prompt_tokens") is not None
             else None,
-            "answer_mass": self._share(obj, "answer_mass"),
-        }
+            answer_mass=self._share(obj, "answer_mass"),
+        )
 
-    def _without_answer(self, obj: Mapping[str, Json]) -> dict[str, Json]:
+    def _without_answer(self, obj: Mapping[str, Json]) -> _View:
         if self._get(obj, "n_choices") is None and self._kind(obj) != "boolean":
             message = "n_choices: a row without an answer needs it, except for booleans; add it"
             raise ValueError(message)
-        return {
-            "n_choices": self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2),
-            "view": self._whole(obj, "view", 0, _MOST_VIEWS, default=0),
-            "code_order": [],
-            "logits": [],
-            "scored": self._get(obj, "scored") is not False,
-            "right": False,
-        }
+        return _View(
+            n_choices=self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2),
+            view=self._whole(obj, "view", 0, _MOST_VIEWS, default=0),
+            scored=self._get(obj, "scored") is not False,
+        )
 
     def _status(self, obj: Mapping[str, Json]) -> str | None:
         """Return why a row has no answer; None if it has one."""
@@ -246,13 +271,17 @@ class RowReader:
         return _one_of("status", status, {name: name for name in (*STATUSES, *_ANSWERED)})
 
     def _check_outcome(
-        self, obj: Mapping[str, Json], item: Mapping[str, Json], columns: dict[str, Json]
+        self, obj: Mapping[str, Json], item: Mapping[str, Json], view: _View
     ) -> None:
         """Compare our reading of a row with what its source says of the answer."""
-        logits = [float(str(each)) for each in columns["logits"]]  # type: ignore[union-attr] # a list
+        logits = view.logits
         accepted, most_probable = item["accepted"], logits.index(max(logits))
-        right = accepted if isinstance(accepted, list) else [item["reference"]]
-        self.zero_on_reference += all(logits[int(str(each))] == -math.inf for each in right)
+        right = {
+            index
+            for index in (accepted if isinstance(accepted, list) else [item["reference"]])
+            if isinstance(index, int)
+        }
+        self.zero_on_reference += all(logits[index] == -math.inf for index in right)
         answer = most_probable
         if self._answer_is_meant and self._get(obj, "answer") is not None:
             answer = self._whole(obj, "answer", 0, len(logits) - 1)
@@ -261,23 +290,22 @@ class RowReader:
                 # Of equal ones, the answer of the log is the most probable: probabilities that were
                 # rounded tie, and the first would be taken.
                 logits[answer] += _TIE
-                columns["logits"] = [*logits]
-        columns |= {"scored": True, "right": answer in right}
-        said = self._get(obj, "correct")
-        if said is None:
+        view.right = answer in right
+        correct = self._get(obj, "correct")
+        if correct is None:
             return
-        if said not in (True, False):
-            message = f"correct: expected true or false, got {_found(said)}"
+        if correct not in (True, False):
+            message = f"correct: expected true or false, got {_found(correct)}"
             raise ValueError(message)
-        if bool(said) != (answer in right):
+        if bool(correct) != view.right:
             message = (
-                f"the log counts this answer as {'right' if said else 'wrong'}; read as answer "
-                f"{answer} and reference {' or '.join(map(str, right))}, it is "
-                f"{'wrong' if said else 'right'}"
+                f"the log counts this answer as {'right' if correct else 'wrong'}; read as answer "
+                f"{answer} and reference {' or '.join(map(str, sorted(right)))}, it is "
+                f"{'wrong' if correct else 'right'}"
             )
             raise ValueError(message)
         self.compared += 1
-        self.correct += bool(said)
+        self.correct += bool(correct)
 
     def _get(self, obj: Mapping[str, Json], column: str) -> Json:
         for name in self._names[column]:
@@ -286,9 +314,11 @@ class RowReader:
                 return obj[name]
         return None
 
-    def _share(self, obj: Mapping[str, Json], column: str) -> Json:
+    def _share(self, obj: Mapping[str, Json], column: str) -> float | None:
         value = self._get(obj, column)
-        if value is None or (_is_number(value) and 0 <= float(str(value)) <= 1):
+        if value is None or (
+            isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+        ):
             return value
         message = f"{column}: expected a number from 0 to 1, got {_found(value)}"
         raise ValueError(message)
@@ -421,24 +451,18 @@ def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
     return allowed[value]
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _numbers(value: Json, name: str) -> list[float]:
     if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
         found = f"{len(value)} numbers" if isinstance(value, list) else _found(value)
         message = f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {found}"
         raise ValueError(message)
-    try:
-        numbers = [float(str(item)) if _is_number(item) else math.nan for item in value]
-    except OverflowError:
-        numbers = [math.inf]
-    if not all(abs(number) <= _LARGEST for number in numbers):
+    numbers = [finite_number(item) for item in value]
+    finite = [number for number in numbers if number is not None and abs(number) <= _LARGEST]
+    if len(finite) < len(numbers):
         allowed = f"finite numbers from -{_LARGEST:.2g} to {_LARGEST:.2g}"
         message = f"{name}: expected {allowed}, got {_found(value)}"
         raise ValueError(message)
-    return numbers
+    return finite
 
 
 def as_object(value: Json) -> dict[str, Json]:

@@ -33,7 +33,7 @@ from pact_eval._json import Json, describe, refuse_deep
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.grouping import Grouping
 from pact_eval.runs.probabilities import SUM_TOLERANCE
-from pact_eval.runs.provenance import REPEATS, TRIALS
+from pact_eval.runs.provenance import REPEATS, TRIALS, Censored, Rounding
 
 
 @dataclass(frozen=True)
@@ -206,9 +206,8 @@ class ImportedRows:
         source: name of the format.
         log: what the log says of itself, with the answers that both count as right.
         model: name of the model; None if it is not known.
-        rounding: decimals to which probabilities are rounded; empty if they are not.
-        censored: number of views and of references that the log does not list in full; empty if it
-            lists all.
+        rounding: how probabilities are rounded; None if they are not.
+        censored: views that the log does not list in full; None if it lists all.
         several_right: number of items with several right answers.
         ignored_columns: columns of the file that a run does not use.
         renormalised: number of rows whose probabilities sum to 1 only roughly, because they were
@@ -222,8 +221,8 @@ class ImportedRows:
     source: str
     log: Mapping[str, Json] = field(default_factory=dict)
     model: str | None = None
-    rounding: Mapping[str, Json] = field(default_factory=dict)
-    censored: Mapping[str, Json] = field(default_factory=dict)
+    rounding: Rounding | None = None
+    censored: Censored | None = None
     several_right: int = 0
     ignored_columns: tuple[str, ...] = ()
     renormalised: int = 0

@@ -16,6 +16,7 @@ from pact_eval.importing.detection import find_source
 from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import Run, RunWriter
+from pact_eval.runs.provenance import Data
 from pact_eval.runs.remote.copies import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 
@@ -63,7 +64,7 @@ def import_run(
         source = find_source(path, options.source)
         rows, log = read_log(source, path, options)
     settings: dict[str, Json] = {
-        "data": {"sha256": _sha256(log.files)},
+        "data": Data(_sha256(log.files)).to_json(),
         **({} if source.own else {"log": source.name}),
         **options.settings,
         "k": rows.frame["view"].n_unique(),
@@ -97,9 +98,9 @@ def _facts(rows: ImportedRows) -> dict[str, Json]:
         "zero_on_reference": rows.zero_on_reference,
     }
     if rows.rounding:
-        facts["rounding"] = dict(rows.rounding)
+        facts["rounding"] = rows.rounding.to_json()
     if rows.censored:
-        facts["censored"] = dict(rows.censored)
+        facts["censored"] = rows.censored.to_json()
     if rows.several_right:
         facts["several_right"] = rows.several_right
     if rows.log:

@@ -154,8 +154,8 @@ class PromptContract(Protocol):
         """SHA-256 of what the contract renders, as 64 hex digits."""
 
     @property
-    def settings(self) -> Mapping[str, Json]:
-        """What else a run records of it: nothing, or the temperatures that it ships."""
+    def temperatures(self) -> Mapping[str, float]:
+        """The temperatures that it ships, by field kind; empty if it ships none."""
 
     @property
     def names(self) -> Mapping[str, Json]:

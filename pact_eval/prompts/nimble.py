@@ -58,8 +58,8 @@ class NimbleContract:
         return contract_fingerprint(self)
 
     @property
-    def settings(self) -> Mapping[str, Json]:
-        """Nothing: name and fingerprint say all."""
+    def temperatures(self) -> Mapping[str, float]:
+        """None: it ships no temperature."""
         return {}
 
     @property

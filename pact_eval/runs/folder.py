@@ -39,8 +39,10 @@ from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import (
     DAMAGE_ADVICE,
     FORMAT_VERSION,
+    Counts,
     Provenance,
     Seal,
+    as_written,
     read_provenance,
     write_provenance,
 )
@@ -353,6 +355,7 @@ class RunWriter:
 
     def _open(self, settings: Mapping[str, Json], labels: Mapping[str, Json]) -> None:
         self._provenance = _provenance_of(self.folder, settings, labels)
+        self._parts = dict(self.recorded.parts)
         self._done = {_part_number(part) for part in _checked_parts(self.folder)}
         for stale in (each for each in self.folder.iterdir() if _PARTIAL.fullmatch(each.name)):
             stale.unlink()  # left by a process that was killed while writing
@@ -376,9 +379,8 @@ class RunWriter:
         path = self.folder / _PARTS / f"part-{number:06d}.parquet"
         with atomic_path(path) as partial:
             write_parquet(partial, frame)
-            hashes = self._provenance.get("parts")
-            known = hashes if isinstance(hashes, dict) else {}
-            self._provenance["parts"] = known | {path.name: sha256_of_file(partial)}
+            self._parts[path.name] = sha256_of_file(partial)
+            self._provenance["parts"] = {**self._parts}
             # Before the rename: a part without its hash is never there, whenever a kill comes.
             write_provenance(self.folder, self._provenance)
         self._done.add(number)
@@ -387,9 +389,10 @@ class RunWriter:
         """Return the rows of all parts, in order."""
         return pl.concat([_read_rows(part) for part in _checked_parts(self.folder)])
 
-    def noted(self, key: str) -> Json:
-        """Return a value that `note` has kept, in this process or an earlier one."""
-        return self._provenance.get(key)
+    @property
+    def recorded(self) -> Provenance:
+        """What `run.json` records so far, in this process or an earlier one."""
+        return Provenance.of(as_written(self._provenance), str(self.folder / PROVENANCE_NAME))
 
     def note(self, facts: Mapping[str, Json]) -> None:
         """Keep facts in the `run.json` of an unfinished run."""
@@ -415,7 +418,7 @@ class RunWriter:
             message = f"{self.folder}: no item was answered: {_reasons(without)}"
             raise RunError(message)
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
-        self._provenance["counts"] = _counts(frame, without)
+        self._provenance["counts"] = _counts(frame, without).to_json()
         self._add_wall_seconds(wall_seconds)
         beside = self.folder / _UNANSWERED
         if not without.is_empty():
@@ -436,8 +439,7 @@ class RunWriter:
         write_provenance(self.folder, self._provenance)
 
     def _add_wall_seconds(self, wall_seconds: float) -> None:
-        before = self._provenance.get("wall_seconds")
-        earlier = float(before) if isinstance(before, int | float) else 0.0
+        earlier = self.recorded.wall_seconds or 0.0
         self._provenance["wall_seconds"] = round(earlier + wall_seconds, 3)
 
     def _close_run(self) -> None:
@@ -459,19 +461,20 @@ class RunWriter:
         self.close()
 
 
-def _counts(frame: pl.DataFrame, without: pl.DataFrame) -> dict[str, Json]:
-    """Return the counts of `run.json`: items and views, and unanswered items by status."""
-    counts: dict[str, Json] = {"items": frame["id"].n_unique(), "views": len(frame)}
-    if not without.is_empty():
-        found = without["status"].value_counts().sort("status")
-        counts["unanswered"] = dict(found.iter_rows())
-    return counts
+def _counts(frame: pl.DataFrame, without: pl.DataFrame) -> Counts:
+    """Return the counts of items and views, and of unanswered items by status."""
+    return Counts(frame["id"].n_unique(), len(frame), _statuses(without))
+
+
+def _statuses(without: pl.DataFrame) -> dict[str, int]:
+    if without.is_empty():
+        return {}
+    return dict(without["status"].value_counts().sort("status").iter_rows())
 
 
 def _reasons(without: pl.DataFrame) -> str:
     """Return the statuses of unanswered items, with the first reason."""
-    found = _counts(without.with_columns(view=0), without).get("unanswered")
-    return f"{dumps(found)}; the first: {without['reason'][0]}"
+    return f"{dumps({**_statuses(without)})}; the first: {without['reason'][0]}"
 
 
 def _provenance_of(

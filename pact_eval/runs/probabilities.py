@@ -16,9 +16,9 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval._choices import Decoding
-from pact_eval._json import Json
 from pact_eval._typing import FloatArray
 from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.provenance import Rounding
 
 FEWEST_DECIMALS: Final = 2
 MOST_DECIMALS: Final = 6
@@ -120,27 +120,27 @@ def with_censored_zeros(
     return np.where(zeros, math.log(0.5 * 10.0**-digits / count), logits), True
 
 
-def with_rounding(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Json]]:
+def with_rounding(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rounding | None]:
     """Give rows whose probabilities are rounded finite values for probabilities of 0.00.
 
     Args:
         rows: rows of a run whose logits are the logs of recorded probabilities.
 
     Returns:
-        The rows, and what `run.json` keeps under `rounding`; empty if the values are not rounded.
-        Values of 0 and 1 alone do not show that they are.
+        The rows, and how the values are rounded; None if they are not. Values of 0 and 1 alone do
+        not show that they are.
     """
     sent = np.exp(rows["logits"].explode(empty_as_null=False).drop_nulls().to_numpy())
     digits = decimals(sent)
     if digits is None or not ((sent > 0) & (sent < 1)).any():
-        return rows, {}
+        return rows, None
     lists, zeros = [], 0
     for logits in rows["logits"]:
         values, censored = with_censored_zeros(logits.to_numpy(), digits)
         lists.append(values.tolist())
         zeros += censored
     kept = rows.with_columns(logits=pl.Series(lists, dtype=pl.List(pl.Float64())))
-    return kept, {"decimals": digits, "views_with_zeros": zeros}
+    return kept, Rounding(digits, zeros)
 
 
 # Two neighbouring values, such as 0.81 and 0.82, were different before they were rounded.

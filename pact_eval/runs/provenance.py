@@ -18,15 +18,18 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pact_eval._files import read_json, write_atomically
-from pact_eval._json import Json, describe, dumps
+from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.errors import InputError, RunError
 from pact_eval.runs.custody import Custody
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FORMAT_VERSION: Final = 3
 ANSWERS: Final = "answers"
@@ -59,16 +62,34 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class RecordedWeights:
-    """Identity of an adapter or of a base model.
+    """Identity of an adapter.
 
     Attributes:
         sha256: SHA-256 of the weights.
         config_sha256: SHA-256 of the configuration file.
-        revision: revision of a base model from a hub.
     """
 
     sha256: str | None = None
     config_sha256: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`.
+
+        Examples:
+            >>> RecordedWeights("a1", "b2").to_json()
+            {'sha256': 'a1', 'config_sha256': 'b2'}
+        """
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RecordedBase(RecordedWeights):
+    """Identity of a base model.
+
+    Attributes:
+        revision: revision of a base model from a hub.
+    """
+
     revision: str | None = None
 
 
@@ -88,6 +109,15 @@ class Contract:
     mismatch: str | None = None
     temperatures: Mapping[str, float] = field(default_factory=dict)
 
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`; without temperatures, there is no key for them."""
+        names: dict[str, Json] = {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "mismatch": self.mismatch,
+        }
+        return names | ({"temperatures": dict(self.temperatures)} if self.temperatures else {})
+
 
 @dataclass(frozen=True)
 class Data:
@@ -95,11 +125,28 @@ class Data:
 
     Attributes:
         sha256: SHA-256 of the file.
-        records: number of records scored.
+        records: number of records scored; None for an import.
     """
 
     sha256: str | None = None
     records: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return _without_none(self)
+
+
+@dataclass(frozen=True)
+class EngineCheck:
+    """The comparison of an engine with one plain pass per prompt, on a sample.
+
+    Attributes:
+        views: number of views of the sample.
+        largest_logit_difference: largest difference of a logit.
+    """
+
+    views: int | None = None
+    largest_logit_difference: float | None = None
 
 
 @dataclass(frozen=True)
@@ -108,12 +155,61 @@ class RecordedEngine:
 
     Attributes:
         name: name of the engine.
-        largest_logit_difference: largest difference from one plain pass per prompt, measured on a
-            sample.
+        shares_prefix: whether it computes shared prefixes once.
+        passed_over: engines that did not work, with the reasons.
+        matrix_products: how products of float32 are computed.
+        batch_tokens: tokens per pass at the end; fewer than in the settings if memory ran out.
+        check: its comparison with one plain pass per prompt.
+        tokens: number of tokens: in the prompts, at least needed, and passed.
     """
 
     name: str | None = None
-    largest_logit_difference: float | None = None
+    shares_prefix: bool | None = None
+    passed_over: tuple[str, ...] | None = None
+    matrix_products: str | None = None
+    batch_tokens: int | None = None
+    check: EngineCheck | None = None
+    tokens: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Json], where: str = NAME) -> RecordedEngine:
+        """Read what `to_json` wrote.
+
+        Raises:
+            RunError: a value has the wrong type.
+
+        Examples:
+            >>> engine = RecordedEngine("fork", batch_tokens=8, tokens={"passed": 3})
+            >>> RecordedEngine.of_json(engine.to_json()) == engine
+            True
+        """
+        reader = _Reader(value, where)
+        check = reader.object("check")
+        return cls(
+            name=reader.text("name"),
+            shares_prefix=reader.flag("shares_prefix"),
+            passed_over=reader.list_of_texts("passed_over"),
+            matrix_products=reader.text("matrix_products"),
+            batch_tokens=reader.whole("batch_tokens"),
+            check=EngineCheck(check.whole("views"), check.number("largest_logit_difference"))
+            if value.get("check") is not None
+            else None,
+            tokens=reader.object("tokens").wholes(),
+        )
+
+    @property
+    def largest_logit_difference(self) -> float | None:
+        """Largest difference of a logit from one plain pass per prompt; None if not measured."""
+        return None if self.check is None else self.check.largest_logit_difference
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`; what is None is left out."""
+        values = _without_none(self)
+        if self.passed_over is not None:
+            values["passed_over"] = [*self.passed_over]
+        if self.check is not None:
+            values["check"] = _without_none(self.check)
+        return values | {"tokens": dict(self.tokens)}
 
 
 @dataclass(frozen=True)
@@ -141,28 +237,132 @@ class Counts:
         without = sum(self.unanswered.values())
         return 1.0 if not without else (self.items or 0) / ((self.items or 0) + without)
 
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`; if all items are answered, no status is named."""
+        counts: dict[str, Json] = {"items": self.items, "views": self.views}
+        return counts | ({"unanswered": dict(self.unanswered)} if self.unanswered else {})
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Rounded probabilities of a server or a log.
+
+    Attributes:
+        decimals: to how many decimals they are rounded.
+        views_with_zeros: number of views with a probability of 0.00.
+    """
+
+    decimals: int | None = None
+    views_with_zeros: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Censored:
+    """Views of a log that lists only the most probable tokens.
+
+    Attributes:
+        views: number of views that do not list every answer.
+        references: number of these that lack the reference.
+    """
+
+    views: int | None = None
+    references: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RecordedServer:
+    """Requests of a run to a server.
+
+    Attributes:
+        answered_by: name of the model that the answers carry; None if they carry none.
+        requests: number of requests, those of earlier processes included.
+        retries: number of further tries among them.
+        concurrency: most requests under way at the same time.
+    """
+
+    answered_by: str | None = None
+    requests: int | None = None
+    retries: int | None = None
+    concurrency: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return asdict(self)
+
 
 @dataclass(frozen=True)
 class ProbedServer:
-    """What the probe of a server found, as far as reports use it.
+    """What the probe of a server found, as far as runs and reports use it.
 
     Attributes:
         floor_tv: largest TV of answers to the same request; None if it was not measured.
         floor_flips: how many of them changed the most probable answer.
         repeats: how many there were.
         order_effect: whether the server shows answers in the order of the request.
+        orders_are_views: whether other orders are other views; None if that is not recorded.
+        probe_sha256: SHA-256 of the items of the probe.
+        answers: by item of the probe, the probabilities of its answers.
         least_change: the smallest TV that is not put down to noise.
         end_largest_tv: TV of the answers at the start and at the end of the run.
         changed: whether that is a change of the model.
+        recorded: the full object.
     """
 
     floor_tv: float | None
     floor_flips: int | None
     repeats: int | None
     order_effect: str | None
+    orders_are_views: bool | None
+    probe_sha256: str | None
+    answers: Mapping[str, tuple[float, ...]]
     least_change: float | None
     end_largest_tv: float | None
     changed: bool
+    recorded: Mapping[str, Json]
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Json], where: str = NAME) -> ProbedServer:
+        """Read the object of `run.json`.
+
+        Raises:
+            RunError: a value has the wrong type.
+
+        Examples:
+            >>> probe = ProbedServer.of_json({"least_change": 0.01, "changed": False})
+            >>> probe.least_change, probe.with_facts({"changed": True}).changed
+            (0.01, True)
+        """
+        reader = _Reader(value, where)
+        floor = reader.object("floor")
+        return cls(
+            floor_tv=floor.number("largest_tv"),
+            floor_flips=floor.whole("flips"),
+            repeats=floor.whole("repeats"),
+            order_effect=reader.object("order").text("effect"),
+            orders_are_views=reader.flag("orders_are_views"),
+            probe_sha256=reader.text("probe_sha256"),
+            answers=reader.object("answers").lists_of_numbers(),
+            least_change=reader.number("least_change"),
+            end_largest_tv=reader.number("end_largest_tv"),
+            changed=value.get("changed") is True,
+            recorded=value,
+        )
+
+    def with_facts(self, facts: Mapping[str, Json]) -> ProbedServer:
+        """Return the probe with further facts, which replace those of the same name."""
+        return self.of_json({**self.recorded, **facts})
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return dict(self.recorded)
 
 
 @dataclass(frozen=True)
@@ -186,6 +386,10 @@ class Seal:
     views: int
     k: int
     unanswered_sha256: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return _without_none(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +422,9 @@ class Provenance(Mapping[str, Json]):
         batch_tokens: tokens per pass, padding included.
         engine: how views were scored.
         counts: items and views.
+        server: requests to a server; None for a local model.
         probe: what the probe of a server found; None for a local model.
-        rounded_to: decimals to which a server has rounded probabilities; None if it has not.
+        rounding: how a server or a log has rounded probabilities.
         censored: whether a log lists only the most probable tokens, so that probabilities of some
             answers are only known to be small.
         answers_only: whether the answers are known, and no probabilities.
@@ -251,7 +456,7 @@ class Provenance(Mapping[str, Json]):
     data_file: str | None
     contract_files: str | None
     adapter: RecordedWeights | None
-    base: RecordedWeights | None
+    base: RecordedBase | None
     contract: Contract
     data: Data
     k: int | None
@@ -261,8 +466,9 @@ class Provenance(Mapping[str, Json]):
     batch_tokens: int | None
     engine: RecordedEngine
     counts: Counts
+    server: RecordedServer | None
     probe: ProbedServer | None
-    rounded_to: int | None
+    rounding: Rounding
     censored: bool
     answers_only: bool
     several_right: int
@@ -298,8 +504,7 @@ class Provenance(Mapping[str, Json]):
         """
         top = _Reader(recorded, source)
         settings = top.object("settings")
-        engine = top.object("engine")
-        difference = engine.object("check").number("largest_logit_difference")
+        counts, rounding = top.object("counts"), top.object("rounding")
         return cls(
             status=top.text("status"),
             source=top.text("source"),
@@ -312,7 +517,7 @@ class Provenance(Mapping[str, Json]):
             data_file=top.text("data"),
             contract_files=top.text("contract_files"),
             adapter=settings.weights("adapter"),
-            base=settings.weights("base"),
+            base=settings.base("base"),
             contract=settings.contract("contract"),
             data=settings.data("data"),
             k=settings.whole("k"),
@@ -320,14 +525,13 @@ class Provenance(Mapping[str, Json]):
             quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),
             batch_tokens=settings.whole("batch_tokens"),
-            engine=RecordedEngine(engine.text("name"), difference),
+            engine=top.engine("engine"),
             counts=Counts(
-                top.object("counts").whole("items"),
-                top.object("counts").whole("views"),
-                top.object("counts").object("unanswered").wholes(),
+                counts.whole("items"), counts.whole("views"), counts.object("unanswered").wholes()
             ),
+            server=top.server("server"),
             probe=top.probe("probe"),
-            rounded_to=top.object("rounding").whole("decimals"),
+            rounding=Rounding(rounding.whole("decimals"), rounding.whole("views_with_zeros")),
             censored=bool(top.object("censored").whole("views")),
             answers_only=settings.text("values") == ANSWERS,
             several_right=top.whole("several_right") or 0,
@@ -345,6 +549,11 @@ class Provenance(Mapping[str, Json]):
             extra={name: value for name, value in recorded.items() if name not in _KNOWN},
             recorded=recorded,
         )
+
+    @property
+    def rounded_to(self) -> int | None:
+        """Decimals to which probabilities are rounded; None if they are not."""
+        return self.rounding.decimals
 
     @property
     def served(self) -> bool:
@@ -463,6 +672,12 @@ def _text(recorded: Mapping[str, Json]) -> str:
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
+def _without_none(section: DataclassInstance) -> dict[str, Json]:
+    """Return the values of a section that are not None."""
+    values = ((each.name, getattr(section, each.name)) for each in fields(section))
+    return {name: value for name, value in values if value is not None}
+
+
 class _Reader:
     """Reads typed values of one JSON object; a missing key and null are None."""
 
@@ -479,10 +694,24 @@ class _Reader:
     def weights(self, key: str) -> RecordedWeights | None:
         if self.value.get(key) is None:
             return None
-        found = self.object(key)
-        return RecordedWeights(
-            found.text("sha256"), found.text("config_sha256"), found.text("revision")
-        )
+        weights = self.object(key)
+        return RecordedWeights(weights.text("sha256"), weights.text("config_sha256"))
+
+    def base(self, key: str) -> RecordedBase | None:
+        if self.value.get(key) is None:
+            return None
+        names = ("sha256", "config_sha256", "revision")
+        return RecordedBase(*map(self.object(key).text, names))
+
+    def engine(self, key: str) -> RecordedEngine:
+        return RecordedEngine.of_json(self.object(key).value, f"{self._where}: {key}")
+
+    def server(self, key: str) -> RecordedServer | None:
+        if self.value.get(key) is None:
+            return None
+        server = self.object(key)
+        counts = map(server.whole, ("requests", "retries", "concurrency"))
+        return RecordedServer(server.text("answered_by"), *counts)
 
     def data(self, key: str) -> Data:
         found = self.object(key)
@@ -518,17 +747,7 @@ class _Reader:
     def probe(self, key: str) -> ProbedServer | None:
         if self.value.get(key) is None:
             return None
-        found = self.object(key)
-        floor = found.object("floor")
-        return ProbedServer(
-            floor_tv=floor.number("largest_tv"),
-            floor_flips=floor.whole("flips"),
-            repeats=floor.whole("repeats"),
-            order_effect=found.object("order").text("effect"),
-            least_change=found.number("least_change"),
-            end_largest_tv=found.number("end_largest_tv"),
-            changed=found.value.get("changed") is True,
-        )
+        return ProbedServer.of_json(self.object(key).value, f"{self._where}: {key}")
 
     def texts(self) -> dict[str, str]:
         return {key: text for key in self.value if (text := self.text(key)) is not None}
@@ -538,6 +757,36 @@ class _Reader:
 
     def numbers(self) -> dict[str, float]:
         return {key: number for key in self.value if (number := self.number(key)) is not None}
+
+    def list_of_texts(self, key: str) -> tuple[str, ...] | None:
+        if self.value.get(key) is None:
+            return None
+        texts = [text for text in self._list(key) if isinstance(text, str)]
+        if len(texts) < len(self._list(key)):
+            raise self._wrong(key, "a list of texts")
+        return tuple(texts)
+
+    def lists_of_numbers(self) -> dict[str, tuple[float, ...]]:
+        return {key: self._numbers(key) for key in self.value}
+
+    def _numbers(self, key: str) -> tuple[float, ...]:
+        numbers = [finite_number(number) for number in self._list(key)]
+        finite = tuple(number for number in numbers if number is not None)
+        if len(finite) < len(numbers):
+            raise self._wrong(key, "a list of numbers")
+        return finite
+
+    def _list(self, key: str) -> Sequence[Json]:
+        value: object = self.value.get(key)
+        if not isinstance(value, list | tuple):
+            raise self._wrong(key, "a list")
+        return value
+
+    def flag(self, key: str) -> bool | None:
+        value = self.value.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        raise self._wrong(key, "true or false")
 
     def whole(self, key: str) -> int | None:
         return self._typed(key, int, "an integer")

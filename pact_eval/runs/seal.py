@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -221,17 +220,12 @@ def seal_digest(seal: Seal) -> str:
         >>> seal_digest(Seal("aa", "bb", "cc", 1, 2, 2))[:8]
         '27c29f9e'
     """
-    return sha256_of_json(_recorded(seal))
+    return sha256_of_json(seal.to_json())
 
 
 def rows_of_seal(seal: Seal) -> dict[str, Json]:
     """Return the values of `seal_of_rows` in a seal."""
-    return {key: value for key, value in _recorded(seal).items() if key != "provenance_sha256"}
-
-
-def _recorded(seal: Seal) -> dict[str, Json]:
-    """Return the values that the seal has in `run.json`."""
-    return {key: value for key, value in asdict(seal).items() if value is not None}
+    return {key: value for key, value in seal.to_json().items() if key != "provenance_sha256"}
 
 
 def _sha256_of_rows(path: Path) -> str:

@@ -39,6 +39,7 @@ from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
+from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights
 from pact_eval.scoring.contracts import find_contract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 from pact_eval.scoring.hub import folder_from_hub, is_hub_id
@@ -94,23 +95,17 @@ class ScoringModel:
     @property
     def settings(self) -> Mapping[str, Json]:
         """The settings that identify the model in `run.json`."""
-        adapter = self.adapter
+        adapter, base, contract = self.adapter, self.base, self.contract
+        config_sha256 = sha256_of_file(base.folder / "config.json")
         return {
             "adapter": None
             if adapter is None
-            else {"sha256": adapter.sha256, "config_sha256": adapter.config_sha256},
-            "base": {
-                "sha256": self.base.sha256,
-                "config_sha256": sha256_of_file(self.base.folder / "config.json"),
-                "revision": self.base.revision,
-            },
+            else RecordedWeights(adapter.sha256, adapter.config_sha256).to_json(),
+            "base": RecordedBase(base.sha256, config_sha256, base.revision).to_json(),
             "prompts_sha256": self.encoder.fingerprint,
-            "contract": {
-                "name": self.contract.name,
-                "fingerprint": self.contract.fingerprint,
-                "mismatch": self.contract_mismatch,
-                **self.contract.settings,
-            },
+            "contract": Contract(
+                contract.name, contract.fingerprint, self.contract_mismatch, contract.temperatures
+            ).to_json(),
             "device": self.device.type,
             "dtype": str(self.dtype).removeprefix("torch."),
             "batch_tokens": self.batch_tokens,

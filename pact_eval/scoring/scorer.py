@@ -19,6 +19,7 @@ import torch
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.prompts.encoding import EncodedView
+from pact_eval.runs.provenance import EngineCheck, RecordedEngine
 from pact_eval.scoring.cpu_tuning import fast_float32
 from pact_eval.scoring.engine import Engine, ScoredView
 from pact_eval.scoring.fork_engine import fork_engine
@@ -74,7 +75,7 @@ class Scorer:
         self._budget = self._least_budget = batch_tokens
         self._gave_way = False
         self._passed_over: list[str] = []
-        self._check: dict[str, Json] = {}
+        self._check = EngineCheck()
         self._products = "default"
         self._rope_limit = _rope_limit(model)
 
@@ -84,15 +85,15 @@ class Scorer:
         if self._engine is None:
             return {}
         count, gave_way = self._engine.count, self._gave_way
-        return {
-            "name": "batched" if gave_way else self._engine.name,
-            "shares_prefix": False if gave_way else self._engine.shares_prefix,
-            "passed_over": [*self._passed_over],
-            "matrix_products": self._products,
-            "batch_tokens": min(self._least_budget, self._engine.batch_tokens),
-            "check": dict(self._check),
-            "tokens": {"prompts": count.prompts, "floor": count.floor, "passed": count.passed},
-        }
+        return RecordedEngine(
+            name="batched" if gave_way else self._engine.name,
+            shares_prefix=False if gave_way else self._engine.shares_prefix,
+            passed_over=tuple(self._passed_over),
+            matrix_products=self._products,
+            batch_tokens=min(self._least_budget, self._engine.batch_tokens),
+            check=self._check,
+            tokens={"prompts": count.prompts, "floor": count.floor, "passed": count.passed},
+        ).to_json()
 
     def prepare(self, views: Sequence[EncodedView]) -> None:
         """Choose the engine and check it on a few views; does nothing if called again.
@@ -272,7 +273,7 @@ class Scorer:
         off = max(abs(a.answer_mass - b.answer_mass) for a, b in zip(scored, oracle, strict=True))
         if not off <= TOLERANCE[self.dtype] / 5:
             return f"its answer mass differs from the plain forward pass by {off:.2g}"
-        self._check = {"views": len(sample), "largest_logit_difference": difference}
+        self._check = EngineCheck(len(sample), difference)
         self._engine = self._checked = engine
         self._budget = engine.batch_tokens
         return None

@@ -29,6 +29,7 @@ from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.provenance import Data
 from pact_eval.scoring.custody import custody_of
 
 WINDOW_RECORDS: Final = 64
@@ -59,7 +60,7 @@ class Dataset:
     def settings(self) -> Mapping[str, Json]:
         """The settings that identify the dataset and its views in `run.json`."""
         return {
-            "data": {"sha256": self.sha256, "records": len(self.records)},
+            "data": Data(self.sha256, len(self.records)).to_json(),
             "k": self.k,
             "order_seed": self.order_seed,
             "window_records": WINDOW_RECORDS,

@@ -65,10 +65,9 @@ class DecisionTemplate:
         return self.files.fingerprint
 
     @property
-    def settings(self) -> Mapping[str, Json]:
+    def temperatures(self) -> Mapping[str, float]:
         """The temperatures that the files ship, by field kind."""
-        shipped = self.files.temperatures
-        return {"temperatures": {str(kind): at for kind, at in shipped.items()}} if shipped else {}
+        return {str(kind): at for kind, at in self.files.temperatures.items()}
 
     @property
     def names(self) -> Mapping[str, Json]:

@@ -337,22 +337,29 @@ def _arguments(value: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _log_likelihoods(value: Json, choices: int) -> tuple[float, ...]:
-    given = value if isinstance(value, list) else []
-    texts = [each[0] for each in given if isinstance(each, list) and len(each) == 2]
-    if len(texts) != choices or len(given) != choices:
+    responses = value if isinstance(value, list) else []
+    numbers = [pair[0] for pair in responses if isinstance(pair, list) and len(pair) == 2]
+    if len(numbers) != choices or len(responses) != choices:
         message = (
             f"filtered_resps: expected {choices} pairs of log-likelihood and greediness, got "
             f"{dumps(value)[:60]}; generated texts have no probabilities of the answers"
         )
         raise ValueError(message)
-    try:
-        found = tuple(float(str(each)) for each in texts)
-    except ValueError:
-        found = (math.nan,)
-    if not all(map(math.isfinite, found)):
-        message = f"filtered_resps: expected finite log-likelihoods, got {dumps(texts)[:60]}"
+    log_likelihoods = tuple(map(_log_likelihood, numbers))
+    if not all(map(math.isfinite, log_likelihoods)):
+        message = f"filtered_resps: expected finite log-likelihoods, got {dumps(numbers)[:60]}"
         raise ValueError(message)
-    return found
+    return log_likelihoods
+
+
+def _log_likelihood(value: Json) -> float:
+    """Return a number, which the tool writes as text; NaN if it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _chosen_filter(names: Sequence[str], wanted: str | None) -> str:

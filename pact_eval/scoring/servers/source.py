@@ -25,6 +25,7 @@ from pact_eval.errors import ServerError
 from pact_eval.progress import step
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.probabilities import with_rounding
+from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
 from pact_eval.scoring.servers.asking import (
     AskedItem,
@@ -222,17 +223,12 @@ class _ServerScorer:
         self._dataset = dataset
         self._writer = writer
         self._client = client
-        found = writer.noted(_NOTE)
-        self._before: dict[str, Json] = dict(found) if isinstance(found, dict) else {}
-        answered_by = self._before.get("answered_by")
+        self._before = writer.recorded.server or RecordedServer()
         self._asker = Asker(
-            client,
-            source.wire,
-            source.request.model,
-            answered_by=answered_by if isinstance(answered_by, str) else None,
+            client, source.wire, source.request.model, answered_by=self._before.answered_by
         )
-        self._rounding: dict[str, Json] = {}
-        self._probe: dict[str, Json] = {}
+        self._rounding: Rounding | None = None
+        self._probe: ProbedServer | None = None
         self._orders_are_views = True
 
     def probe(self) -> None:
@@ -243,35 +239,36 @@ class _ServerScorer:
                 does, or the model has changed since the run began.
         """
         request = self._source.request
-        known = self._writer.noted(_PROBE)
-        if isinstance(known, dict):
-            self._probe = known
-            self._refuse_change(self._change())
+        self._probe = self._writer.recorded.probe
+        if self._probe is not None:
+            self._refuse_change(self._probe)
         elif request.probe:
-            found = replace(
+            probe = replace(
                 _probed(self._asker, self._client, self._source.wire, request),
                 wire_reason=self._source.wire_reason,
             )
-            self._source.on_probe(found)
-            if found.faults:
-                raise ServerError("; ".join(found.faults))
-            self._probe = found.to_json() | {
-                "least_change": found.least_change,
-                "orders_are_views": found.orders_are_views,
+            self._source.on_probe(probe)
+            if probe.faults:
+                raise ServerError("; ".join(probe.faults))
+            limits: dict[str, Json] = {
+                "least_change": probe.least_change,
+                "orders_are_views": probe.orders_are_views,
             }
-            self._writer.note({_PROBE: self._probe})
-        self._orders_are_views = self._probe.get("orders_are_views") is not False
+            self._probe = ProbedServer.of_json(probe.to_json() | limits)
+            self._writer.note({_PROBE: self._probe.to_json()})
+        orders_are_views = None if self._probe is None else self._probe.orders_are_views
+        self._orders_are_views = orders_are_views is not False
 
-    def _change(self) -> float:
+    def _change(self, probe: ProbedServer) -> float:
         """Return the largest TV between the answers to the probe now and when the run began."""
-        answers = self._probe.get("answers")
-        if self._probe.get("probe_sha256") != PROBE_SHA256 or not isinstance(answers, dict):
+        before = {name: answer for name, answer in probe.answers.items() if answer}
+        if probe.probe_sha256 != PROBE_SHA256 or not before:
             return math.nan
-        before = {name: [float(str(p)) for p in each] for name, each in answers.items() if each}  # type: ignore[union-attr]
         return change_since(self._asker, self._source.wire, before)
 
-    def _refuse_change(self, change: float) -> None:
-        if change > float(str(self._probe.get("least_change", math.inf))):
+    def _refuse_change(self, probe: ProbedServer) -> None:
+        change = self._change(probe)
+        if change > _least_change(probe):
             message = (
                 f"the model has changed since the run began: answers to the probe differ by "
                 f"{change:.2g} (largest TV), noise by less; score into another folder"
@@ -281,12 +278,12 @@ class _ServerScorer:
     @property
     def facts(self) -> Mapping[str, Json]:
         """Who answered, requests of all processes, and rounding."""
-        found: dict[str, Json] = {_NOTE: self._note()}
-        if self._rounding:
-            found["rounding"] = self._rounding
-        if self._probe:
-            found[_PROBE] = self._probe
-        return found
+        facts: dict[str, Json] = {_NOTE: self._requests.to_json()}
+        if self._rounding is not None:
+            facts["rounding"] = self._rounding.to_json()
+        if self._probe is not None:
+            facts[_PROBE] = self._probe.to_json()
+        return facts
 
     def score(
         self, windows: Sequence[Window], on_views: Callable[[int], None]
@@ -299,20 +296,20 @@ class _ServerScorer:
         items = [self._item(record) for record in window]
         answers = self._asker.ask(items, on_views)
         # Before the part: who answered is known of every part that is written.
-        self._writer.note({_NOTE: self._note()})
-        found = [
+        self._writer.note({_NOTE: self._requests.to_json()})
+        rows = [
             row
             for record, item, answer in zip(window, items, answers, strict=True)
             for row in _rows(record, item, answer)
         ]
         ablated = any(record.ablation is not None for record in window)
         schema = dict(ABLATED_SCHEMA if ablated else SCHEMA) | {"logits": pl.List(pl.Float64())}
-        return pl.DataFrame(found, schema=schema | dict(UNANSWERED))
+        return pl.DataFrame(rows, schema=schema | dict(UNANSWERED))
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Probe the server again; give probabilities that are rounded to 0.00 finite values."""
-        if self._probe:
-            self._probe = self._probe | self._end()
+        if self._probe is not None:
+            self._probe = self._probe.with_facts(self._end(self._probe))
         if self._source.wire.values != "probabilities":
             return self._without_false_mass(rows)
         kept, self._rounding = with_rounding(rows)
@@ -323,20 +320,19 @@ class _ServerScorer:
         answered = rows.filter(pl.col("logits").list.len() > 0)
         if answered["answer_mass"].is_not_null().all():
             return rows
-        if self._probe:
-            self._probe = self._probe | {"values": "logits"}
+        if self._probe is not None:
+            self._probe = self._probe.with_facts({"values": "logits"})
         return rows.with_columns(answer_mass=pl.lit(None, pl.Float32()))
 
-    def _end(self) -> dict[str, Json]:
+    def _end(self, probe: ProbedServer) -> dict[str, Json]:
         """Return what the probe finds at the end; the answers are kept whatever it is."""
         try:
-            change = self._change()
+            change = self._change(probe)
         except ServerError as error:
             return {"end": f"not probed: {error}"}
         if math.isnan(change):
             return {"end": "not probed"}
-        least = float(str(self._probe.get("least_change", math.inf)))
-        return {"end_largest_tv": change, "changed": change > least}
+        return {"end_largest_tv": change, "changed": change > _least_change(probe)}
 
     def _item(self, record: Record) -> AskedItem:
         item = self._source.item(record, self._dataset)
@@ -344,14 +340,20 @@ class _ServerScorer:
             return item
         return replace(item, orders=item.orders[:1] * len(item.orders))
 
-    def _note(self) -> dict[str, Json]:
-        """Return what `run.json` keeps of the server, earlier processes included."""
-        counts = {"requests": self._client.requests, "retries": self._client.retries}
-        return {
-            "answered_by": self._asker.answered_by,
-            **{name: count + _whole(self._before.get(name)) for name, count in counts.items()},
-            "concurrency": self._source.request.concurrency,
-        }
+    @property
+    def _requests(self) -> RecordedServer:
+        """Requests to the server, those of earlier processes included."""
+        return RecordedServer(
+            answered_by=self._asker.answered_by,
+            requests=self._client.requests + (self._before.requests or 0),
+            retries=self._client.retries + (self._before.retries or 0),
+            concurrency=self._source.request.concurrency,
+        )
+
+
+def _least_change(probe: ProbedServer) -> float:
+    """Return the smallest TV that is not put down to noise; infinity if it is not known."""
+    return math.inf if probe.least_change is None else probe.least_change
 
 
 def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str, Json]]:
@@ -373,7 +375,3 @@ def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str,
         }
         for number, (order, view) in enumerate(zip(item.orders, answer.views, strict=True))
     ]
-
-
-def _whole(value: Json) -> int:
-    return value if isinstance(value, int) else 0

@@ -23,6 +23,7 @@ from typing import Any, Final
 from pact_eval._json import Json
 from pact_eval.data.records import Field
 from pact_eval.prompts.encoding import Encoder
+from pact_eval.runs.provenance import Contract
 from pact_eval.scoring.servers.answers import in_canonical_order, number
 from pact_eval.scoring.servers.wire import (
     AskedView,
@@ -105,11 +106,7 @@ class TokenIdWire(ABC):
         contract = self.encoder.contract
         return {
             "prompts_sha256": self.encoder.fingerprint,
-            "contract": {
-                "name": contract.name,
-                "fingerprint": contract.fingerprint,
-                "mismatch": None,
-            },
+            "contract": Contract(contract.name, contract.fingerprint).to_json(),
         }
 
     def permutes(self, field: Field) -> bool:

@@ -8,6 +8,7 @@ bytes of a run depend neither on the number of workers nor on who scored what. `
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ import torch
 from pact_eval._json import Json
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.runs.folder import RunWriter, library_versions
+from pact_eval.runs.provenance import RecordedEngine
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import PROOF_RECORDS, LocalSource
@@ -145,7 +147,7 @@ class _PoolScorer:
     def __init__(self, pool: WorkerPool, writer: RunWriter) -> None:
         self._pool = pool
         self._writer = writer
-        before = writer.noted(_NOTE)
+        before = writer.recorded.get(_NOTE)
         self._before: list[Json] = before if isinstance(before, list) else []
         self._facts: list[Mapping[str, Json]] = []
         pool.on_change = self._note
@@ -153,7 +155,7 @@ class _PoolScorer:
     @property
     def facts(self) -> Mapping[str, Json]:
         """What a single process would have recorded, and every worker."""
-        described = [each.description for each in self._pool.workers if each.description]
+        described = [worker.description for worker in self._pool.workers if worker.description]
         return {**joined_facts([described[0].facts, *self._facts]), _NOTE: self._workers()}
 
     def score(
@@ -190,20 +192,17 @@ def joined_facts(facts: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
         >>> joined_facts([start, window, window])
         {'engine': {'name': 'fork', 'batch_tokens': 4, 'tokens': {'passed': 6}}}
     """
-    engines = [found for each in facts if isinstance(found := each.get("engine"), dict)]
+    engines = [
+        RecordedEngine.of_json(recorded)
+        for worker_facts in facts
+        if isinstance(recorded := worker_facts.get("engine"), dict)
+    ]
     # Memory that ran out in a window is said of the run: another engine, or a smaller budget.
-    engine = min(engines, key=lambda each: (each["name"] == engines[0]["name"], _budget(each)))
-    counts: dict[str, Json] = {}
-    for each in engines:
-        tokens = each["tokens"]
-        for name, count in tokens.items() if isinstance(tokens, dict) else ():
-            counts[name] = int(str(counts.get(name, 0))) + int(str(count))
-    return {**facts[0], "engine": {**engine, "batch_tokens": _least(engines), "tokens": counts}}
-
-
-def _budget(engine: Mapping[str, Json]) -> int:
-    return int(str(engine["batch_tokens"]))
-
-
-def _least(engines: Sequence[Mapping[str, Json]]) -> int:
-    return min(_budget(engine) for engine in engines)
+    first = engines[0]
+    engine = min(engines, key=lambda other: (other.name == first.name, other.batch_tokens or 0))
+    tokens: Counter[str] = Counter()
+    for scored_by in engines:
+        tokens.update(scored_by.tokens)
+    budgets = [scored_by.batch_tokens for scored_by in engines if scored_by.batch_tokens]
+    joined = replace(engine, batch_tokens=min(budgets, default=None), tokens=dict(tokens))
+    return {**facts[0], "engine": joined.to_json()}
