@@ -70,8 +70,8 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.audit_dataset("data/holdout.jsonl", only=("schema",))
-        >>> [(check.check, len(check.findings)) for check in found.checks]
+        >>> audit = pact_eval.audit_dataset("data/holdout.jsonl", only=("schema",))
+        >>> [(check.check, len(check.findings)) for check in audit.checks]
         [('schema', 0)]
     """
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
@@ -99,8 +99,8 @@ def audit_adapter(
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.audit_adapter("adapters/pact")
-        >>> [check.check for check in found.checks if check.findings]
+        >>> audit = pact_eval.audit_adapter("adapters/pact")
+        >>> [check.check for check in audit.checks if check.findings]
         []
     """
     from pact_eval.audit.adapter.audit import audit_adapter as audit
@@ -298,10 +298,10 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.evaluate("runs/method", pact_eval.Settings(by="kind"))
-        >>> [group.name for group in found.groups]
+        >>> evaluation = pact_eval.evaluate("runs/method", pact_eval.Settings(by="kind"))
+        >>> [group.name for group in evaluation.groups]
         ['all', 'choice', 'boolean', 'score']
-        >>> accuracy = found.groups[0].estimates["accuracy"]
+        >>> accuracy = evaluation.groups[0].estimates["accuracy"]
         >>> accuracy.low < accuracy.value < accuracy.high
         True
     """
@@ -335,13 +335,13 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Run
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.compare("runs/method", "runs/baseline")
-        >>> accuracy = found.groups[0].metrics["accuracy"]
+        >>> comparison = pact_eval.compare("runs/method", "runs/baseline")
+        >>> accuracy = comparison.groups[0].metrics["accuracy"]
         >>> round(accuracy.difference.value, 3) == round(accuracy.a.value - accuracy.b.value, 3)
         True
         >>> accuracy.evidence.test
         'interval'
-        >>> found.tempering is None and found.quantising is None
+        >>> comparison.tempering is None and comparison.quantising is None
         True
     """
     from pact_eval.drift.run_comparison import compare_runs
@@ -379,8 +379,8 @@ def fit_calibrator(
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.fit_calibrator("runs/january", mode="scalar")
-        >>> found.calibrator.mode
+        >>> fitted = pact_eval.fit_calibrator("runs/january", mode="scalar")
+        >>> fitted.calibrator.mode
         'scalar'
     """
     from pact_eval.calibration.runs import fit_on_run
@@ -427,7 +427,7 @@ def measure_drift(
     """
     from pact_eval.drift.drift import measure_drift as measure
 
-    files = [Path(each) for each in thresholds]
+    files = [Path(file) for file in thresholds]
     return measure(first, second, settings, thresholds=files)
 
 
@@ -464,17 +464,17 @@ def choose_thresholds(
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.choose_thresholds("runs/january", 0.3)
-        >>> [(gate.group, gate.guaranteed) for gate in found.gates]
+        >>> thresholds = pact_eval.choose_thresholds("runs/january", 0.3)
+        >>> [(gate.group, gate.guaranteed) for gate in thresholds.gates]
         [('all', True)]
     """
     from pact_eval.thresholds.choice import choose_thresholds as choose
     from pact_eval.thresholds.targets import Target
 
-    wanted = target if isinstance(target, Target) else Target.of_error(target)
+    chosen_target = target if isinstance(target, Target) else Target.of_error(target)
     return choose(
         run,
-        wanted,
+        chosen_target,
         signal=signal,
         by=by,
         confidence=confidence,
@@ -546,8 +546,8 @@ def choose_answer_sets(
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.choose_answer_sets("runs/january", 0.9)
-        >>> [kind.kind for kind in found.kinds]
+        >>> sets = pact_eval.choose_answer_sets("runs/january", 0.9)
+        >>> [kind.kind for kind in sets.kinds]
         ['choice', 'score']
     """
     from pact_eval.thresholds.answer_sets import choose_answer_sets as choose
@@ -615,8 +615,8 @@ def judge(
 
     Examples:
         >>> import pact_eval
-        >>> found = pact_eval.judge("hypotheses.toml", ["runs/method", "runs/baseline"])
-        >>> {result.hypothesis.id: result.verdict for result in found.scorecard.results}
+        >>> judged = pact_eval.judge("hypotheses.toml", ["runs/method", "runs/baseline"])
+        >>> {result.hypothesis.id: result.verdict for result in judged.scorecard.results}
         {'H1': 'SUPPORTED', 'H2': 'SUPPORTED'}
     """
     from pact_eval.preregistration.run_scorecard import judge_sources

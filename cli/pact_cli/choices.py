@@ -24,11 +24,11 @@ DATA: Final = Path("data")
 _EVALUATION: Final = (None, "evaluation")
 
 
-def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
+def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
     """Return the dataset file to score, and what was chosen.
 
     Args:
-        given: a file, or a folder whose manifest names one evaluation file; None is the folder
+        data: a file, or a folder whose manifest names one evaluation file; None is the folder
             `data`.
 
     Raises:
@@ -37,13 +37,13 @@ def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
     """
     from pact_eval.data.files import dataset_file
 
-    if given is None and not DATA.is_dir():
+    if data is None and not DATA.is_dir():
         message = (
             "expected --data FILE: there is no folder `data` here, and no setting `data` "
             "(`pact-eval init` writes settings)"
         )
         raise click.UsageError(message)
-    place = DATA if given is None else given
+    place = DATA if data is None else data
     file = dataset_file(place)
     if file == place:
         return file, ()
@@ -51,18 +51,18 @@ def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
 
 
 def chosen_run(
-    asked: ModelRequest | ServerRequest, labels: Mapping[str, Json]
+    request: ModelRequest | ServerRequest, labels: Mapping[str, Json]
 ) -> tuple[Path, tuple[str, ...]]:
     """Return the run folder to write, and what was chosen: `runs/<arm or adapter>-<seed>`.
 
     Args:
-        asked: the adapter and the base model, or the model of a server.
+        request: the adapter and the base model, or the model of a server.
         labels: arm, training seed and role of the run.
     """
     from pact_eval.scoring.sources import RUNS, default_folder
 
     runs = config_of(click.get_current_context()).get("runs", RUNS)
-    out = default_folder(asked, labels, runs)
+    out = default_folder(request, labels, runs)
     return out, (f"--out {out}",)
 
 
@@ -89,8 +89,8 @@ def _same_data(folder: Path, run: Provenance) -> list[Path]:
     from pact_eval.errors import RunError
     from pact_eval.runs.provenance import read_provenance
 
-    found = []
-    for other in sorted(each for each in folder.parent.iterdir() if each.is_dir()):
+    runs = []
+    for other in sorted(path for path in folder.parent.iterdir() if path.is_dir()):
         if other.name == folder.name or not (other / "predictions.parquet").exists():
             continue
         try:
@@ -98,8 +98,8 @@ def _same_data(folder: Path, run: Provenance) -> list[Path]:
         except RunError:
             continue
         if theirs.data == run.data and theirs.role in _EVALUATION:
-            found.append(other)
-    return found
+            runs.append(other)
+    return runs
 
 
 def contract_remarks(contract: PromptContract) -> tuple[str, ...]:

@@ -112,9 +112,9 @@ def compare(
 def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
     """Refuse options that a gate does not have."""
     own = {"--arms": arms, "--mcnemar": mcnemar, "--holm": settings.holm}
-    given = [name for name, value in own.items() if value]
-    if given:
-        message = f"{given[0]} does not go with --gate, which judges two runs by one margin"
+    refused = [name for name, value in own.items() if value]
+    if refused:
+        message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"
         raise click.UsageError(message)
 
 
@@ -129,8 +129,8 @@ def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> N
     from pact_reports.writers.json import answer_json, drift_json
     from pact_reports.writers.terminal import show
 
-    files = [Path(each) for each in arguments[2:]]
-    if len(arguments) < 2 or any(each.is_dir() for each in files):
+    files = [Path(argument) for argument in arguments[2:]]
+    if len(arguments) < 2 or any(file.is_dir() for file in files):
         message = "--gate: expected two runs, and then files of thresholds if there are any"
         raise click.UsageError(message)
     if settings.margin is None:
@@ -211,7 +211,8 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
         return
     parts = arms_parts(comparison, show_items=mcnemar, names=names)
     leak = experiment.data.leak
-    last = (Line(str(beside_leak(better_words(each, names), leak)), "strong") for each in answers)
+    sentences = (beside_leak(better_words(answer, names), leak) for answer in answers)
+    last = (Line(str(sentence), "strong") for sentence in sentences)
     show(output(), (*_heading(experiment), *parts, *last))
 
 
@@ -224,5 +225,5 @@ def _heading(experiment: Experiment) -> list[Line]:
     leak = leak_lines(experiment.data.leak)
     label = experiment.settings.label
     decoding = Line(f"Decoding: {label['views']}, {label['calibration']}.")
-    unlike = (f"Caution: {unlike_sentence(each)}." for each in experiment.unlike)
+    unlike = (f"Caution: {unlike_sentence(runs)}." for runs in experiment.unlike)
     return [*leak, decoding, *(Line(text, "caution") for text in unlike)]

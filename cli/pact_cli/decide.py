@@ -61,7 +61,7 @@ def decide(
     k: int | None,
     order_seed: int,
     as_shipped: bool,
-    asked: ModelRequest | ServerRequest,
+    request: ModelRequest | ServerRequest,
     as_json: bool,
 ) -> None:
     """Answer every field of one request.
@@ -74,14 +74,14 @@ def decide(
     from pact_eval.scoring.servers.request import ServerRequest
 
     state, fields = read_context(context), read_schema(schema)
-    if isinstance(asked, ServerRequest):
+    if isinstance(request, ServerRequest):
         if as_shipped:
             message = "--as-shipped: a server applies its own temperatures"
             raise click.UsageError(message)
-        _by_server(asked, state, fields, k or _K_OF_A_SERVER, order_seed, as_json)
+        _by_server(request, state, fields, k or _K_OF_A_SERVER, order_seed, as_json)
     else:
         remaining = {"as_shipped": as_shipped, "as_json": as_json}
-        _by_model(asked, state, fields, k or 1, order_seed, **remaining)
+        _by_model(request, state, fields, k or 1, order_seed, **remaining)
 
 
 def _by_model(

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pact_eval.importing.source import ImportOptions
 
 
-def _options(pairs: tuple[str, ...], **given: Any) -> ImportOptions:
+def _options(pairs: tuple[str, ...], **options: Any) -> ImportOptions:
     from pact_eval.importing.row_reader import parse_mapping
     from pact_eval.importing.source import ImportOptions
 
-    return ImportOptions(mapping=parse_mapping(pairs), **given)
+    return ImportOptions(mapping=parse_mapping(pairs), **options)
 
 
 _read = gathered(

@@ -257,9 +257,9 @@ def model_options(command: Command) -> Command:
 def model_or_server_options(command: Command) -> Command:
     """Add the options for a model here or on a server.
 
-    The command gets `asked`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
+    The command gets `request`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
     """
-    return gathered("asked", _gatherer(_SERVER_OF_RUN), [*_MODEL, *_SERVER_OF_RUN])(command)
+    return gathered("request", _gatherer(_SERVER_OF_RUN), [*_MODEL, *_SERVER_OF_RUN])(command)
 
 
 def workers_options(command: Command) -> Command:
@@ -276,10 +276,10 @@ def workers_options(command: Command) -> Command:
 def model_or_server_to_ask_options(command: Command) -> Command:
     """Add the options for a model here, or on a server that is not scored but asked.
 
-    The command gets `asked`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
+    The command gets `request`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
     """
     to_ask = [option for option in _SERVER if _parameter_names([option])[0] not in _OF_A_PROBE]
-    return gathered("asked", _gatherer(to_ask), [*_MODEL, *to_ask])(command)
+    return gathered("request", _gatherer(to_ask), [*_MODEL, *to_ask])(command)
 
 
 def server_options(command: Command) -> Command:
@@ -314,14 +314,14 @@ def _refuse_options(options: Sequence[Callable[[Any], Any]], use: str) -> None:
     """Refuse options on the command line that have no meaning with a use."""
     context = click.get_current_context()
     names = _parameter_names(options)
-    given = [
+    refused = [
         parameter.opts[0] if isinstance(parameter, click.Option) else "ADAPTER"
         for parameter in context.command.params
         if parameter.name in names
         and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     ]
-    if given:
-        message = f"{', '.join(given)}: cannot be used with {use}"
+    if refused:
+        message = f"{', '.join(refused)}: cannot be used with {use}"
         raise click.UsageError(message)
 
 

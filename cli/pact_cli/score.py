@@ -82,7 +82,7 @@ def score(
     order_seed: int,
     allow: tuple[Allowance, ...],
     labels: dict[str, Json],
-    asked: ModelRequest | ServerRequest,
+    request: ModelRequest | ServerRequest,
     workers: WorkersRequest | None,
     as_json: bool,
 ) -> None:
@@ -101,11 +101,11 @@ def score(
     from pact_reports.sentences.custody import custody_remarks
 
     file, why = chosen_data(data)
-    folder, why_there = (out, ()) if out is not None else chosen_run(asked, labels)
+    folder, why_there = (out, ()) if out is not None else chosen_run(request, labels)
     announce_choices([*why, *why_there])
     with says_what_is_kept(folder):
         dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit, allow=allow)
-        source = _source(asked, workers, dataset, folder)
+        source = _source(request, workers, dataset, folder)
         custody = score_windows(source, dataset, folder, labels=labels, allow=allow)
         announce(custody_remarks(custody))
         print_reports([folder], as_json=as_json)
@@ -113,19 +113,19 @@ def score(
 
 
 def _source(
-    asked: ModelRequest | ServerRequest,
+    request: ModelRequest | ServerRequest,
     workers: WorkersRequest | None,
     dataset: Dataset,
     folder: Path,
 ) -> RowSource:
     """Return what scores the records; say what it is, or what will be asked of a server."""
     try:
-        refuse_workers_of_server(asked, workers)
+        refuse_workers_of_server(request, workers)
     except ServerError as error:
         raise click.UsageError(str(error)) from None
-    if isinstance(asked, ServerRequest):
-        return _server_source(asked, dataset, folder)
-    return _model_source(asked, workers)
+    if isinstance(request, ServerRequest):
+        return _server_source(request, dataset, folder)
+    return _model_source(request, workers)
 
 
 def _server_source(server: ServerRequest, dataset: Dataset, folder: Path) -> RowSource:
@@ -196,8 +196,8 @@ def _kept(folder: Path) -> str:
         return f"the run in {where} is complete"
     if not items:
         return "no item was scored yet; the same command starts again"
-    said = "item is" if items == 1 else "items are"
-    return f"{items:,} scored {said} kept in {where}; the same command resumes the run"
+    noun = "item is" if items == 1 else "items are"
+    return f"{items:,} scored {noun} kept in {where}; the same command resumes the run"
 
 
 def _is_complete(folder: Path) -> bool:

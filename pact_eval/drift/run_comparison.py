@@ -55,7 +55,7 @@ def compare_runs(experiment: Experiment) -> tuple[RunComparison, ...]:
     first, *others = experiment.runs
     return tuple(
         RunComparison(
-            **{each.name: getattr(comparison, each.name) for each in fields(comparison)}
+            **{column.name: getattr(comparison, column.name) for column in fields(comparison)}
             | {
                 "warnings": (*experiment.leaks, *experiment.applied_warnings),
                 "conclusion": conclusion,
