@@ -105,21 +105,20 @@ def emit(
         brief: print the answers alone, in one line each.
         as_json: print one JSON object.
     """
-    from pact_reports.writers.terminal import show
-
     warn(() if warned else presenter.warnings)
     if as_json:
         print_json({**(provenance or {}), **presenter.to_json()})
         return
-    lines = [f"wrote {one_line(str(path))}" for path in files]
-    if brief:
-        lines = [*map(one_line, presenter.answers()), *lines]
-    else:
-        first, *rest = presenter.printed()
-        show(output(), first)
-    for line in lines:
-        click.echo(line)
-    for block in () if brief else rest:
+    from pact_reports.writers.terminal import show
+
+    blocks = [] if brief else [*presenter.printed()]
+    for block in blocks[:1]:
+        show(output(), block)
+    for answer in presenter.answers() if brief else ():
+        click.echo(one_line(answer))
+    for path in files:
+        click.echo(f"wrote {one_line(str(path))}")
+    for block in blocks[1:]:
         show(output(), block)
 
 

@@ -41,6 +41,8 @@ COUNTS: Final[dict[ClusterUnit, str]] = {
 def to_json(value: Any) -> Json:
     """Turn frozen objects, mappings, sequences and arrays into JSON; NaN, infinities become null.
 
+    Fields that the `repr` of an object leaves out, such as the runs behind a result, are left out.
+
     Example:
         >>> to_json({"gain": float("nan"), "words": ("a", 1)})
         {'gain': None, 'words': ['a', 1]}
@@ -54,7 +56,8 @@ def to_json(value: Any) -> Json:
     if isinstance(value, ItemMismatch | Notice):
         return note_json(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+        shown_fields = (field for field in fields(value) if field.repr)
+        return {field.name: to_json(getattr(value, field.name)) for field in shown_fields}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
