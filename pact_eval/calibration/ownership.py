@@ -85,9 +85,7 @@ def refuse_overwriting(path: Path, calibrator: Calibrator) -> None:
         existing = read_calibrator(path)
     except InputError:
         existing = None
-    if existing is not None and (
-        _source(existing) == _source(calibrator) or _same(existing, calibrator)
-    ):
+    if existing is not None and (_same_source(existing, calibrator) or _same(existing, calibrator)):
         return
     what = (
         "another file" if existing is None else f"a calibrator of another fit ({_owner(existing)})"
@@ -119,6 +117,10 @@ def _refuse(differences: tuple[Difference, ...], allow: Collection[str], where: 
 def _source(calibrator: Calibrator) -> Mapping[str, Json] | None:
     fit = calibrator.fit or {}
     return {name: fit.get(name) for name in _SOURCE} if fit.get("run") else None
+
+
+def _same_source(one: Calibrator, other: Calibrator) -> bool:
+    return _source(one) is not None and _source(one) == _source(other)
 
 
 def _same(one: Calibrator, other: Calibrator) -> bool:

@@ -28,7 +28,7 @@ def test_normal_quantiles_against_scipy() -> None:
 
 @pytest.mark.parametrize(("probability", "dof"), [(0.0, 3), (1.0, 3), (0.5, 0)])
 def test_quantiles_that_do_not_exist_are_refused(probability: float, dof: int) -> None:
-    with pytest.raises(ValueError, match="expected a probability"):
+    with pytest.raises(ValueError, match=rf"expected a probability .*got {probability}, {dof}"):
         t_quantile(probability, dof)
 
 
@@ -166,3 +166,8 @@ def test_coverage_with_known_truth(families: int, copies: float) -> None:
     low, _ = stats.binom.interval(1 - 2e-4, tries, 0.95)
     assert low <= covered
     assert covered <= (tries if families < 30 else stats.binom.ppf(1 - 1e-4, tries, 0.97))
+
+
+def test_the_lower_limit_is_0_where_the_approximation_has_none() -> None:
+    """At x = 1 / 9, 1 - b is 0; at a confidence of one half, z is 0 too."""
+    assert rare_limit(1 / 9, 1, 0.5) == 0.0
