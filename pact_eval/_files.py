@@ -432,7 +432,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         ...     path = Path(folder, "counts.txt")
         ...     with atomic_path(path) as partial:
         ...         _ = partial.write_text("3")
-        ...     path.read_text(), [each.name for each in Path(folder).iterdir()]
+        ...     path.read_text(), [file.name for file in Path(folder).iterdir()]
         ('3', ['counts.txt'])
     """
     if is_url(path):

@@ -71,10 +71,10 @@ def portable_calibration(items: CalibrationItems, calibrator: Calibrator) -> Por
         ...     np.log([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0]), np.array(["boolean"] * 2),
         ...     np.array([2, 2]), np.array([300.0, 400.0]), names, names)
         >>> hot = Calibrator("scalar", Weights(bias=(1.8545865, 0.0, 0.0)))
-        >>> found = portable_calibration(items, hot)
-        >>> {name: round(number, 3) for name, number in found.temperatures.items()}
+        >>> portable = portable_calibration(items, hot)
+        >>> {name: round(number, 3) for name, number in portable.temperatures.items()}
         {'choice': 2.0, 'noul': 2.0, 'score': 2.0}
-        >>> found.lost, found.nll_change.value
+        >>> portable.lost, portable.nll_change.value
         ((), 0.0)
     """
     if items.decoding == "ensemble":

@@ -84,8 +84,8 @@ def temperature_ratio(
         ...     return CalibrationItems(
         ...         np.log(np.tile([p, 1 - p], (40, 1))), (np.arange(40) % 4 == 0).astype(np.int64),
         ...         np.full(40, "boolean"), np.full(40, 2), np.full(40, 300.0), names, names)
-        >>> found = temperature_ratio("boolean", items(0.9), items(0.75), paired=True)
-        >>> round(found.a.value, 3), round(found.b.value, 3), round(found.ratio.value, 3)
+        >>> fit = temperature_ratio("boolean", items(0.9), items(0.75), paired=True)
+        >>> round(fit.a.value, 3), round(fit.b.value, 3), round(fit.ratio.value, 3)
         (2.0, 1.0, 2.0)
     """
     left_out = 0

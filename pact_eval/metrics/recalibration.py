@@ -140,8 +140,8 @@ def recalibrate(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Recalibrat
 
     Examples:
         >>> from pact_eval.metrics import recalibrate
-        >>> found = recalibrate([0.5, 0.6, 0.7, 0.9], [False, True, False, True])
-        >>> found.accuracy, found.count
+        >>> recalibration = recalibrate([0.5, 0.6, 0.7, 0.9], [False, True, False, True])
+        >>> recalibration.accuracy, recalibration.count
         (array([0. , 0.5, 1. ]), array([1, 2, 1]))
     """
     c, right = check_confidence(confidence, correct)

@@ -90,8 +90,8 @@ def recalibrate_samples(
         >>> import numpy as np
         >>> from pact_eval.metrics import recalibrate_samples
         >>> outcomes = np.array([[False, True], [True, False]])
-        >>> found = recalibrate_samples([0.5, 0.9], outcomes)
-        >>> found.sample, found.accuracy
+        >>> recalibrated = recalibrate_samples([0.5, 0.9], outcomes)
+        >>> recalibrated.sample, recalibrated.accuracy
         (array([0, 0, 1]), array([0. , 1. , 0.5]))
     """
     right = np.asarray(correct, dtype=np.bool_)

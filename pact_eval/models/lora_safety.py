@@ -48,8 +48,8 @@ def unsafe_settings(config: Mapping[str, Json]) -> tuple[UnsafeSetting, ...]:
         config: the parsed `adapter_config.json`.
 
     Examples:
-        >>> [found] = unsafe_settings({"peft_type": "LORA", "init_lora_weights": "pissa"})
-        >>> found.kind, found.found
+        >>> [setting] = unsafe_settings({"peft_type": "LORA", "init_lora_weights": "pissa"})
+        >>> setting.kind, setting.actual
         ('base-changed', 'init_lora_weights "pissa"')
     """
     return (*_imports(config), *_base_changes(config))

@@ -47,7 +47,7 @@ def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozense
         PatternError: they fail together, or take longer than some seconds.
 
     Examples:
-        >>> [sorted(found) for found in full_matches(["q.proj", "v.*"], ["q_proj", "v_proj"])]
+        >>> [sorted(matches) for matches in full_matches(["q.proj", "v.*"], ["q_proj", "v_proj"])]
         [['q_proj'], ['v_proj']]
     """
     if not any(_REPEATS.search(pattern) for pattern in patterns):

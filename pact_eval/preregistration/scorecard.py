@@ -382,7 +382,7 @@ def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
         >>> from pact_eval.evaluation.arms.cells import MetricCell
         >>> from pact_eval.evaluation.decoding import SINGLE
         >>> one, other = (MetricRow(MetricCell("ece", arm, SINGLE, "all"), 17, 0.1) for arm in "ab")
-        >>> [each.weight for each in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]
+        >>> [row.weight for row in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]
         [1.0, -1.0]
     """
     return tuple(

@@ -117,7 +117,7 @@ class RunIdentity:
 
         Examples:
             >>> first = RunIdentity(adapter_sha256="a" * 64, prompts_sha256="c" * 64)
-            >>> [each.fact for each in first.differences(RunIdentity("b" * 64))]
+            >>> [difference.fact for difference in first.differences(RunIdentity("b" * 64))]
             ['adapter']
         """
         pairs: dict[Fact, tuple[str | None, str | None]] = {
@@ -162,7 +162,7 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
 
     Examples:
         >>> runs = [{"source": "score", "settings": {"data": {"sha256": hash}}} for hash in "ab"]
-        >>> [each.fact for each in join_differences(*map(Provenance.of, runs))]
+        >>> [difference.fact for difference in join_differences(*map(Provenance.of, runs))]
         ['data']
     """
     two_adapters = first.adapter is not None and other.adapter is not None

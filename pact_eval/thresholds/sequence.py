@@ -123,8 +123,8 @@ def choose_gate(items: GateItems, target: Target, confidence: float) -> ChosenGa
         >>> names = np.array([f"family {i}" for i in range(500)], dtype=object)
         >>> sure = np.linspace(0, 1, 500)
         >>> items = GateItems(names, names, names, sure, wrong=sure < 0.3)
-        >>> found = choose_gate(items, Target.of_error(0.1), 0.95)
-        >>> round(found.threshold, 2), found.test.wrong, found.test.accepted
+        >>> gate = choose_gate(items, Target.of_error(0.1), 0.95)
+        >>> round(gate.threshold, 2), gate.test.wrong, gate.test.accepted
         (0.26, 16, 292)
     """
     level = 1 - confidence

@@ -154,8 +154,8 @@ def choose_level(items: GateItems, coverage: float, confidence: float | None = N
         >>> from pact_eval.thresholds.set_levels import choose_level
         >>> names = np.array([f"family {i}" for i in range(99)], dtype=object)
         >>> items = GateItems(names, names, names, np.arange(99) / 99, np.zeros(99, dtype=bool))
-        >>> found = choose_level(items, 0.9)
-        >>> found.missed, round(99 * found.threshold), round(found.floor, 3)
+        >>> level = choose_level(items, 0.9)
+        >>> level.missed, round(99 * level.threshold), round(level.floor, 3)
         (9, 9, 0.847)
         >>> choose_level(items, 0.9, 0.95).missed
         4

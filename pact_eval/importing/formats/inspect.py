@@ -464,8 +464,8 @@ def _shown_order(explanation: str, choices: Sequence[str]) -> tuple[int, ...] | 
         ValueError: the explanation says so, and not how.
 
     Examples:
-        >>> said = "Choices were shuffled before generating a response, ...\nA) no\nB) yes\n"
-        >>> _shown_order(said + "Shuffled answer:\nANSWER: A", ["yes", "no"])
+        >>> explanation = "Choices were shuffled before generating a response, ...\nA) no\nB) yes\n"
+        >>> _shown_order(explanation + "Shuffled answer:\nANSWER: A", ["yes", "no"])
         (1, 0)
     """
     if not explanation.startswith(_SHUFFLED):
