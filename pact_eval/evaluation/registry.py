@@ -21,6 +21,7 @@ from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.stats.bootstrap import (
     LazyRowSums,
     Resampled,
@@ -39,9 +40,6 @@ from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
-
-Unit = Literal["percent", "points", "nats", "score", "levels"]
-"""Unit in which a metric is shown: rates and their differences times 100, others unchanged."""
 
 Need = Literal[
     "references", "ablated contexts", "several views", "ensemble", "pairs", "score items"
@@ -69,28 +67,6 @@ _FEWEST_LEVELS: Final = 48
 _LEVELS_TIMES_FAMILIES: Final = 2_500_000
 _SAMPLE: Final = 100_000
 _ROUNDING: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """Name, title, unit and direction of a metric.
-
-    Attributes:
-        name: key in JSON.
-        title: in tables.
-        unit: how it is shown.
-        better: 1 if higher is better, -1 if lower is better, 0 if a value near 0 is better.
-    """
-
-    name: str
-    title: str
-    unit: Unit
-    better: Literal[-1, 0, 1]
-
-    @property
-    def difference_unit(self) -> Unit:
-        """Unit of a difference between two values: points if the metric is a rate."""
-        return "points" if self.unit == "percent" else self.unit
 
 
 @dataclass(frozen=True)
@@ -364,6 +340,18 @@ class Metric:
         return self.spec.name
 
     @property
+    def counts(self) -> Literal["item", "pair", "error"]:
+        """Unit of the mean: item, pair or error.
+
+        Examples:
+            >>> [find_metric(name).counts for name in ("nll_nats", "pair_margin")]
+            ['item', 'pair']
+        """
+        if self.name == "confident_errors":
+            return "error"
+        return "pair" if "pairs" in self.needs else "item"
+
+    @property
     def of_answers(self) -> bool:
         """Whether it is defined if the answers are known, and no probabilities."""
         return self.of_top_answer and "ensemble" not in self.needs
@@ -408,7 +396,8 @@ def register_metric(metric: Metric) -> None:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.evaluation.registry import Metric, MetricSpec
+        >>> from pact_eval.evaluation.registry import Metric
+        >>> from pact_eval.evaluation.metric_specs import MetricSpec
         >>> from pact_eval.evaluation.registry import registered_metrics, temporary_metric
         >>> def margin(block):  # distance of the two largest probabilities
         ...     largest = np.sort(block.probs, axis=0)

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import OrderAudit
-from pact_eval.evaluation.registry import CONFIDENT, MetricSpec
+from pact_eval.evaluation.registry import CONFIDENT, find_metric
 from pact_eval.evaluation.report import Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.prompts.contract import LETTERS, position_name
@@ -38,7 +39,7 @@ from pact_reports.sentences.custody import training_text
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
-from pact_reports.tables.cells import estimate_cell, unit_word
+from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.order_audit import order_parts
 
 
@@ -263,7 +264,8 @@ def _metric_cell(group: EstimatedGroup, spec: MetricSpec, unit: ClusterUnit) -> 
     estimate = group.estimates[spec.name]
     below = ""
     if estimate.n and estimate.n not in (group.items, group.answers):
-        below = f"of {estimate.n:,} {unit_word(spec.name)}{'s' if estimate.n > 1 else ''}"
+        counted = find_metric(spec.name).counts
+        below = f"of {estimate.n:,} {counted}{'s' if estimate.n > 1 else ''}"
         if estimate.clusters != estimate.n:
             below = f"of {estimate.n:,} ({estimate.clusters:,} {short_clusters(unit)})"
     # The table of calibration below has the p-values.
