@@ -1,85 +1,95 @@
-"""Statistics: intervals and tests that respect the family as the unit of sampling."""
+"""Statistics: intervals and tests that respect the family as the unit of sampling.
 
-from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
-from pact_eval.stats.binomial import (
-    critical_count,
-    p_value_above,
-    p_value_below,
-    rate_limit,
-    trials_needed,
-)
-from pact_eval.stats.bootstrap import (
-    LazyRowSums,
-    Resampled,
-    RowSums,
-    Statistic,
-    TotalsStatistic,
-    bootstrap_intervals,
-    cluster_sums,
-    expanded_tail,
-    mean_statistic,
-    percentile_estimate,
-    ratio_statistic,
-    resample,
-)
-from pact_eval.stats.bootstrap_p_values import (
-    ResampledInference,
-    inverted_p_value,
-    least_p_value,
-    resamples_needed,
-)
-from pact_eval.stats.consistency_resampling import (
-    calibrated_gaps,
-    calibrated_outcomes,
-    centred_sums,
-    shared_draw_rate,
-)
-from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
-from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
-from pact_eval.stats.few_errors import (
-    few_clusters,
-    few_outcomes,
-    lowest_share,
-    without_interval,
-)
-from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
-from pact_eval.stats.linearised import (
-    LinearInference,
-    Linearisation,
-    linear_inference,
-    linearised_ratio,
-)
-from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
-from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
-from pact_eval.stats.one_thread import one_blas_thread
-from pact_eval.stats.paired_tests import (
-    McNemarTest,
-    SignFlipTest,
-    item_accuracy_difference,
-    mcnemar,
-    mcnemar_from_counts,
-    sign_flip_test,
-)
-from pact_eval.stats.permuted_slots import (
-    SlotPreference,
-    SlotPreferences,
-    distinct_orders,
-    slot_preferences,
-)
-from pact_eval.stats.power import (
-    DesignEffect,
-    DetectableDifference,
-    design_effect,
-    detectable_difference,
-    items_needed,
-    mcnemar_power,
-)
-from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
-from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
-from pact_eval.stats.rate_differences import PairedRates, paired_rates
-from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
+The names here are for users. A module is loaded when a name of it is first used, so code that
+imports from one module does not load all.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pact_eval.stats._quantiles import t_quantile
+    from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
+    from pact_eval.stats.binomial import (
+        critical_count,
+        p_value_above,
+        p_value_below,
+        rate_limit,
+        trials_needed,
+    )
+    from pact_eval.stats.bootstrap import (
+        LazyRowSums,
+        Resampled,
+        RowSums,
+        Statistic,
+        TotalsStatistic,
+        bootstrap_intervals,
+        cluster_sums,
+        expanded_tail,
+        mean_statistic,
+        percentile_estimate,
+        ratio_statistic,
+        resample,
+    )
+    from pact_eval.stats.bootstrap_p_values import (
+        ResampledInference,
+        inverted_p_value,
+        least_p_value,
+        resamples_needed,
+    )
+    from pact_eval.stats.consistency_resampling import (
+        calibrated_gaps,
+        calibrated_outcomes,
+        centred_sums,
+        shared_draw_rate,
+    )
+    from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
+    from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
+    from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
+    from pact_eval.stats.few_errors import (
+        few_clusters,
+        few_outcomes,
+        lowest_share,
+        without_interval,
+    )
+    from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
+    from pact_eval.stats.linearised import (
+        LinearInference,
+        Linearisation,
+        linear_inference,
+        linearised_ratio,
+    )
+    from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
+    from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
+    from pact_eval.stats.one_thread import one_blas_thread
+    from pact_eval.stats.paired_tests import (
+        McNemarTest,
+        SignFlipTest,
+        item_accuracy_difference,
+        mcnemar,
+        mcnemar_from_counts,
+        sign_flip_test,
+    )
+    from pact_eval.stats.permuted_slots import (
+        SlotPreference,
+        SlotPreferences,
+        distinct_orders,
+        slot_preferences,
+    )
+    from pact_eval.stats.power import (
+        DesignEffect,
+        DetectableDifference,
+        design_effect,
+        detectable_difference,
+        items_needed,
+        mcnemar_power,
+    )
+    from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
+    from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
+    from pact_eval.stats.rate_differences import PairedRates, paired_rates
+    from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 __all__ = [
     "FEWEST_SEEDS",
@@ -166,3 +176,43 @@ __all__ = [
     "wilson_interval",
     "without_interval",
 ]
+
+_HOMES: Final = (
+    "_quantiles",
+    "arms",
+    "binomial",
+    "bootstrap",
+    "bootstrap_p_values",
+    "consistency_resampling",
+    "crossed",
+    "equivalence",
+    "estimate",
+    "few_errors",
+    "homogeneity",
+    "linearised",
+    "margins",
+    "multiplicity",
+    "one_thread",
+    "paired_tests",
+    "permuted_slots",
+    "power",
+    "proportions",
+    "rate_decomposition",
+    "rate_differences",
+    "summed_intervals",
+)
+"""The modules that have the names."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(f"{__name__}.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
