@@ -40,7 +40,9 @@ def refuser(program: Group) -> Callable[..., str]:
 def started(*words: object) -> ForkServerProcess:
     """Starts `pact-eval` in a process that has imported what it needs: a start takes 0.1 s."""
     forks = multiprocessing.get_context("forkserver")
-    forks.set_forkserver_preload(["pact_cli.main", "pact_eval.scoring.servers.source"])
+    forks.set_forkserver_preload(
+        ["pact_cli.main", "pact_cli.score", "pact_eval.scoring.servers.source"]
+    )
     process = forks.Process(target=_run_silently, args=tuple(map(str, words)))
     process.start()
     return process

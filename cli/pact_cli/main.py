@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from pact_cli.calibrate import calibrate
-from pact_cli.compare import compare
-from pact_cli.decide import decide
-from pact_cli.demo import demo
 from pact_cli.errors import PactGroup
-from pact_cli.export import export
-from pact_cli.figures_and_tables import figures, tables
-from pact_cli.import_rows import import_rows
-from pact_cli.init import init
-from pact_cli.preregistration import register, scorecard
-from pact_cli.probe import probe
-from pact_cli.report import report
-from pact_cli.runs import runs
-from pact_cli.score import score
-from pact_cli.sets import sets
-from pact_cli.sweep import sweep
-from pact_cli.thresholds import thresholds
-from pact_cli.verify import verify
+from pact_cli.lazy_commands import LazyCommands
+
+COMMANDS: Final = LazyCommands(
+    {  # in the order of work, which `--help` shows
+        "demo": "pact_cli.demo:demo",
+        "init": "pact_cli.init:init",
+        "register": "pact_cli.preregistration:register",
+        "probe": "pact_cli.probe:probe",
+        "score": "pact_cli.score:score",
+        "import": "pact_cli.import_rows:import_rows",
+        "runs": "pact_cli.runs:runs",
+        "report": "pact_cli.report:report",
+        "calibrate": "pact_cli.calibrate:calibrate",
+        "compare": "pact_cli.compare:compare",
+        "sweep": "pact_cli.sweep:sweep",
+        "thresholds": "pact_cli.thresholds:thresholds",
+        "sets": "pact_cli.sets:sets",
+        "scorecard": "pact_cli.preregistration:scorecard",
+        "figures": "pact_cli.figures_and_tables:figures",
+        "tables": "pact_cli.figures_and_tables:tables",
+        "verify": "pact_cli.verify:verify",
+        "decide": "pact_cli.decide:decide",
+        "export": "pact_cli.export:export",
+    }
+)
 
 
 @click.group(
     cls=PactGroup,
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")
@@ -44,27 +55,3 @@ def main() -> None:
     Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict (both only if a
     verdict is required, or with --check), 5 a hash or a registration does not match.
     """
-
-
-for command in (  # in the order of work, which `--help` shows
-    demo,
-    init,
-    register,
-    probe,
-    score,
-    import_rows,
-    runs,
-    report,
-    calibrate,
-    compare,
-    sweep,
-    thresholds,
-    sets,
-    scorecard,
-    figures,
-    tables,
-    verify,
-    decide,
-    export,
-):
-    main.add_command(command)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from pact_cli.audit.ablate import ablate
-from pact_cli.audit.adapter import adapter
-from pact_cli.audit.data import data
-from pact_cli.audit.diff import diff
-from pact_cli.audit.manifest import manifest
-from pact_cli.audit.split import split
 from pact_cli.errors import PactGroup
+from pact_cli.lazy_commands import LazyCommands
 
 __all__ = ["main"]
+
+COMMANDS: Final = LazyCommands(
+    {  # in the order of work, which `--help` shows
+        "manifest": "pact_cli.audit.manifest:manifest",
+        "data": "pact_cli.audit.data:data",
+        "split": "pact_cli.audit.split:split",
+        "ablate": "pact_cli.audit.ablate:ablate",
+        "diff": "pact_cli.audit.diff:diff",
+        "adapter": "pact_cli.audit.adapter:adapter",
+    }
+)
 
 
 @click.group(
     cls=PactGroup,
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="pact-eval")
@@ -29,7 +38,3 @@ def main() -> None:
     Exit codes: 0 success, 1 failure, 2 usage, 3 findings of the severity of --fail-on, 5 a hash
     does not match.
     """
-
-
-for command in (manifest, data, split, ablate, diff, adapter):  # in the order of work
-    main.add_command(command)
