@@ -51,7 +51,8 @@ def demo(out: Path, k: int, limit: int | None) -> None:
     from pact_eval.evaluation.settings import Settings
     from pact_eval.thresholds.choice import choose_thresholds
     from pact_eval.thresholds.targets import Target
-    from pact_reports.files import Outputs, write_report
+    from pact_reports.files import write_report
+    from pact_reports.outputs import Outputs
     from pact_reports.plain_text import one_line
     from pact_reports.sentences.thresholds import thresholds_answer
 

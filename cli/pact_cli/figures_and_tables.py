@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
-    from pact_reports.files import Outputs, WrittenReport
+    from pact_reports.files import WrittenReport
+    from pact_reports.outputs import Outputs
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

@@ -34,7 +34,7 @@ from pact_eval._json import Json
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
     from pact_reports.arm_names import ArmNames
-    from pact_reports.files import Outputs
+    from pact_reports.outputs import Outputs
 
 _LEFT_OUT: Final = "pact.left_out"
 
@@ -400,7 +400,7 @@ def output_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
     """
 
     def gather(**chosen: Any) -> Outputs:
-        from pact_reports.files import Outputs
+        from pact_reports.outputs import Outputs
 
         config = config_of(click.get_current_context())
         looks = {"arms": config.arms, "arms_source": config.path} if config.arms else {}

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from pact_eval.drift.tempering import ServedTempering
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.experiment import Experiment, RunReport
+    from pact_eval.evaluation.joins import SkippedRun
     from pact_eval.evaluation.settings import Settings
     from pact_reports.arm_names import ArmNames
-    from pact_reports.files import Outputs, WrittenReport
-    from pact_reports.table import Part
+    from pact_reports.files import WrittenReport
+    from pact_reports.outputs import Outputs
+    from pact_reports.table import Line, Part
 
 
 @command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
@@ -174,7 +176,6 @@ def print_reports(
     """
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.writers.json import report_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     experiments, skipped = Experiment.read_each(folders, settings)
@@ -186,17 +187,11 @@ def print_reports(
         warn(map(warning_sentence, each.warnings))
         heat = None if local is None else _tempering(each, local)
         if as_json:
-            tempering = {} if heat is None else {"tempering": to_json(heat)}
-            reports.append(report_json(each, names, audit=full) | tempering)
+            reports.append(_json(each, names, heat, full=full))
         else:
             show(output(), _parts(each, names, heat, full=full))
-    if as_json and len(found) == 1 and not skipped:
-        warnings = [*left_out_files(), *warnings_json(found[0].warnings)]
-        print_json(reports[0] | {"warnings": warnings})
-    elif as_json:
-        named = zip(found, reports, strict=True)
-        runs: list[Json] = [{"folder": each.run.place, **values} for each, values in named]
-        print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
+    if as_json:
+        _print_json(found, reports, skipped)
     return [experiment.data for experiment in experiments]
 
 
@@ -210,22 +205,54 @@ def _reported(experiment: Experiment) -> RunReport:
     return with_acting(report)
 
 
+def _json(
+    report: RunReport, names: ArmNames, heat: ServedTempering | None, *, full: bool
+) -> dict[str, Json]:
+    """Turn the report on a run into JSON values."""
+    from pact_reports.writers.json import report_json, to_json
+
+    tempering = {} if heat is None else {"tempering": to_json(heat)}
+    return report_json(report, names, audit=full) | tempering
+
+
+def _print_json(
+    found: Sequence[RunReport], reports: Sequence[dict[str, Json]], skipped: Sequence[SkippedRun]
+) -> None:
+    """Print the report on one run, or an object with those on several."""
+    from pact_reports.writers.json import warnings_json
+
+    if len(found) == 1 and not skipped:
+        warnings = [*left_out_files(), *warnings_json(found[0].warnings)]
+        print_json(reports[0] | {"warnings": warnings})
+        return
+    named = zip(found, reports, strict=True)
+    runs: list[Json] = [{"folder": each.run.place, **values} for each, values in named]
+    print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
+
+
 def _parts(
     report: RunReport, names: ArmNames, heat: ServedTempering | None, *, full: bool
 ) -> list[Part]:
     """Lay out every table of a run, or about ten lines."""
-    from pact_reports.sentences.answers import headline_parts
     from pact_reports.sentences.data import leak_lines
-    from pact_reports.sentences.drift import tempering_sentences
-    from pact_reports.table import Line
-    from pact_reports.tables.report import run_parts
 
-    lines = [] if heat is None else [Line(text) for text in tempering_sentences(heat)]
+    lines = [] if heat is None else _tempering_lines(heat)
     leak = leak_lines(report.experiment.data.leak)
     if full or report.run.ablated:
+        from pact_reports.tables.report import run_parts
+
         return [*leak, *run_parts(report, names), *lines]
+    from pact_reports.sentences.answers import headline_parts
+
     *parts, last = headline_parts(report, names)
     return [*leak, *parts, *lines, last]
+
+
+def _tempering_lines(heat: ServedTempering) -> list[Line]:
+    from pact_reports.sentences.drift import tempering_sentences
+    from pact_reports.table import Line
+
+    return [Line(text) for text in tempering_sentences(heat)]
 
 
 def _tempering(report: RunReport, local: Path) -> ServedTempering:
