@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Final
 
 from pact_eval._choices import DATA_CHECK_NAMES
 from pact_eval.audit import schema
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
-from pact_eval.audit.findings import CheckResult, Leak
-from pact_eval.audit.hashes import TAMPERED
+from pact_eval.audit.findings import TAMPERED, CheckResult, Leak
 from pact_eval.audit.parts import is_shared
 from pact_eval.audit.registry import Registry
 from pact_eval.data.files import DataFile, FileFacts
@@ -21,7 +19,7 @@ from pact_eval.progress import step
 from pact_eval.results import Result
 
 DATA_CHECKS: Final = Registry[DataContext](
-    *(import_module(f"pact_eval.audit.{name}").CHECK for name in DATA_CHECK_NAMES)
+    homes={name: f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}
 )
 """The checks of a dataset, in the order in which they run."""
 

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pact_eval._choices import Severity
-from pact_eval.audit.registry import CODES
+from pact_eval.audit.registry import CODES, codes_of
 from pact_eval.data.word_diff import WordDiff
 from pact_eval.errors import Place
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """Worst first."""
+
+TAMPERED: Final = frozenset({"hash-mismatch", "fingerprint-mismatch"})
+"""Codes of content that is not what was hashed; they give the exit code of tampering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,12 @@ class CheckResult:
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""
-        return sum(n for code, n in self.counts.items() if CODES[code].severity == severity)
+        return sum(self.counts[code] for code in self.codes(severity))
+
+    def codes(self, severity: Severity) -> list[str]:
+        """Return the codes of a severity that were found, in the order of the check's entry."""
+        codes = [code for code in self.counts if CODES[code].severity == severity]
+        return sorted(codes, key=codes_of(self.check).index)
 
 
 class Collector:
@@ -174,9 +182,9 @@ class Collector:
             scope: what the check looked at, in words with counts.
             measured: the check's own numbers, if it has any.
         """
-        order = {code: rank for rank, code in enumerate(CODES if self._kept else ())}
+        order = codes_of(self.check) if self._kept else ()
         kept = sorted(
-            self._kept, key=lambda each: (SEVERITIES.index(each.severity), order[each.code])
+            self._kept, key=lambda each: (SEVERITIES.index(each.severity), order.index(each.code))
         )
         return CheckResult(self.check, scope, tuple(kept), dict(self._counts), measured)
 

@@ -25,9 +25,6 @@ from pact_eval.data.files import (
 from pact_eval.data.index import Index
 from pact_eval.errors import Place
 
-TAMPERED = frozenset({"hash-mismatch", "fingerprint-mismatch"})
-"""Codes of content that is not what was hashed; they give the exit code of tampering."""
-
 _Read = tuple[DataFile, FileFacts]
 
 _OF_ONE_FILE = {

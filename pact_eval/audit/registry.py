@@ -86,11 +86,14 @@ class Check(Generic[C]):
 
 
 _REGISTERED: Final[dict[str, Code]] = {}
-_REGISTRIES: Final = ("pact_eval.audit.dataset", "pact_eval.audit.adapter.audit")
+_REGISTRIES: Final = {
+    "pact_eval.audit.dataset": "DATA_CHECKS",
+    "pact_eval.audit.adapter.audit": "ADAPTER_CHECKS",
+}
 
 
 class _Codes(Mapping[str, Code]):
-    """The codes of both registries, which are loaded when they are first needed.
+    """The codes of both registries; all checks are loaded when an unknown code is looked up.
 
     A process that looks at a part of a dataset has loaded one check and no registry.
     """
@@ -109,12 +112,19 @@ class _Codes(Mapping[str, Code]):
         return len(_REGISTERED)
 
     def _load(self) -> None:
-        for registry in _REGISTRIES:
-            import_module(registry)
+        for module, name in _REGISTRIES.items():
+            getattr(import_module(module), name).load()
 
 
 CODES: Final[Mapping[str, Code]] = _Codes()
 """Every code of every registered check. A code keeps its name once it is released."""
+
+
+def codes_of(check: str) -> tuple[str, ...]:
+    """Return the codes of a check, in the order of its entry."""
+    if not any(code.check == check for code in _REGISTERED.values()):
+        len(CODES)  # loads every check
+    return tuple(name for name, code in _REGISTERED.items() if code.check == check)
 
 
 class Registry(Mapping[str, Check[C]]):
@@ -122,12 +132,20 @@ class Registry(Mapping[str, Check[C]]):
 
     Args:
         checks: the first entries.
+        homes: by name, the module that has an entry as `CHECK`; it is loaded when first used, so
+            an audit with one check does not wait for the others.
     """
 
-    def __init__(self, *checks: Check[C]) -> None:
+    def __init__(self, *checks: Check[C], homes: Mapping[str, str] | None = None) -> None:
+        self._homes = {**(homes or {})}
         self._checks: dict[str, Check[C]] = {}
         for check in checks:
-            self.register(check)
+            self._add(check)
+
+    def load(self) -> None:
+        """Load every check."""
+        for name in self._homes:
+            self[name]
 
     def register(self, check: Check[C]) -> None:
         """Add a check at the end.
@@ -135,6 +153,10 @@ class Registry(Mapping[str, Check[C]]):
         Raises:
             ValueError: there is a check of this name, or one of its codes is taken.
         """
+        self.load()
+        self._add(check)
+
+    def _add(self, check: Check[C]) -> None:
         taken = [code for code in check.codes if code in _REGISTERED]
         if check.name in self._checks or taken:
             message = f"check {check.name}: name or codes are taken {', '.join(taken)}".rstrip()
@@ -149,14 +171,19 @@ class Registry(Mapping[str, Check[C]]):
         Raises:
             KeyError: there is no check of this name.
         """
-        for code in self._checks.pop(name).codes:
+        codes = self[name].codes
+        self._homes.pop(name, None)
+        del self._checks[name]
+        for code in codes:
             del _REGISTERED[code]
 
     def __getitem__(self, name: str) -> Check[C]:
+        if name in self._homes and name not in self._checks:
+            self._add(import_module(self._homes[name]).CHECK)
         return self._checks[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._checks)
+        return iter(dict.fromkeys((*self._homes, *self._checks)))
 
     def __len__(self) -> int:
-        return len(self._checks)
+        return len({*self._homes, *self._checks})

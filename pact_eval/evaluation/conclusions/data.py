@@ -179,7 +179,7 @@ class DataConclusion(Conclusion):
         """Whether a file is not the one that its manifest names."""
         if self.changed or not self.checks:
             return bool(self.changed)
-        from pact_eval.audit.hashes import TAMPERED
+        from pact_eval.audit.findings import TAMPERED
 
         return any(each.code in TAMPERED for check in self.checks for each in check.codes)
 

@@ -8,11 +8,12 @@ from typing import Final
 from pact_eval._choices import Severity
 from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
 from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
+from pact_eval.audit.adapter.overlap import MeasuredOverlap
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.data import leak_lines
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
-from pact_reports.tables.audit import checks_table, findings, verdict
+from pact_reports.tables.audit import checks_table, findings, measured_text, verdict
 
 _UNKNOWN: Final = "unknown"
 _TAMPERED: Final = {
@@ -137,3 +138,9 @@ def _weights_line(weights: WeightsComparison | None) -> str:
         if n:
             parts.append(f"{n:,} {what}")
     return one_line("; ".join(parts)) + "."
+
+
+@measured_text.register
+def _(measured: MeasuredOverlap) -> str:
+    texts = f"{measured.at_hand:,} of {measured.recorded:,} records of the training are at hand"
+    return f"{measured.learnt_families:,} of them in the training; {texts}"

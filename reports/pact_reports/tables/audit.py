@@ -8,7 +8,6 @@ from functools import singledispatch
 from typing import Any, Final
 
 from pact_eval._choices import Severity
-from pact_eval.audit.adapter.overlap import MeasuredOverlap
 from pact_eval.audit.balance import Balance
 from pact_eval.audit.certificates import Coverage
 from pact_eval.audit.dataset import DataAudit
@@ -67,9 +66,8 @@ def findings(checks: Sequence[CheckResult]) -> Iterator[Line]:
         yield Line("Findings\n", "strong")
     for severity in SEVERITIES:
         for check in checks:
-            for code in (each for each in CODES if CODES[each].severity == severity):
-                if code in check.counts:
-                    yield from _findings_of(check, code)
+            for code in check.codes(severity):
+                yield from _findings_of(check, code)
 
 
 def _findings_of(check: CheckResult, code: str) -> Iterator[Line]:
@@ -156,7 +154,7 @@ def _result(check: CheckResult, fail_on: Severity) -> Cell:
 
 
 def _scope(check: CheckResult) -> str:
-    line = _measured(check.measured)
+    line = measured_text(check.measured)
     return ": ".join(text for text in (check.skipped, check.scope, line) if text)
 
 
@@ -191,12 +189,15 @@ def verdict(
 
 
 @singledispatch
-def _measured(_measured: Any) -> str:
-    """Say in a few words what a check measured; empty if it measured nothing."""
+def measured_text(_measured: Any) -> str:
+    """Say in a few words what a check measured; empty if it measured nothing.
+
+    The modules that lay out other audits register what their checks measure.
+    """
     return ""
 
 
-@_measured.register
+@measured_text.register
 def _(measured: Coverage) -> str:
     return (
         f"{measured.ablated:,} of {measured.records:,} contexts ablated, {measured.pairs:,} of "
@@ -204,7 +205,7 @@ def _(measured: Coverage) -> str:
     )
 
 
-@_measured.register
+@measured_text.register
 def _(measured: Lengths) -> str:
     return (
         f"{measured.minimum:,} to {measured.maximum:,} tokens (median {measured.median:,.0f}, 99% "
@@ -212,7 +213,7 @@ def _(measured: Lengths) -> str:
     )
 
 
-@_measured.register
+@measured_text.register
 def _(measured: NearDuplicates) -> str:
     nearest = [
         f"{where} {cosine:.2f}"
@@ -228,13 +229,7 @@ def _(measured: NearDuplicates) -> str:
     return f"largest cosine {', '.join(nearest)}, threshold {measured.threshold:g}{limit}"
 
 
-@_measured.register
-def _(measured: MeasuredOverlap) -> str:
-    texts = f"{measured.at_hand:,} of {measured.recorded:,} records of the training are at hand"
-    return f"{measured.learnt_families:,} of them in the training; {texts}"
-
-
-@_measured.register
+@measured_text.register
 def _(measured: Shortcuts) -> str:
     sampled = ""
     if measured.records < measured.records_in_all:
