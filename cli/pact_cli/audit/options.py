@@ -95,15 +95,16 @@ def print_data_audit(
     as_json: bool,
 ) -> None:
     """Print the audit of a dataset to stdout."""
-    from pact_reports.tables.audit import data_audit_parts
-    from pact_reports.writers.json import data_audit_json
-    from pact_reports.writers.terminal import show
-
     if as_json:
+        from pact_reports.writers.json import data_audit_json
+
         manifest = source.manifest
         told = data_audit_json(audit, settings=settings, manifest=manifest, fail_on=fail_on)
         print_json(provenance() | told)
         return
+    from pact_reports.tables.audit import data_audit_parts
+    from pact_reports.writers.terminal import show
+
     show(output(), data_audit_parts(audit, fail_on=fail_on))
 
 

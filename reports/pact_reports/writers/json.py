@@ -14,16 +14,17 @@ from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.arms.comparison import Arm, ArmsComparison
-from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import Notice
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
-from pact_eval.evaluation.registry import MetricSpec, find_metric
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Evaluation, Group
 from pact_eval.evaluation.run_list import ListedRun
 from pact_eval.prompts.contract import position_name
