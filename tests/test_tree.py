@@ -12,14 +12,18 @@ from pathlib import Path
 import architecture_tree
 import click
 import pytest
+from run_frames import edit_run, rows, write_run
 
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main as evaluate
+from pact_eval._choices import DATA_CHECK_NAMES
+from pact_eval._files import sha256_of_file
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.importing.row_reader import COLUMNS
 from pact_eval.runs.rows import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "fixtures" / "pact_fixtures" / "data"
 SOURCES = sorted(
     path
     for folder in ("pact_eval", "pact_losses", "cli", "reports", "fixtures")
@@ -163,3 +167,46 @@ def test_nothing_speaks_of_the_machine_it_was_made_on() -> None:
         text = path.read_text(encoding="utf-8", errors="replace")
         for needle in needles:
             assert needle not in text, f"{name}: {needle}"
+
+
+MODULES = """
+import sys
+from {main} import main
+main(sys.argv[1:], standalone_mode=False)
+ours = ("pact_eval", "pact_losses", "pact_cli", "pact_reports", "pact_fixtures")
+loaded = [name for name in sys.modules if name.partition(".")[0] in ours]
+print("", *loaded, sep="\\n", file=sys.stderr)
+"""
+
+
+def _modules_of(main: str, command: str, path: Path) -> set[str]:
+    """Return our modules that a command has imported when it ends, in a new process."""
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES.format(main=main), command, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {line for line in done.stderr.splitlines() if re.fullmatch(r"pact_[\w.]+", line)}
+
+
+def test_the_audit_of_data_imports_few_modules() -> None:
+    loaded = _modules_of("pact_cli.audit.main", "data", DATA)
+    assert loaded >= {f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}
+    assert len(loaded) <= 110
+    others = ("pact_eval.evaluation.registry", "pact_eval.metrics", "pact_eval.audit.adapter")
+    assert not loaded.intersection(others)
+
+
+@pytest.mark.parametrize(("dataset", "most"), [(None, 140), (DATA / "holdout.jsonl", 151)])
+def test_a_report_imports_few_modules(tmp_path: Path, dataset: Path | None, most: int) -> None:
+    """If the dataset of the run is at hand, it is checked for leaks, which needs a check."""
+    run = write_run(tmp_path / "run", rows(0, k=2, families=12), arm="a", seed=1)
+    if dataset is not None:
+        edit_run(run, settings={"data": {"sha256": sha256_of_file(dataset)}}, data=str(dataset))
+    loaded = _modules_of("pact_cli.main", "report", run)
+    assert {"pact_eval.evaluation.report", "pact_reports.writers.terminal"} <= loaded
+    assert ("pact_eval.audit.separation" in loaded) == (dataset is not None)
+    assert len(loaded) <= most
+    files = ("pact_reports.page", "pact_reports.figures", "pact_reports.files")
+    assert not [name for name in loaded if name.startswith(files)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,10 +16,11 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
+from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats.bootstrap import Resampled, cluster_sums
 from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.estimate import LEVEL, ClusterText, Method
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -32,33 +32,6 @@ _ROUNDING: Final = 1e-12
 # Tail of the lower end relative to that of an error of 0, at least.
 _ABOVE_ZERO: Final = 1.03
 METHOD: Final = Method("test inversion interval", " (ECE)")
-
-
-@dataclass(frozen=True)
-class CalibrationError(Estimate):
-    """The ECE of some items, and what it says about the model.
-
-    Attributes:
-        value: the published ECE, a fraction.
-        low: lower end of the interval of the true calibration error.
-        high: upper end; the interval need not hold the published ECE, which is biased upwards.
-        floor: mean ECE of a calibrated model with these confidences and families.
-        floor_high: 95% quantile of its ECE.
-        p_value: of the hypothesis that the model is calibrated: how often a calibrated model has
-            an ECE as large.
-        debiased: the true error at which half of the samples would have a larger ECE; 0 if a
-            calibrated model exceeds the ECE half of the time.
-    """
-
-    floor: float = math.nan
-    floor_high: float = math.nan
-    p_value: float = math.nan
-    debiased: float = math.nan
-
-    @property
-    def rejected(self) -> bool:
-        """Whether calibration is rejected at 5%."""
-        return self.p_value < LEVEL
 
 
 def calibration_error(

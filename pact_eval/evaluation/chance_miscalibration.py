@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.progress import step
-from pact_eval.stats.arms import seed_summary
 from pact_eval.stats.consistency_resampling import calibrated_outcomes, shared_draw_rate
-from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL
 
 _SAMPLES: Final = 300
 # Outcomes drawn for one group: more items get fewer samples, but `_FEWEST` at least.
@@ -98,38 +96,3 @@ def outcomes_if_calibrated(
 
 def _summary(drawn: npt.NDArray[np.float64]) -> tuple[float, float]:
     return float(drawn.mean()), float(np.quantile(drawn, 1 - LEVEL))
-
-
-@dataclass(frozen=True)
-class ChanceError:
-    """The ECE of one or more runs if they were calibrated, such as those of an arm.
-
-    Attributes:
-        floor: mean noise floor over the runs, a fraction: what their ECE would be by chance alone.
-        lowest_p: smallest p-value of "the run is calibrated" among them.
-        highest_p: largest of these p-values; the same for one run.
-    """
-
-    floor: float
-    lowest_p: float
-    highest_p: float
-
-    @classmethod
-    def of(cls, errors: Sequence[Estimate | None]) -> ChanceError | None:
-        """Summarise the inference on the ECE of runs; None if one of them has none.
-
-        Examples:
-            >>> runs = [CalibrationError(0.07, 0, 0.1, 324, 162, "", None, floor, 0.1, p)
-            ...         for floor, p in ((0.06, 0.3), (0.05, 0.02))]
-            >>> found = ChanceError.of(runs)
-            >>> round(found.floor, 3), found.lowest_p, found.highest_p
-            (0.055, 0.02, 0.3)
-        """
-        known = [each for each in errors if isinstance(each, CalibrationError)]
-        if not known or len(known) < len(errors):
-            return None
-        if any(math.isnan(each.floor) for each in known):
-            return None
-        p_values = [each.p_value for each in known]
-        floor = seed_summary([each.floor for each in known]).mean
-        return cls(floor, min(p_values), max(p_values))

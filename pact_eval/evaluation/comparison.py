@@ -26,6 +26,7 @@ from pact_eval.evaluation.marks import (
     interval_evidence,
     too_few_resamples,
 )
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     NOISE,
     DifferentViews,
@@ -37,12 +38,7 @@ from pact_eval.evaluation.notes import (
     one_order,
     small_groups,
 )
-from pact_eval.evaluation.registry import (
-    DifferencePart,
-    MetricSpec,
-    find_metric,
-    registered_metrics,
-)
+from pact_eval.evaluation.registry import DifferencePart, find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import (
     ResampledGroup,

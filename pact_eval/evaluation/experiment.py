@@ -91,11 +91,9 @@ from pact_eval.evaluation.order_audit import (
     order_effect,
 )
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
-from pact_eval.evaluation.rounding import rounded_scores
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
-from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.progress import tracked
 from pact_eval.results import Result
 from pact_eval.runs.folder import (
@@ -114,8 +112,9 @@ from pact_eval.runs.seal import check_counts
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
-if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
+if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for what sweeps
     from pact_eval.calibration.notes import CalibrationWarning
+    from pact_eval.evaluation.sweep import SweepPoint
 
 ITEMS_IN_MEMORY: Final = 100_000
 """Runs with more items are read in slices, without texts and logits. The numbers are the same."""
@@ -1014,6 +1013,8 @@ class Experiment:
             InputError: the run has fewer views, or no calibrator.
             RunError: the run is on ablated contexts, which have no references.
         """
+        from pact_eval.evaluation.sweep import sweep
+
         run.run.require_references()
         settings, predictions = self.settings, run.predictions
         swept = range(1, predictions.k + 1) if ks is None else ks
@@ -1207,6 +1208,8 @@ def _rounded(
     decimals = run.provenance.rounded_to
     if (decimals is None and not run.provenance.censored) or run.ablated:
         return ()
+    from pact_eval.evaluation.rounding import rounded_scores
+
     calibrator = run.applied(decoding, calibrated=calibrated)
     views, temperature = run.scored(decoding, calibrated=calibrated).predictions, None
     if calibrator is not None:

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import Evidence
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import numeric_noise
-from pact_eval.evaluation.registry import MetricSpec, find_metric
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.runs.provenance import Provenance

@@ -21,6 +21,7 @@ from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.stats.bootstrap import (
     LazyRowSums,
     Resampled,
@@ -39,9 +40,6 @@ from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
-
-Unit = Literal["percent", "points", "nats", "score", "levels"]
-"""Unit in which a metric is shown: rates and their differences times 100, others unchanged."""
 
 Need = Literal[
     "references", "ablated contexts", "several views", "ensemble", "pairs", "score items"
@@ -65,28 +63,6 @@ _FEWEST_LEVELS: Final = 48
 _LEVELS_TIMES_FAMILIES: Final = 2_500_000
 _SAMPLE: Final = 100_000
 _ROUNDING: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """How a metric is named and shown.
-
-    Attributes:
-        name: key in JSON.
-        title: in tables.
-        unit: how it is shown.
-        better: 1 if higher is better, -1 if lower is better, 0 if a value near 0 is better.
-    """
-
-    name: str
-    title: str
-    unit: Unit
-    better: Literal[-1, 0, 1]
-
-    @property
-    def difference_unit(self) -> Unit:
-        """Unit of a difference between two values: points if the metric is a rate."""
-        return "points" if self.unit == "percent" else self.unit
 
 
 @dataclass(frozen=True)
@@ -404,7 +380,8 @@ def register_metric(metric: Metric) -> None:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.evaluation.registry import Metric, MetricSpec
+        >>> from pact_eval.evaluation.registry import Metric
+        >>> from pact_eval.evaluation.metric_specs import MetricSpec
         >>> from pact_eval.evaluation.registry import registered_metrics, temporary_metric
         >>> def margin(block):  # distance of the two largest probabilities
         ...     largest = np.sort(block.probs, axis=0)

@@ -16,6 +16,7 @@ from pact_eval.evaluation.chance_miscalibration import (
 )
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     IncompletePairs,
     InfiniteNll,
@@ -29,7 +30,7 @@ from pact_eval.evaluation.notes import (
     run_notes,
     small_groups,
 )
-from pact_eval.evaluation.registry import Contexts, MetricSpec, registered_metrics
+from pact_eval.evaluation.registry import Contexts, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result

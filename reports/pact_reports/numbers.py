@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.evaluation.registry import Unit
+from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.stats.estimate import ClusterText, Estimate
 
 __all__ = [

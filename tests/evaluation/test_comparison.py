@@ -20,8 +20,9 @@ from pact_eval.evaluation.alignment import align
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import MOST_RESAMPLES, evidence, too_few_resamples
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import DifferentViews, TooFewResamples
-from pact_eval.evaluation.registry import Metric, MetricSpec, registered_metrics, temporary_metric
+from pact_eval.evaluation.registry import Metric, registered_metrics, temporary_metric
 from pact_eval.evaluation.report import evaluate
 from pact_eval.stats.bootstrap_p_values import ResampledInference, resamples_needed
 from pact_eval.stats.paired_tests import mcnemar

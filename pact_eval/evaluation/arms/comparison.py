@@ -32,6 +32,7 @@ from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import Evidence, too_few_resamples
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     DifferentViews,
     SmallGroups,
@@ -39,7 +40,7 @@ from pact_eval.evaluation.notes import (
     UnmatchedSeeds,
     small_groups,
 )
-from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
+from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.progress import tracked

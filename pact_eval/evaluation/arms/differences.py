@@ -13,7 +13,8 @@ from pact_eval.evaluation.marks import (
     adjusted,
     evidence,
 )
-from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
+from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup
 from pact_eval.stats.arms import SignAgreement, same_sign
 from pact_eval.stats.crossed import crossed_difference

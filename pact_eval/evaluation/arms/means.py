@@ -16,7 +16,8 @@ from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
+from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pact_eval.evaluation.arms.differences import Standing
-from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.stats.arms import seed_summary
 from pact_eval.stats.estimate import Estimate
 

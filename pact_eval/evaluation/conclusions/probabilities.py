@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
+from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.evaluation.conclusions.conclusion import SEVERITIES, Severity
+from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.notes import LOW_ANSWER_MASS, VERY_LOW_ANSWER_MASS
-from pact_eval.evaluation.registry import CONFIDENT, Unit, metric_spec
+from pact_eval.evaluation.registry import CONFIDENT, metric_spec
 from pact_eval.preregistration.diagnostics import RegistrationProblem, WeakVerdict
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.markup import Html, data_text, element, joined

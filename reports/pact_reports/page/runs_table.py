@@ -10,7 +10,8 @@ from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
+from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import Evaluation
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import methods_text

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_eval.evaluation.registry import MetricSpec
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.report import Evaluation, Group
 from pact_eval.prompts.contract import position_name
 from pact_eval.stats.homogeneity import SlotHomogeneity

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from pact_eval.evaluation.answers import DecodedRates
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.report import Evaluation
-from pact_eval.evaluation.sweep import SweepPoint
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     CLUSTERS,
@@ -22,8 +21,9 @@ from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 
-if TYPE_CHECKING:  # a report waits neither for what fits calibrators nor for what judges
+if TYPE_CHECKING:  # a report does not wait for what fits calibrators, sweeps and judges
     from pact_eval.calibration.effect import CalibrationEffect
+    from pact_eval.evaluation.sweep import SweepPoint
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
 _MOST_NOTES: Final = 3

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.evaluation.answers import PLANNED_DIFFERENCE
-from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.prompts.contract import position_name
 from pact_eval.stats.permuted_slots import SlotPreference
 from pact_reports.arm_names import KEYS, ArmNames

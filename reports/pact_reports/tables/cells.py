@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pact_eval.evaluation.arms.differences import Standing
-from pact_eval.evaluation.arms.summary import ArmSummary
-from pact_eval.evaluation.chance_miscalibration import ChanceError
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.registry import MetricSpec, Unit, find_metric
+from pact_eval.evaluation.ece_results import ChanceError
+from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import UNDEFINED, ends_text, estimate_parts, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
 
 __all__ = [
-    "STANDING_LEGEND",
     "arm_cell",
     "chance_cell",
     "chance_column",
     "chance_text",
     "count_cell",
     "count_column",
-    "counted",
     "estimate_cell",
     "few_pairs",
     "interval_cell",
     "interval_column",
-    "items_and_pairs",
     "marked_best",
-    "mean_cell",
-    "mean_column",
     "metric_column",
     "p_value_cell",
     "shown",
-    "standing_cells",
     "text_cell",
     "unit_of",
     "value_cell",
@@ -55,12 +47,6 @@ _UNITS: Final[dict[Unit, str]] = {
 }
 DIFFERENCE: Final = MetricSpec("difference", "Difference", "points", 0)
 """A difference between two rates, in points and signed."""
-
-STANDING_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
-    ("best", "best arm: its difference from every other arm is shown at the 5% level"),
-    ("tied", "best mean, or not shown to be worse than it"),
-)
-"""What the marks of arms mean, wherever their differences are tested."""
 
 _FEW_PAIRS: Final = 100
 
@@ -141,42 +127,12 @@ def value_cell(value: float, spec: MetricSpec, reason: str | None = None) -> Cel
     return Cell(shown(value, spec), (value,), reason=why)
 
 
-def mean_column(
-    spec: MetricSpec, decoding: MetricDecoding, title: str | None = None, *, chance: bool = False
-) -> Column:
-    """Return a column of means and deviations over seeds; with `chance`, as `chance_cell`."""
-    title = title or spec.title
-    unit = unit_of(spec, decoding)
-    names = (f"{title} mean ({unit})", f"{title} deviation ({unit})", f"{title} runs")
-    column = Column(title, numbers=names, better=spec.better)
-    return chance_column(column, unit) if chance else column
-
-
 def chance_column(column: Column, unit: str) -> Column:
     """Return a column of ECE with the numbers that `chance_cell` adds."""
     names = ("noise floor", "lowest p if calibrated", "highest p if calibrated")
     units = (f" ({unit})", "", "")
     added = (f"{column.title} {name}{of}" for name, of in zip(names, units, strict=True))
     return replace(column, numbers=(*column.numbers, *added))
-
-
-def mean_cell(summary: ArmSummary, spec: MetricSpec) -> Cell:
-    """Return mean ± sample deviation over seeds; one run has no deviation.
-
-    Example:
-        >>> from pact_eval.evaluation.registry import metric_spec
-        >>> runs = {seed: Estimate(value, math.nan, math.nan, 324, 162)
-        ...         for seed, value in {17: 0.840, 18: 0.821, 19: 0.877}.items()}
-        >>> mean_cell(ArmSummary.of("pact", runs), metric_spec("accuracy")).text
-        '84.6 ± 2.8'
-        >>> mean_cell(ArmSummary.of("pact", {17: runs[17]}), metric_spec("accuracy")).text
-        '84.0'
-    """
-    text = shown(summary.mean, spec)
-    if math.isfinite(summary.deviation):
-        text += f" ± {shown(summary.deviation, spec).lstrip('+')}"
-    why = None if math.isfinite(summary.mean) else summary.reason
-    return Cell(text, (summary.mean, summary.deviation, len(summary.runs)), reason=why)
 
 
 def chance_cell(cell: Cell, chance: ChanceError | None) -> Cell:
@@ -209,11 +165,6 @@ def chance_text(chance: ChanceError) -> str:
 
 def _noise_text(chance: ChanceError) -> str:
     return f"noise {value_text(chance.floor, 'percent')}"
-
-
-def standing_cells(cells: Sequence[Cell], standings: Sequence[Standing | None]) -> list[Cell]:
-    """Mark the arms of a column that are best or tied with the best; the others are not marked."""
-    return [replace(cell, mark=mark) for cell, mark in zip(cells, standings, strict=True)]
 
 
 def marked_best(
@@ -378,34 +329,3 @@ def decoding_words(decoding: MetricDecoding) -> str:
     """
     views = "single pass (view 0)" if decoding.views == "single" else "K views together"
     return f"{views}, {'calibrated' if decoding.calibrated else 'raw'}"
-
-
-def items_and_pairs(sizes: Mapping[str, tuple[int, int]]) -> str:
-    """Say what the numbers rest on.
-
-    Args:
-        sizes: by metric, the lowest and the highest number, of `metric_sizes`.
-
-    Example:
-        >>> items_and_pairs({"accuracy": (324, 324), "pair_accuracy": (160, 162)})
-        '324 items, 160 to 162 pairs'
-    """
-    said = []
-    words = {"accuracy": "items", "pair_accuracy": "pairs", "score_mae": "Score items"}
-    for metric, word in words.items():
-        low, high = sizes.get(metric, (0, 0))
-        if high:
-            said.append(f"{low:,} {word}" if low == high else f"{low:,} to {high:,} {word}")
-    return ", ".join(said) or "unknown numbers of items"
-
-
-def counted(n: int, metric: str) -> str:
-    """Say what a metric rests on: a number of items, pairs, Score items or errors.
-
-    Example:
-        >>> counted(324, "accuracy"), counted(162, "pair_accuracy"), counted(64, "score_mae")
-        ('324 items', '162 pairs', '64 Score items')
-    """
-    words = {"pair_accuracy": "pairs", "confident_errors": "errors"}
-    score = "score items" in find_metric(metric).needs
-    return f"{n:,} {words.get(metric, 'Score items' if score else 'items')}"

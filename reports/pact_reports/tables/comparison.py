@@ -11,7 +11,8 @@ from pact_eval.evaluation.arms.comparison import Arm, ArmPair, ArmsComparison
 from pact_eval.evaluation.arms.differences import ArmDifference
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation.marks import sign_of
-from pact_eval.evaluation.registry import MetricSpec, metric_spec
+from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.registry import metric_spec
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.arm_names import KEYS, ArmNames
@@ -32,7 +33,8 @@ from pact_reports.plain_text import one_line
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
-from pact_reports.tables.cells import STANDING_LEGEND, chance_text, estimate_cell
+from pact_reports.tables.arm_cells import STANDING_LEGEND
+from pact_reports.tables.cells import chance_text, estimate_cell
 from pact_reports.tables.differing_items import SHOWN
 from pact_reports.tables.report import items_and_units, titled
 

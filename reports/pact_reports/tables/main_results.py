@@ -13,20 +13,22 @@ from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table
-from pact_reports.tables.cells import (
+from pact_reports.tables.arm_cells import (
     STANDING_LEGEND,
+    items_and_pairs,
+    mean_cell,
+    mean_column,
+    standing_cells,
+)
+from pact_reports.tables.cells import (
     arm_cell,
     chance_cell,
     count_cell,
     count_column,
     decoding_words,
     few_pairs,
-    items_and_pairs,
     marked_best,
-    mean_cell,
-    mean_column,
     shown,
-    standing_cells,
     with_interval,
 )
 from pact_reports.tables.request import TableRequest

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from pact_eval._choices import ClusterUnit
-from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import OrderAudit
-from pact_eval.evaluation.registry import CONFIDENT, MetricSpec
+from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.evaluation.report import Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.prompts.contract import LETTERS, position_name

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation.arms.margins import margin_unit
-from pact_eval.evaluation.chance_miscalibration import ChanceError
+from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
@@ -31,14 +31,8 @@ from pact_reports.numbers import (
 )
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.cells import (
-    DIFFERENCE,
-    chance_text,
-    counted,
-    estimate_cell,
-    shown,
-    text_cell,
-)
+from pact_reports.tables.arm_cells import counted
+from pact_reports.tables.cells import DIFFERENCE, chance_text, estimate_cell, shown, text_cell
 from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4

@@ -24,8 +24,8 @@ from pact_eval.preregistration.judging import judge
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_fixtures.paper import CLEAR_CHANGES, HYPOTHESES
 from pact_reports.tables.ablations import ablations_table
+from pact_reports.tables.arm_cells import items_and_pairs
 from pact_reports.tables.calibration_effects import calibration_table
-from pact_reports.tables.cells import items_and_pairs
 from pact_reports.tables.group_accuracy import group_table
 from pact_reports.tables.k_views import k_views_table
 from pact_reports.tables.main_results import means_table

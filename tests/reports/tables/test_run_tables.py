@@ -26,7 +26,8 @@ from pact_eval.evaluation.registry import metric_spec, registered_metrics
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import Estimate
 from pact_reports.table import Cell, Table
-from pact_reports.tables.cells import chance_text, marked_best, mean_cell
+from pact_reports.tables.arm_cells import mean_cell
+from pact_reports.tables.cells import chance_text, marked_best
 from pact_reports.tables.request import TableRequest
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.files import BuiltTables, build_tables, markdown_report, write_tables

@@ -1,0 +1,72 @@
+"""What is known of an ECE: its true value, and what chance alone makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pact_eval.stats.arms import seed_summary
+from pact_eval.stats.estimate import LEVEL, Estimate
+
+
+@dataclass(frozen=True)
+class CalibrationError(Estimate):
+    """The ECE of some items, and what it says about the model.
+
+    Attributes:
+        value: the published ECE, a fraction.
+        low: lower end of the interval of the true calibration error.
+        high: upper end; the interval need not hold the published ECE, which is biased upwards.
+        floor: mean ECE of a calibrated model with these confidences and families.
+        floor_high: 95% quantile of its ECE.
+        p_value: of the hypothesis that the model is calibrated: how often a calibrated model has
+            an ECE as large.
+        debiased: the true error at which half of the samples would have a larger ECE; 0 if a
+            calibrated model exceeds the ECE half of the time.
+    """
+
+    floor: float = math.nan
+    floor_high: float = math.nan
+    p_value: float = math.nan
+    debiased: float = math.nan
+
+    @property
+    def rejected(self) -> bool:
+        """Whether calibration is rejected at 5%."""
+        return self.p_value < LEVEL
+
+
+@dataclass(frozen=True)
+class ChanceError:
+    """The ECE of one or more runs if they were calibrated, such as those of an arm.
+
+    Attributes:
+        floor: mean noise floor over the runs, a fraction: what their ECE would be by chance alone.
+        lowest_p: smallest p-value of "the run is calibrated" among them.
+        highest_p: largest of these p-values; the same for one run.
+    """
+
+    floor: float
+    lowest_p: float
+    highest_p: float
+
+    @classmethod
+    def of(cls, errors: Sequence[Estimate | None]) -> ChanceError | None:
+        """Summarise the inference on the ECE of runs; None if one of them has none.
+
+        Examples:
+            >>> runs = [CalibrationError(0.07, 0, 0.1, 324, 162, "", None, floor, 0.1, p)
+            ...         for floor, p in ((0.06, 0.3), (0.05, 0.02))]
+            >>> found = ChanceError.of(runs)
+            >>> round(found.floor, 3), found.lowest_p, found.highest_p
+            (0.055, 0.02, 0.3)
+        """
+        known = [each for each in errors if isinstance(each, CalibrationError)]
+        if not known or len(known) < len(errors):
+            return None
+        if any(math.isnan(each.floor) for each in known):
+            return None
+        p_values = [each.p_value for each in known]
+        floor = seed_summary([each.floor for each in known]).mean
+        return cls(floor, min(p_values), max(p_values))
