@@ -30,7 +30,6 @@ from pact_eval._choices import (
 )
 from pact_eval._files import is_url
 from pact_eval._json import Json
-from pact_eval.evaluation.arms.published_paths import is_published
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
@@ -432,15 +431,19 @@ def _folders(
     If the first path has published metrics, further ones are kept too.
     """
     del parameter
-    kept = tuple(
-        path
-        for place, path in enumerate(value)
-        if place == 0 or not path.is_file() or (is_published(value[0]) and is_published(path))
+    kept = value[:1] + tuple(
+        path for path in value[1:] if not path.is_file() or _published(value[0], path)
     )
     left_out = tuple(path for path in value if path not in kept)
     context.meta[_LEFT_OUT] = left_out
     warn(map(_left_out_sentence, left_out))
     return kept
+
+
+def _published(*paths: Path) -> bool:
+    from pact_eval.evaluation.arms.published_paths import is_published
+
+    return all(map(is_published, paths))
 
 
 def left_out_files() -> list[Json]:

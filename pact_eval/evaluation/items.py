@@ -510,26 +510,44 @@ def read_items(
             raise RunError(message) from None
         return part, texts
 
-    slices = []
-    with (
-        ThreadPoolExecutor(workers or min(_MOST_WORKERS, os.cpu_count() or 1)) as pool,
-        step("Reading items", rows // k, "items") as read,
-    ):
-        starts = range(0, rows, size)
-        for start, scored_slice in zip(starts, pool.map(scored, starts), strict=True):
-            slices.append(scored_slice)
-            read.done = min(start + size, rows) // k
+    slices = _in_parallel(scored, range(0, rows, size), workers, rows // k)
+    parts, texts = [part for part, _ in slices], [text for _, text in slices]
     if letters:
-        _refuse_repeated_ids(np.concatenate([text.ids for _, text in slices])[::per_item], path)
-    labels = {name: joined_labels([text.labels[name] for _, text in slices]) for name in groupings}
-    family = joined_families([text.families for _, text in slices])
-    items = _scored_items([part for part, _ in slices], columns, values, family, labels, scoring, k)
+        _refuse_repeated_ids(np.concatenate([text.ids for text in texts])[::per_item], path)
+    labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
+    family = joined_families([text.families for text in texts])
+    items = _scored_items(parts, columns, values, family, labels, scoring, k)
     items = _without_probabilities(items) if answers_only else items
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
     items = items._with_repeats() if by_repeat else items
-    _put_leads_across_slices(items, [part for part, _ in slices])
+    _put_leads_across_slices(items, parts)
     return items.over(unit)
+
+
+def _in_parallel(
+    scored: Callable[[int], tuple[_Part, SliceTexts]],
+    starts: range,
+    workers: int | None,
+    n_items: int,
+) -> list[tuple[_Part, SliceTexts]]:
+    """Return the scored slices in their order.
+
+    Args:
+        scored: scores the slice that starts at a row.
+        starts: first row of each slice, up to the number of rows.
+        workers: slices that are scored at the same time; None uses all processors, at most 4.
+        n_items: number of all items, for the progress.
+    """
+    slices = []
+    with (
+        ThreadPoolExecutor(workers or min(_MOST_WORKERS, os.cpu_count() or 1)) as pool,
+        step("Reading items", n_items, "items") as read,
+    ):
+        for start, scored_slice in zip(starts, pool.map(scored, starts), strict=True):
+            slices.append(scored_slice)
+            read.done = n_items * min(start + starts.step, starts.stop) // starts.stop
+    return slices
 
 
 def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:
