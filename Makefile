@@ -10,7 +10,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz lock vulnerabilities bench replicate tetris clean
+.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -50,6 +50,9 @@ style: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev  ## 10,000 hostile inputs to every reader, and every mode of a hostile server; `make test` runs a part
 	PACT_FUZZ=10000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
+
+mutants: $(VENV)/.mutation  ## do the tests of a package notice its mutants? make mutants PACKAGE=metrics
+	PYTHONPATH=tests $(BIN)/python -m mutants $(PACKAGE) $(MUTANTS)
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md
@@ -108,6 +111,10 @@ $(VENV)/.dev: $(VENV)/.model
 $(VENV)/.lock: $(VENV)/.model
 	$(INSTALL) --upgrade 'pip>=25.1'
 	$(INSTALL) --group lock
+	touch $@
+
+$(VENV)/.mutation: $(VENV)/.dev
+	$(INSTALL) --group mutation
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

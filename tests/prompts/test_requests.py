@@ -1,0 +1,67 @@
+"""Requests and decisions, against what the schema and the files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import question
+
+from pact_eval.data.records import parse_field
+from pact_eval.errors import RequestError
+from pact_eval.prompts.requests import Decision, parse_schema, read_context, read_schema
+
+REFUND: dict[str, Any] = question("noul", instructions="A refund?")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"refund": REFUND, "other": REFUND},
+        {"questions": {"refund": REFUND, "other": REFUND}},
+    ],
+)
+def test_questions_are_read_alone_or_under_their_key(schema: Any) -> None:
+    assert [field.name for field in parse_schema(schema)] == ["refund", "other"]
+
+
+@pytest.mark.parametrize("schema", [[REFUND], "refund", None, {}, {"questions": {}}, {"a": 1}])
+def test_what_is_no_object_of_questions_is_refused(schema: Any) -> None:
+    with pytest.raises(RequestError):
+        parse_schema(schema)
+
+
+def test_a_schema_file_is_named_in_its_errors(tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text("[]", "utf-8")
+    with pytest.raises(RequestError, match=r"schema\.json: expected an object"):
+        read_schema(path)
+    with pytest.raises(RequestError, match="missing"):
+        read_schema(tmp_path / "missing.json")
+
+
+def test_a_context_is_json_by_its_ending_alone(tmp_path: Path) -> None:
+    for name in ("a.json", "a.txt"):
+        (tmp_path / name).write_text('{"gate": "open"}', "utf-8")
+    assert read_context(str(tmp_path / "a.json")) == {"gate": "open"}
+    assert read_context(str(tmp_path / "a.txt")) == '{"gate": "open"}'
+    with pytest.raises(RequestError, match="no such file"):
+        read_context(str(tmp_path / "b.txt"))
+    (tmp_path / "bad.json").write_text("{", "utf-8")
+    with pytest.raises(RequestError, match=r"bad\.json"):
+        read_context(str(tmp_path / "bad.json"))
+    assert read_context("a long text " * 1_000) == "a long text " * 1_000
+
+
+def test_the_answer_is_the_most_probable_one_and_ties_go_to_the_first() -> None:
+    field = parse_field("grade", question("score"))
+    levels = len(field.answers)
+    tied = [0.0] * levels
+    tied[1] = tied[2] = 0.5
+    decision = Decision(field, tuple(tied), None, None)
+    assert decision.answer == "1"
+    assert decision.expected_level == pytest.approx(1.5)  # (1 + 2) / 2
+    refund = Decision(parse_field("refund", REFUND), (0.3, 0.7), None, None)
+    assert refund.answer == "true"
+    assert refund.expected_level is None
