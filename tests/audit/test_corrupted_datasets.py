@@ -18,8 +18,6 @@ from pact_eval.audit.findings import failed
 from pact_eval.audit.registry import CODES
 from pact_eval.prompts.chat_prompts import ChatPrompts
 
-pytestmark = pytest.mark.slow
-
 MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures" / "model"
 
 FAMILIES = 24
@@ -556,12 +554,21 @@ def tokenizer() -> NamedTokenizer:
     return NamedTokenizer("model", load_tokenizer(MODEL))
 
 
-@pytest.mark.parametrize("spoilt", CORRUPTIONS, ids=lambda each: each.code)
+def _statistical(spoilt: Corruption) -> bool:
+    return CODES[spoilt.code].check in ("balance", "shortcuts")
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        pytest.param(each, id=each.code, marks=[pytest.mark.slow] * _statistical(each))
+        for each in CORRUPTIONS
+    ],
+)
 def test_every_corruption_is_found_where_it_is(
     spoilt: Corruption, tmp_path: Path, tokenizer: NamedTokenizer
 ) -> None:
-    statistical = CODES[spoilt.code].check in ("balance", "shortcuts")
-    data = healthy(None if statistical else FAMILIES)
+    data = healthy(None if _statistical(spoilt) else FAMILIES)
     spoilt.spoil(data)
     folder = data.write(tmp_path / "data")
     spoilt.spoil_files(folder)

@@ -13,8 +13,6 @@ from datasets import Data, audited, counts, healthy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-pytestmark = pytest.mark.slow
-
 MEANING: tuple[str, ...] = ("schema", "families", "certificates")
 """The checks that see a mutation although the manifest was written anew after it."""
 
@@ -79,6 +77,7 @@ def mutate(record: dict[str, Any], path: Path_, how: str) -> None:
         holder[last] = f"{value} indeed"
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_no_change_of_one_record_passes_unnoticed(
@@ -110,6 +109,7 @@ def test_no_change_of_lines_passes_unnoticed(tmp_path: Path, how: str, row: int)
     assert counts(audited(data.write(tmp_path), (*MEANING, "separation")))
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=60)
 def test_no_change_of_bytes_passes_the_manifest(

@@ -27,8 +27,6 @@ from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
 from pact_eval.data.word_diff import WordDiff, word_diff
 
-pytestmark = pytest.mark.slow
-
 Rows = list[dict[str, Any]]
 
 SEAL = "Clerk: The seal of the north gate is intact, and the lamp above it burns at night."
@@ -189,6 +187,7 @@ FILE = st.lists(CONTEXTS, min_size=1, max_size=8)
 Contexts = list[list[tuple[int, str]]]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(FILE, min_size=1, max_size=3), st.floats(0.05, 1), st.sampled_from([1, 50]))
 @example([[(0, "amber brook"), (1, "amber brook")], [(2, "amber brook"), (3, "delta")]], 1.0, 50)
@@ -235,6 +234,7 @@ def brute_force(contexts: list[tuple[int, str]], lengths: list[int]) -> dict[Any
     return largest
 
 
+@pytest.mark.slow
 def test_edited_copies_among_many_contexts_against_sklearn(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     texts = sentences(rng, 500, 30, vocabulary=500)
@@ -254,6 +254,7 @@ def test_edited_copies_among_many_contexts_against_sklearn(tmp_path: Path) -> No
     assert all(nearest[n] == pytest.approx(cosine, abs=0.008) for n, cosine in found.items())
 
 
+@pytest.mark.slow
 def test_many_copies_of_a_template_are_all_reported_at_bounded_work(
     tmp_path: Path, n_cosines: list[int]
 ) -> None:
@@ -283,6 +284,7 @@ def test_equal_contexts_take_bounded_work(tmp_path: Path, n_cosines: list[int]) 
     assert sum(n_cosines) < 10 * 1_201
 
 
+@pytest.mark.slow
 def test_what_all_contexts_share_makes_no_pair_likely(tmp_path: Path, n_cosines: list[int]) -> None:
     rng = np.random.default_rng(11)
     (shared,) = sentences(rng, 1, 60)

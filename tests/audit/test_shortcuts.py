@@ -22,8 +22,6 @@ from pact_eval.data.index import index_of_records
 from pact_eval.stats.estimate import Estimate
 from pact_fixtures.generator.dataset import generate_dataset
 
-pytestmark = pytest.mark.slow
-
 Rows = list[dict[str, Any]]
 QUESTION, ABLATED, FULL = range(3)
 
@@ -106,6 +104,7 @@ def describe(row: dict[str, Any], index: int, more: str) -> None:
 # against what the data were made to be
 
 
+@pytest.mark.slow
 def test_the_full_generated_dataset_does_not_leak(tmp_path: Path) -> None:
     """With another seed than in the test of all checks."""
     dataset = generate_dataset("full", seed=3)
@@ -121,6 +120,7 @@ def test_the_full_generated_dataset_does_not_leak(tmp_path: Path) -> None:
     assert full.gain.value > 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [17, 1, 2])
 def test_the_small_generated_dataset_does_not_leak(seed: int, tmp_path: Path) -> None:
     assert not check(tmp_path, generated(seed)).counts
@@ -190,6 +190,7 @@ LEAKS: list[tuple[Callable[[Rows], Rows], str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("leak", "code", "clue"), LEAKS)
 def test_a_dataset_made_to_leak_is_caught(
     leak: Callable[[Rows], Rows], code: str, clue: str, tmp_path: Path
@@ -244,6 +245,7 @@ def shuffled(seed: int, n_families: int, n_pairs: int, *, paired: bool) -> Rows:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paired", [True, False])
 def test_shuffled_references_are_no_leak(paired: bool, tmp_path: Path) -> None:
     """24 datasets of 4 to 18 source families, 48 probes: no error, hardly a warning."""
@@ -344,6 +346,7 @@ def test_findings_against_the_rule(low: float, code: str | None) -> None:
     assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, little, gain, ())) is None
 
 
+@pytest.mark.slow
 def test_three_source_families_are_too_few_for_an_error(tmp_path: Path) -> None:
     by_number = [row | {"source_family": "ABCD"[n // 2 % 4]} for n, row in enumerate(generated())]
     rows = context_keeps_the_key(by_number)
@@ -365,6 +368,7 @@ def test_one_source_family_is_undefined(tmp_path: Path) -> None:
         assert math.isnan(probe.baseline)
 
 
+@pytest.mark.slow
 def test_records_without_a_usable_certificate_are_counted(tmp_path: Path) -> None:
     rows = generated()
     for row in rows:
@@ -399,6 +403,7 @@ def test_pairs_of_booleans_have_nothing_that_a_shared_text_can_tell(tmp_path: Pa
 # randomness is an argument
 
 
+@pytest.mark.slow
 def test_the_same_generator_gives_the_same_result(tmp_path: Path) -> None:
     first, again = (check(tmp_path, generated(), max_records=200) for _ in range(2))
     assert first.measured == again.measured

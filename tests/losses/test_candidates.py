@@ -22,8 +22,6 @@ from transformers import (
 
 from pact_losses import BatchError, PactBatch, PactCollator, TrainingView, candidate_logits
 
-pytestmark = pytest.mark.slow
-
 FAMILIES = 2
 SMALL: dict[str, Any] = {
     "vocab_size": 400,
@@ -92,6 +90,7 @@ def test_whatever_the_model_does_to_its_logits_is_done(name: str) -> None:
     assert float(expected.abs().max()) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", [False, True])
 def test_gradient_flows_to_the_adapter_only_and_is_that_of_the_full_head(
     batch: PactBatch, head: bool
@@ -180,6 +179,7 @@ def process_group(tmp_path: Path) -> Iterator[None]:
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("process_group")
 def test_a_distributed_model_is_called_as_a_whole(batch: PactBatch) -> None:
     model = with_lora(tiny_base())
