@@ -143,3 +143,8 @@ def test_logits_without_a_view_axis_are_refused() -> None:
         decode_single([[0.0, 1.0]], [2])
     with pytest.raises(ValueError, match="K >= 1"):
         decode_ensemble(np.zeros((3, 0, 2)), [2, 2, 2])
+
+
+def test_the_first_logit_that_is_no_number_is_named() -> None:
+    with pytest.raises(ValueError, match="got inf in row 0 and 1 more"):
+        log_softmax([[INF, 0.0], [np.nan, 0.0], [1.0, 2.0]], [2, 2, 2])

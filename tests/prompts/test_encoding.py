@@ -174,3 +174,19 @@ def test_a_request_over_the_limit_or_with_a_name_twice_is_refused(tokenizer: Any
         encoder.encode_request("word " * 3000, [field], k=1, seed=0)
     with pytest.raises(RequestError, match="must be unique"):
         encoder.encode_request("x", [field, field], k=1, seed=0)
+
+
+@pytest.mark.parametrize(("count", "rest"), [(20, None), (21, "1"), (1_221, "1,201")])
+def test_of_many_records_with_too_many_answers_twenty_are_listed(
+    tokenizer: Any, count: int, rest: str | None
+) -> None:
+    wide = parse_record(record(decision=question(n=27)), line=1)
+    with pytest.raises(PromptError) as refused:
+        Encoder(tokenizer, NIMBLE).check_lengths([wide] * count, 2, 0)
+    _, *lines = str(refused.value).splitlines()
+    assert lines[:20] == ["line 1 (id f1-base): 27 answers"] * 20
+    assert lines[20:] == ([] if rest is None else [f"and {rest} more"])
+
+
+def test_the_longest_of_no_prompts_has_no_tokens(tokenizer: Any) -> None:
+    assert Encoder(tokenizer, NIMBLE).check_lengths([], 2, 0) == 0

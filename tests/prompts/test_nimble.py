@@ -173,3 +173,13 @@ def test_adapters_of_this_contract_are_accepted(config: dict[str, Json]) -> None
 def test_adapters_of_another_contract_are_refused(config: dict[str, Json], words: str) -> None:
     with pytest.raises(ContractMismatchError, match=words):
         NIMBLE.check_adapter(config)
+
+
+@pytest.mark.parametrize("length", [78, 79, 100])
+def test_long_values_are_cut_to_80_signs_in_messages(length: int) -> None:
+    """Two quotes belong to the value, so 78 letters are 80 signs."""
+    with pytest.raises(ContractMismatchError) as refused:
+        NIMBLE.check_adapter({"task": "x" * length})
+    shown = str(refused.value).split(" has task ")[1].split(", expected")[0]
+    assert len(shown) == 80
+    assert shown.endswith("...") == (length > 78)

@@ -10,7 +10,7 @@ from adapters import MODEL
 from builders import question, record
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from pact_eval.data.records import parse_field, parse_record
@@ -116,3 +116,32 @@ def test_a_context_of_ten_megabytes_is_refused_before_it_is_tokenised(
     with pytest.raises(PromptError, match=r"the prompt has 10,08\d,\d{3} bytes"):
         encoder.encode_request(long.state, [parse_field("a", question("noul"))], k=2, seed=0)
     assert max(seen) < 10_000
+
+
+class _WithSpec:
+    """A tokenizer of which only its `tokenizer.json` is read."""
+
+    def __init__(self, vocabulary: list[str], pre_tokenizer: Any) -> None:
+        tokenizer = Tokenizer(models.BPE({sign: at for at, sign in enumerate(vocabulary)}, []))
+        tokenizer.pre_tokenizer = pre_tokenizer
+        self.backend_tokenizer = tokenizer
+
+
+def test_a_vocabulary_without_one_of_the_256_byte_signs_has_no_bound() -> None:
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    assert len(alphabet) == 256
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert PromptBytes(_WithSpec(alphabet, byte_level), 1).most is not None
+    for sign in alphabet:
+        others = [other for other in alphabet if other != sign]
+        assert PromptBytes(_WithSpec(others, byte_level), 1).most is None
+
+
+def test_text_that_is_not_split_into_bytes_has_no_bound() -> None:
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    assert PromptBytes(_WithSpec(alphabet, pre_tokenizers.Whitespace()), 1).most is None
+    assert PromptBytes(_WithSpec(alphabet, pre_tokenizers.Punctuation()), 1).most is None
+    removed = pre_tokenizers.Split(" ", behavior="removed")
+    bytes_then = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    both = pre_tokenizers.Sequence([removed, bytes_then])
+    assert PromptBytes(_WithSpec(alphabet, both), 1).most is None

@@ -53,3 +53,10 @@ def test_trials_needed_have_their_power() -> None:
         else:
             power = binom.sf(binom.isf(0.05, n, rate), n, true)
         assert 0.7 < power < 0.95
+
+
+def test_a_rate_that_takes_more_than_a_million_trials_has_no_number() -> None:
+    """By the normal approximation, 0.049 against 0.05 takes 300,000, and 0.0499 takes 3e7."""
+    near = trials_needed(0.049, 0.05, 0.05)
+    assert near == pytest.approx((1.645 + 0.842) ** 2 * 0.05 * 0.95 / 0.001**2, rel=0.05)
+    assert trials_needed(0.0499, 0.05, 0.05) is None

@@ -11,6 +11,7 @@ from pact_eval.evaluation import registry
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.statistics import group_statistics
 from pact_eval.stats.bootstrap import TotalsStatistic
+from pact_eval.stats.consistency_resampling import shared_draw_rate
 
 
 @pytest.mark.parametrize("name", ["aurc", "ece", "confident_errors", "pair_accuracy", "nll_nats"])
@@ -70,3 +71,7 @@ def test_large_samples_take_sparse_totals_and_draw_ahead(monkeypatch: pytest.Mon
     monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", 500)
     for name, replicates in drawn().items():
         np.testing.assert_allclose(replicates, small[name], rtol=0, atol=1e-12, err_msg=name)
+
+
+def test_nothing_shares_no_draw() -> None:
+    assert shared_draw_rate([], [], [], 0) == 0.0

@@ -98,3 +98,19 @@ def test_noise_alone_is_called_a_preference_in_one_of_twenty(
         result = found(orders, picked, seed)
         alarms += bool(result.preferred or result.avoided)
     assert alarms <= 18  # 5% of 200, and 2.6 standard deviations
+
+
+@pytest.mark.parametrize("widths", [(3, 3), (2, 3)])
+def test_the_last_slot_is_apart_only_where_numbers_of_answers_differ(
+    widths: tuple[int, int],
+) -> None:
+    """Whoever picks the last answer picks slot 1 of two and slot 2 of three."""
+    orders = np.full((20, 2, 3), -1)
+    picked = np.zeros((20, 2), dtype=int)
+    for item in range(20):
+        n = widths[item % 2]
+        orders[item, 0, :n], orders[item, 1, :n] = np.arange(n), np.arange(n)[::-1]
+        picked[item] = orders[item, :, n - 1]
+    last = slot_preferences(orders, picked, np.arange(20), rng=np.random.default_rng(0)).last
+    assert (last is None) == (widths[0] == widths[1])
+    assert last is None or (last.slot, last.chosen) == (-1, 1.0)

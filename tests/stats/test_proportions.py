@@ -166,3 +166,8 @@ def test_coverage_with_known_truth(families: int, copies: float) -> None:
     low, _ = stats.binom.interval(1 - 2e-4, tries, 0.95)
     assert low <= covered
     assert covered <= (tries if families < 30 else stats.binom.ppf(1 - 1e-4, tries, 0.97))
+
+
+def test_the_lower_limit_is_0_where_the_approximation_has_none() -> None:
+    """At x = 1 / 9, 1 - b is 0; at a confidence of one half, z is 0 too."""
+    assert rare_limit(1 / 9, 1, 0.5) == 0.0

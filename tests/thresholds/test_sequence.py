@@ -12,7 +12,7 @@ from thresholds.simulated import items, resampled, true_error, unequal_items
 from pact_eval.stats.binomial import trials_needed
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.plans import families_needed
-from pact_eval.thresholds.sequence import choose_gate
+from pact_eval.thresholds.sequence import choose_gate, expected_cost
 from pact_eval.thresholds.targets import Target
 
 
@@ -219,3 +219,15 @@ def test_the_guarantee_holds_and_the_naive_choice_does_not(families: int) -> Non
     assert broken / splits <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / splits)
     assert naive / splits > 0.3
     assert accepted
+
+
+def test_cost_against_hand_computation() -> None:
+    """Of four items three are accepted, one of them wrong, and one is reviewed."""
+    names = np.array(["a", "b", "c", "d"], dtype=np.object_)
+    sureness = np.array([0.9, 0.8, 0.7, 0.1])
+    wrong = np.array([False, True, False, True])
+    items = GateItems(names, names, names, sureness, wrong)
+    costs = Target.of_costs(wrong=8, review=1)
+    assert expected_cost(items, 0.7, costs) == pytest.approx(8 / 4 + 1 / 4)
+    assert expected_cost(items, -np.inf, costs) == pytest.approx(8 * 2 / 4)
+    assert expected_cost(items, None, costs) == 1.0

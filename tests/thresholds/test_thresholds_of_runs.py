@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,47 @@ def test_gates_on_calibrated_probabilities_need_their_calibrator(
     # On the families of its own fit, a calibrator is refused.
     refused = command(runs["march"], "--target-error", 0.1, *calibrated, code=1)
     assert "flatter" in refused.stderr
+
+
+def test_the_entropy_of_several_views_is_that_of_the_canonical_one() -> None:
+    """The entropy of (0.9, 0.1) is 0.325 nats, and that of (0.5, 0.5) is 0.693."""
+    thresholds = {"rule": {"signal": "entropy"}, "gates": {"all": {"sureness_at_least": -0.4}}}
+    assert accept([[0.9, 0.1], [0.5, 0.5]], thresholds)
+    assert not accept([[0.5, 0.5], [0.9, 0.1]], thresholds)
+
+
+def test_a_check_looks_at_as_many_views_as_the_choice(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.json"
+    settings = Settings(decoding="ensemble")
+    chosen = choose_thresholds(runs["january"], Target.of_error(0.1), settings=settings)
+    write_thresholds(path, chosen)
+    for folder in (runs["march"], run(tmp_path / "three", 8, k=3)):
+        scored = Experiment.read([folder]).runs[0].with_views(2).scored("ensemble")
+        threshold = chosen.gates[0].chosen.threshold
+        assert threshold is not None
+        (gate,) = check_thresholds(path, folder).gates
+        assert gate.coverage.value == pytest.approx(np.mean(scored.confidence >= threshold))
+
+
+def test_every_signal_is_an_alternative_under_every_decoding_that_changes_it(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    """Temperatures change neither the answers nor whether views disagree: 4 signals, 2 decodings,
+    and a calibrator for three of the signals."""
+    runner(main, "calibrate")(runs["march"], "--mode", "scalar", "--out", tmp_path / "c.json")
+    settings = Settings(calibration=tmp_path / "c.json")
+    chosen = choose_thresholds(runs["january"], Target.of_error(0.1), settings=settings)
+    rules = [
+        (each.rule.signal, each.rule.decoding, each.rule.calibration)
+        for each in chosen.alternatives
+    ]
+    both: tuple[tuple[str, ...], ...] = (("single", "ensemble"), ("raw", "calibrated"))
+    expected = {
+        *product(("top", "margin", "entropy"), *both),
+        *product(("disagreement",), ("single", "ensemble"), ("raw",)),
+    }
+    assert sorted(rules) == sorted(expected)
+    views = {each.rule.k for each in chosen.alternatives if each.rule.signal == "disagreement"}
+    assert views == {2}
