@@ -82,3 +82,19 @@ def test_groups_count_every_record_once(tmp_path: Path) -> None:
         assert sum(group.records for group in groups) == 4
         assert [sum(group.references) for group in groups] == [group.records for group in groups]
     assert result.groups[0].references == (1, 1, 1, 1)
+
+
+def test_of_many_positions_each_is_tested_at_its_share_of_the_level(tmp_path: Path) -> None:
+    """Bonferroni: 4 positions are tested at 0.1% together."""
+    found = {}
+    for count in range(10, 31):
+        pairs = [(4, 0, 1 + n % 3) for n in range(count)]
+        pairs += [(4, 1 + n % 3, 1 + (n + 1) % 3) for n in range(30 - count)]
+        result = balance_of(tmp_path / f"{count}.jsonl", pairs)
+        balance: Balance = result.measured
+        first = balance.positions[0]
+        if first.references > 1.3 * first.expected:
+            found[first.p_value] = bool(result.counts)
+    told = [p for p, is_told in found.items() if is_told]
+    quiet = [p for p, is_told in found.items() if not is_told]
+    assert max(told) < 0.001 / 4 <= min(quiet) < 0.001

@@ -141,3 +141,9 @@ def test_scalar_weights_are_written_for_all_kinds() -> None:
     assert len(set(weights["bias"])) == 1
     again = calibrator_from_json({"mode": "scalar", "weights": weights})
     assert again == Calibrator("scalar", Weights(tuple(weights["bias"])))
+
+
+def test_the_number_of_each_kind_is_read_in_its_place() -> None:
+    weights = {"bias": [0.1, 0.2, 0.3], "log_choices": 0.0, "log_tokens": 0.0}
+    calibrator = calibrator_from_json(PUBLISHED | {"mode": "per-kind", "weights": weights})
+    assert calibrator.weights.bias == (0.1, 0.2, 0.3)

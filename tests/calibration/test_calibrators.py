@@ -158,3 +158,10 @@ def test_accuracy_never_changes(temperature: float, seed: int) -> None:
 def test_no_items() -> None:
     assert neutral_calibrator().temperatures([], []).shape == (0,)
     assert hot(2.0).apply(np.zeros((0, 3)), kind=[], n_choices=[]).shape == (0, 3)
+
+
+def test_one_answer_is_a_question_too_and_none_is_not() -> None:
+    calibrator = Calibrator("scalar", Weights((0.5, 0.5, 0.5)))
+    assert calibrator.temperatures(["choice"], [1]) == softplus(0.5)
+    with pytest.raises(InputError, match="every number 1 or more"):
+        calibrator.temperatures(["choice"], [0])

@@ -21,6 +21,7 @@ def test_a_constant_number_of_answers_identifies_no_slope() -> None:
     slope = named(fit, "log_choices")
     assert (slope.value, slope.identified) == (0.0, False)
     assert slope.reason == "every item has 4 answers"
+    assert not slope.at_bound
     assert np.isnan(slope.by_family.standard_error)
     assert np.isfinite(named(fit, "log_tokens").by_family.standard_error)
     assert np.isfinite(named(fit, "bias").by_family.standard_error)

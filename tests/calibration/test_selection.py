@@ -5,7 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from calibration.simulated import TrueTemperature, by_kind, constant, contextual, simulate, unsure
+from calibration.simulated import (
+    TrueTemperature,
+    by_kind,
+    constant,
+    contextual,
+    items_of,
+    simulate,
+    unsure,
+)
 
 from pact_eval._choices import Mode
 from pact_eval.calibration.fitting import fit_calibrator
@@ -133,3 +141,28 @@ def test_few_source_families_compare_scalar_with_one_alone(sources: int) -> None
     assert choice.mode == "scalar"
     assert [entry.mode for entry in choice.candidates] == [None, "scalar"]
     assert f"{sources} source families are too few" in choice.left_out[-1]
+
+
+@pytest.mark.parametrize(("sources", "folds"), [(0, 0), (1, 0), (4, 4), (6, 6)])
+def test_few_source_families_are_left_out_one_by_one(sources: int, folds: int) -> None:
+    items = simulate(20 * sources, np.random.default_rng(1), constant(1.6), sources=max(sources, 1))
+    choice = choose_mode(items)
+    assert (choice.folds, choice.source_families) == (folds, sources)
+    assert (choice.beats_raw is None) == (folds == 0)
+
+
+def test_twenty_source_families_are_left_out_one_by_one_and_21_are_dealt_into_ten_folds() -> None:
+    for sources, folds in ((20, 20), (21, 10)):
+        family = np.array([f"s{number}" for number in range(sources)]).repeat(2)
+        items = items_of(np.log(np.tile([0.8, 0.2], (2 * sources, 1))), [0, 1] * sources)
+        assert choose_mode(replace(items, source_family=family)).folds == folds
+
+
+def test_what_is_as_good_as_raw_does_not_beat_it() -> None:
+    """Every fold is right as often as it says, so the fit of the others leaves T at 1."""
+    each = unsure(0.75, right=6, wrong=2)
+    items = items_of(np.tile(each.log_probs, (4, 1)), np.tile(each.reference, 4))
+    choice = choose_mode(replace(items, source_family=np.array(list("abcd")).repeat(8)))
+    raw, scalar = choice.candidates[:2]
+    assert scalar.nll == pytest.approx(raw.nll, abs=1e-9)
+    assert choice.beats_raw == (scalar.nll < raw.nll)
