@@ -85,7 +85,7 @@ def refuse_overwriting(path: Path, calibrator: Calibrator) -> None:
         found = read_calibrator(path)
     except InputError:
         found = None
-    if found is not None and (_source(found) == _source(calibrator) or _same(found, calibrator)):
+    if found is not None and (_same_source(found, calibrator) or _same(found, calibrator)):
         return
     what = "another file" if found is None else f"a calibrator of another fit ({_owner(found)})"
     message = (
@@ -114,6 +114,10 @@ def _refuse(differences: tuple[Difference, ...], allow: Collection[str], where: 
 def _source(calibrator: Calibrator) -> Mapping[str, Json] | None:
     fit = calibrator.fit or {}
     return {name: fit.get(name) for name in _SOURCE} if fit.get("run") else None
+
+
+def _same_source(one: Calibrator, other: Calibrator) -> bool:
+    return _source(one) is not None and _source(one) == _source(other)
 
 
 def _same(one: Calibrator, other: Calibrator) -> bool:

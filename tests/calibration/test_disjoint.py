@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
+from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import SharedSourceFamilies, UnknownFamilies
+from pact_eval.calibration.ownership import check_decoding, refuse_overwriting
 from pact_eval.calibration.runs import Members, check_disjoint
-from pact_eval.calibration.temperatures import neutral_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs.predictions import Predictions
 
@@ -73,3 +77,26 @@ def test_a_calibrator_decodes_a_run() -> None:
     predictions = run(["f1", "f2"])
     log_probs = neutral_calibrator().decode(predictions, "single")
     assert (log_probs == predictions.log_probs("single")).all()
+
+
+def test_another_decoding_is_refused_unless_it_is_allowed() -> None:
+    items = CalibrationItems.from_predictions(run(["f1", "f1", "f2"]), "ensemble")
+    calibrator = fit_calibrator(items, mode="scalar").calibrator
+    check_decoding(calibrator, "ensemble", allow=(), where="the run")
+    check_decoding(calibrator, "single", allow=("other-decoding",), where="the run")
+    check_decoding(neutral_calibrator(), "single", allow=(), where="the run")
+    with pytest.raises(InputError, match="the run: .*another run"):
+        check_decoding(calibrator, "single", allow=(), where="the run")
+
+
+def test_a_calibrator_is_replaced_by_its_equal_only(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    refuse_overwriting(path, neutral_calibrator())
+    write_calibrator(path, neutral_calibrator())
+    refuse_overwriting(path, neutral_calibrator())
+    other = Calibrator("scalar", Weights((0.1, 0.1, 0.1)))
+    with pytest.raises(InputError, match="a calibrator of another fit"):
+        refuse_overwriting(path, other)
+    path.write_text("{}", "utf-8")
+    with pytest.raises(InputError, match="another file"):
+        refuse_overwriting(path, other)
