@@ -165,6 +165,8 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_metric_table(csv_file(tmp_path, header="run,seed,accuracy\n"))
     with pytest.raises(InputError, match=":1: column ece appears twice in the header"):
         read_metric_table(csv_file(tmp_path, header="run,seed,decoding,group,ece,ece\n"))
+    with pytest.raises(InputError, match=":1: column group appears twice in the header"):
+        read_metric_table(csv_file(tmp_path, header="run,seed,decoding,group,group,ece,ece\n"))
     with pytest.raises(InputError, match="no such file"):
         read_metric_table(tmp_path / "missing.csv")
     with pytest.raises(InputError, match="expected a file, got a folder"):

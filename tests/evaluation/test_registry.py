@@ -21,6 +21,8 @@ from pact_eval.evaluation.registry import (
     Metric,
     MetricSpec,
     find_metric,
+    metric_names,
+    metric_spec,
     register_metric,
     registered_metrics,
     temporary_metric,
@@ -207,3 +209,9 @@ def test_a_metric_is_gone_after_the_block_and_names_are_unique() -> None:
     assert "margin" not in [spec.name for spec in registered_metrics()]
     with pytest.raises(ValueError, match="'accuracy' is registered already"):
         register_metric(Metric(MetricSpec("accuracy", "Again", "percent", 1), frozenset(), margin))
+
+
+def test_higher_is_better_or_lower_or_near_0() -> None:
+    directions = {name: metric_spec(name).better for name in metric_names()}
+    assert set(directions.values()) == {-1, 0, 1}
+    assert (directions["accuracy"], directions["nll_nats"]) == (1, -1)
