@@ -83,7 +83,7 @@ def test_another_decoding_is_refused_unless_it_is_allowed() -> None:
     items = CalibrationItems.from_predictions(run(["f1", "f1", "f2"]), "ensemble")
     calibrator = fit_calibrator(items, mode="scalar").calibrator
     check_decoding(calibrator, "ensemble", allow=(), where="the run")
-    check_decoding(calibrator, "single", allow=("other-decoding",), where="the run")
+    check_decoding(calibrator, "single", allow=["other-decoding"], where="the run")
     check_decoding(neutral_calibrator(), "single", allow=(), where="the run")
     with pytest.raises(InputError, match="the run: .*another run"):
         check_decoding(calibrator, "single", allow=(), where="the run")
