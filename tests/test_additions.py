@@ -188,7 +188,7 @@ class Letters(QuestionWire):
     name = "letters"
     path = "/v1/letters"
 
-    def asked(self, view):
+    def request_fields(self, view):
         answers = [view.field.answers[index].key for index in view.order]
         return {"context": view.state, "answers": answers}
 

@@ -13,7 +13,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunComparison(Comparison):
     """Two runs on the same items, with all that `pact-eval compare` shows of them.
 

@@ -21,7 +21,7 @@ from pact_eval.runs.remote.copies import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImportedRun(Run):
     """A run that was imported, read; see `Run`.
 

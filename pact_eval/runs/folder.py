@@ -174,7 +174,7 @@ class Run(RunFolder):
 
     def __repr__(self) -> str:
         items, k = len(self.predictions), self.predictions.k
-        return f"Run({self.name!r}, {items:,} item{'' if items == 1 else 's'}, K = {k})"
+        return f"{type(self).__name__}({self.name!r}, {items:,} item{'' if items == 1 else 's'}, K = {k})"
 
     def frame(self, decoding: Decoding = "single") -> pl.DataFrame:
         """Return one row per item as a polars data frame; see `pact_reports.frames.frame_of_run`.

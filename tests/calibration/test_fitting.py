@@ -363,3 +363,11 @@ def test_the_fit_says_how_it_was_made() -> None:
     assert said["n_choices"] == [2, 6]
     assert sum(said["kinds"].values()) == said["items"] == 80
     assert [entry["name"] for entry in said["parameters"]] == ["bias", "log_choices", "log_tokens"]
+
+
+def test_without_a_ridge_the_gradient_of_the_nll_alone_is_0() -> None:
+    items = simulate(200, np.random.default_rng(7), contextual(1.5, -1.0, -2.0))
+    design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
+    fitted = minimise(likelihood, design).fitted
+    assert np.abs(penalised_nll(fitted, likelihood, design, 0.0)[1]).max() < 1e-4
+    assert np.abs(penalised_nll(fitted, likelihood, design, 1.0)[1]).max() > 1e-3

@@ -15,6 +15,7 @@ from transformers import (
     AutoModelForCausalLM,
     CohereConfig,
     Gemma2Config,
+    GPT2Config,
     GraniteConfig,
     PreTrainedConfig,
     Qwen3_5TextConfig,
@@ -42,6 +43,10 @@ OTHERS: dict[str, PreTrainedConfig] = {
     "hybrid layers": Qwen3_5TextConfig(
         **SMALL, layer_types=["linear_attention", "full_attention"], linear_num_value_heads=2,
         linear_num_key_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
+    ),
+    "learned positions": GPT2Config(
+        vocab_size=400, n_embd=32, n_layer=2, n_head=2, n_positions=96,
+        bos_token_id=1, eos_token_id=2,
     ),
 }  # fmt: skip
 

@@ -21,8 +21,9 @@ RESULTS = sorted(
     name
     for path in LIBRARY.rglob("*.py")
     for name in re.findall(
-        r"^class (\w+)\(Result\):", path.read_text(encoding="utf-8"), re.MULTILINE
+        r"^class (\w+)\((?:Result|Framed)\):", path.read_text(encoding="utf-8"), re.MULTILINE
     )
+    if name != "Framed"
 )
 
 
