@@ -173,8 +173,9 @@ class Run(RunFolder):
     predictions: Predictions
 
     def __repr__(self) -> str:
-        items, k = len(self.predictions), self.predictions.k
-        return f"{type(self).__name__}({self.name!r}, {items:,} item{'' if items == 1 else 's'}, K = {k})"
+        items, name = len(self.predictions), type(self).__name__
+        counted = f"{items:,} item{'' if items == 1 else 's'}"
+        return f"{name}({self.name!r}, {counted}, K = {self.predictions.k})"
 
     def frame(self, decoding: Decoding = "single") -> pl.DataFrame:
         """Return one row per item as a polars data frame; see `pact_reports.frames.frame_of_run`.
