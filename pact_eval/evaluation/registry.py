@@ -667,8 +667,8 @@ def _add_margins_of_pairs() -> None:
                 bounds=_SHARE,
             )
             for name, title, reduction in (
-                ("margin_not_positive", "Margin at or below 0", _margins_not_positive),
-                ("margin_below_trained", "Margin below 2 nats", _margins_below_trained),
+                ("margin_not_positive", "Margin up to 0", _margins_not_positive),
+                ("margin_below_trained", "Margin below 2", _margins_below_trained),
             )
         ),
     )
