@@ -17,7 +17,7 @@ class MetricSpec:
         name: key in JSON.
         title: in tables.
         unit: how it is shown.
-        better: 1 if higher is better, -1 if lower is better, 0 if a value near 0 is better.
+        better: 1 if higher is better, -1 if lower is better, 0 if differences are not marked.
     """
 
     name: str
