@@ -1,4 +1,4 @@
-"""What `score` chooses if it is not given: the dataset, the run folder, and the next command."""
+"""Defaults of `score`: the dataset, the run folder, and the next command."""
 
 from __future__ import annotations
 

@@ -77,7 +77,9 @@ class PactCommand(click.Command):
                     raise
                 if not completing:
                     warn([f"{error}; the defaults below are those without settings"])
-        defaults = {name: each.value for name, each in config.defaults(self.name or "").items()}
+        defaults = {
+            name: default.value for name, default in config.defaults(self.name or "").items()
+        }
         return super().make_context(
             info_name, args, parent, default_map=defaults, obj=config, **extra
         )
@@ -146,8 +148,8 @@ def announce_choices(more: Sequence[str] = ()) -> None:
     ctx = click.get_current_context()
     named = {parameter.name: parameter for parameter in ctx.command.params}
     chosen = [
-        f"{_called(named[name])} {_text(each)} ({each.source})"
-        for name, each in config_of(ctx).defaults(ctx.command.name or "").items()
+        f"{_called(named[name])} {_text(default)} ({default.source})"
+        for name, default in config_of(ctx).defaults(ctx.command.name or "").items()
         if name in named and from_settings(name)
     ]
     if chosen or more:
@@ -160,8 +162,8 @@ def _called(parameter: click.Parameter) -> str:
     return parameter.make_metavar(click.get_current_context()).strip("[]").rstrip(".")
 
 
-def _text(each: Value) -> str:
-    values = each.value if isinstance(each.value, tuple) else (each.value,)
+def _text(default: Value) -> str:
+    values = default.value if isinstance(default.value, tuple) else (default.value,)
     return " ".join(map(str, values))
 
 

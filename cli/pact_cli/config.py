@@ -76,8 +76,8 @@ def _each(parameter: str, *commands: str) -> dict[str, str]:
 _RESAMPLING = ("report", "compare", "sweep", "figures", "tables", "scorecard", "sets", "data")
 
 SETTINGS: Final = {
-    each.name: each
-    for each in (
+    setting.name: setting
+    for setting in (
         Setting(
             "data",
             click.STRING,
@@ -174,12 +174,14 @@ class Config:
     @property
     def names(self) -> dict[str, str]:
         """The display names of arms, by key."""
-        return {arm: each["name"] for arm, each in self.arms.items() if "name" in each}
+        return {
+            arm: attributes["name"] for arm, attributes in self.arms.items() if "name" in attributes
+        }
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a setting, or a default."""
-        found = self.values.get(name)
-        return default if found is None else found.value
+        value = self.values.get(name)
+        return default if value is None else value.value
 
     def defaults(self, command: str) -> dict[str, Value]:
         """Return the default values of a command's parameters, by the name of the parameter.
@@ -188,16 +190,16 @@ class Config:
             >>> Config(values={"k": Value(2, "pact.toml")}).defaults("score")
             {'k': Value(value=2, source='pact.toml')}
         """
-        found = {}
-        for name, each in self._of_options().items():
+        defaults = {}
+        for name, value in self._of_options().items():
             parameter = SETTINGS[name].options.get(command)
             if parameter is not None:
                 many = (command, parameter) in _MULTIPLE
-                found[parameter] = Value((each.value,) if many else each.value, each.source)
+                defaults[parameter] = Value((value.value,) if many else value.value, value.source)
         evaluation = self.evaluation_file
         if command == "score" and evaluation is not None:
-            found["data"] = evaluation
-        return found
+            defaults["data"] = evaluation
+        return defaults
 
     @staticmethod
     def concerns(command: str) -> bool:
@@ -207,18 +209,18 @@ class Config:
             >>> Config.concerns("score"), Config.concerns("register")
             (True, False)
         """
-        return any(command in each.options for each in SETTINGS.values())
+        return any(command in setting.options for setting in SETTINGS.values())
 
     def _of_options(self) -> dict[str, Value]:
-        return {name: each for name, each in self.values.items() if name in SETTINGS}
+        return {name: value for name, value in self.values.items() if name in SETTINGS}
 
     @property
     def evaluation_file(self) -> Value | None:
         """The evaluation file, if it is set."""
-        found = self.values.get("eval")
-        if found is None:
+        evaluation = self.values.get("eval")
+        if evaluation is None:
             return None
-        return Value(str(Path(self.get("data", "data")) / found.value), found.source)
+        return Value(str(Path(self.get("data", "data")) / evaluation.value), evaluation.source)
 
 
 def read_config(environment: Mapping[str, str] = os.environ) -> Config:
@@ -253,15 +255,15 @@ def find_config(start: Path) -> Path | None:
         InputError: one folder has two.
     """
     for folder in (start, *start.parents):
-        found = [path for path in (folder / NAME, folder / _PROJECT) if _has_settings(path)]
-        if len(found) > 1:
+        paths = [path for path in (folder / NAME, folder / _PROJECT) if _has_settings(path)]
+        if len(paths) > 1:
             message = (
                 f"{folder}: two files of settings: {NAME}, and [tool.{_TOOL}] in {_PROJECT}; "
                 "keep one of them"
             )
             raise InputError(message)
-        if found:
-            return found[0]
+        if paths:
+            return paths[0]
     return None
 
 
@@ -287,18 +289,18 @@ def _tool_table(path: Path) -> object:
 
 def _from_file(path: Path, shown: Path) -> tuple[dict[str, Value], Mapping[str, Mapping[str, str]]]:
     """Read the settings of a file; messages call it `shown`."""
-    found: Any = _tool_table(path) if path.name == _PROJECT else read_toml(path)
-    if not isinstance(found, dict):
+    table: Any = _tool_table(path) if path.name == _PROJECT else read_toml(path)
+    if not isinstance(table, dict):
         message = f"{shown}: expected a table [tool.{_TOOL}]"
         raise InputError(message)
     where = str(shown) if path.name != _PROJECT else f"{shown}: [tool.{_TOOL}]"
-    _refuse_unknown(where, found, (*SETTINGS, "arms"))
+    _refuse_unknown(where, table, (*SETTINGS, "arms"))
     values = {
         name: Value(_placed(SETTINGS[name], _checked(where, name, value), shown.parent), str(shown))
-        for name, value in found.items()
+        for name, value in table.items()
         if name != "arms"
     }
-    return values, _arms(where, found.get("arms", {}))
+    return values, _arms(where, table.get("arms", {}))
 
 
 def _placed(setting: Setting, value: Any, folder: Path) -> Any:
@@ -318,9 +320,9 @@ def _checked(where: str, name: str, value: object) -> Any:
         InputError: it has the wrong type, or is out of range.
     """
     kind = SETTINGS[name].type
-    wanted = int if isinstance(kind, click.types.IntParamType) else str
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        word = "an integer" if wanted is int else "text in quotes"
+    expected_type = int if isinstance(kind, click.types.IntParamType) else str
+    if not isinstance(value, expected_type) or isinstance(value, bool):
+        word = "an integer" if expected_type is int else "text in quotes"
         message = f"{where}: {name}: expected {word}, got {value!r:.60}"
         raise InputError(message)
     return _converted(f"{where}: {name}", kind, value)
@@ -335,13 +337,13 @@ def _converted(place: str, kind: click.ParamType[Any], value: object) -> Any:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
-    known = {each.variable: each for each in SETTINGS.values()}
-    given = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
-    _refuse_unknown("environment", given, (*known, CONFIG_VARIABLE))
+    by_variable = {setting.variable: setting for setting in SETTINGS.values()}
+    variables = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
+    _refuse_unknown("environment", variables, (*by_variable, CONFIG_VARIABLE))
     return {
-        known[name].name: Value(_converted(name, known[name].type, text), name)
-        for name, text in given.items()
-        if name in known and text
+        by_variable[name].name: Value(_converted(name, by_variable[name].type, text), name)
+        for name, text in variables.items()
+        if name in by_variable and text
     }
 
 
@@ -368,14 +370,14 @@ def _table(place: str, value: object) -> Mapping[str, Any]:
     return value
 
 
-def _refuse_unknown(where: str, found: Mapping[str, object], known: Sequence[str]) -> None:
-    unknown = [name for name in found if name not in known]
+def _refuse_unknown(where: str, settings: Mapping[str, object], allowed: Sequence[str]) -> None:
+    unknown = [name for name in settings if name not in allowed]
     if not unknown:
         return
     import difflib
 
     name = f"{unknown[0]:.60}"
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(allowed)}"
     message = f"{where}: unknown setting {name!r}; {hint}"
     raise InputError(message)

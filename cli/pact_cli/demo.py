@@ -72,5 +72,5 @@ def demo(out: Path, k: int, limit: int | None) -> None:
         write_report(experiment, outputs)
     click.echo(f"wrote {', '.join(one_line(str(run)) for run in runs)} and {one_line(str(page))}")
     click.echo(f"next: pact-eval compare {' '.join(one_line(str(run)) for run in reversed(runs))}")
-    found = choose_thresholds(runs[-1], Target.of_error(_TARGET_ERROR))
-    click.echo(f"{one_line(runs[-1].name)}: {thresholds_answer(found)}")
+    thresholds = choose_thresholds(runs[-1], Target.of_error(_TARGET_ERROR))
+    click.echo(f"{one_line(runs[-1].name)}: {thresholds_answer(thresholds)}")

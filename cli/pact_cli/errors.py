@@ -75,15 +75,16 @@ def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> 
     if not ctx.meta[_AS_JSON] or ctx.find_root().meta.get(JSON_PRINTED):
         return
     problems = error.problems if isinstance(error, RecordError) else ()
-    found: dict[str, Json] = {
+    details: dict[str, Json] = {
         "kind": type(error).__name__,
         "exit_code": exit_code,
         "message": error.format_message() if isinstance(error, click.UsageError) else str(error),
         "problems": [
-            {"line": each.line, "id": each.record_id, "message": each.message} for each in problems
+            {"line": problem.line, "id": problem.record_id, "message": problem.message}
+            for problem in problems
         ],
     }
-    print_json({"error": found})
+    print_json({"error": details})
 
 
 def error_text(error: PactError) -> str:

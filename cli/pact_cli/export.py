@@ -79,7 +79,7 @@ def export(
     from pact_reports.writers.terminal import show
 
     layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
-    found = export_adapter(
+    exported_model = export_adapter(
         adapter,
         out,
         layout=layout,
@@ -89,9 +89,9 @@ def export(
         sample=() if data is None else _sample(data),
     )
     if as_json:
-        print_json(export_json(found))
+        print_json(export_json(exported_model))
     else:
-        show(output(), export_lines(found))
+        show(output(), export_lines(exported_model))
 
 
 def _sample(data: Path) -> list[Record]:

@@ -101,7 +101,7 @@ def figures(
                 "answer": answer_json([experiment.data]),
                 "files": paths_json(written.figures or {}),
                 "skipped": {**written.skipped_figures},
-                "notes": {name: [*each] for name, each in written.notes.items()},
+                "notes": {name: [*texts] for name, texts in written.notes.items()},
                 "warnings": warnings,
             }
         )
@@ -226,7 +226,7 @@ def _print_paths(written: WrittenReport, data: DataConclusion, why_not: str) -> 
     console, errors = output(), output(to_stderr=True)
     for path in written.paths:
         console.print(cell(str(path)), soft_wrap=True)
-    notes = [f"{name}: {one_line(note)}" for name, each in written.notes.items() for note in each]
+    notes = [f"{name}: {one_line(note)}" for name, texts in written.notes.items() for note in texts]
     for line in (*notes, *_skipped(written, why_not)):
         errors.print(cell(line), soft_wrap=True)
 

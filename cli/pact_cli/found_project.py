@@ -1,4 +1,4 @@
-"""What a folder of a project holds, and the settings that follow from it."""
+"""Contents of a project folder, and the settings that follow from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SEED: Final = re.compile(r"-\d+$")
 
 @dataclass(frozen=True)
 class Found:
-    """What a folder holds; paths start from it.
+    """Contents of a folder; paths start from it.
 
     Attributes:
         data: folder of a dataset with a manifest, or None.
@@ -46,15 +46,15 @@ def find_project(folder: Path) -> Found:
     Args:
         folder: the folder of a project.
     """
-    adapters = [each.parent for each in _first_levels(folder, "adapter_config.json")]
-    bases = dict.fromkeys(name for each in adapters for name in _base_of(each, folder))
+    adapters = [path.parent for path in _first_levels(folder, "adapter_config.json")]
+    bases = dict.fromkeys(name for adapter in adapters for name in _base_of(adapter, folder))
     arms, ks = _runs(folder / "runs")
-    from_adapters = (_SEED.sub("", each.name) for each in adapters)
+    from_adapters = (_SEED.sub("", adapter.name) for adapter in adapters)
     has_data = (folder / "data" / "manifest.json").is_file()
     return Found(
         data="data" if has_data else None,
         evaluation=_evaluation_files(folder / "data") if has_data else (),
-        adapters=tuple(str(each.relative_to(folder)) for each in adapters),
+        adapters=tuple(str(adapter.relative_to(folder)) for adapter in adapters),
         bases=tuple(bases),
         runs="runs" if (folder / "runs").is_dir() else None,
         arms=tuple(dict.fromkeys(arms or from_adapters)),
@@ -65,8 +65,8 @@ def find_project(folder: Path) -> Found:
 
 def _first_levels(folder: Path, name: str) -> Iterator[Path]:
     """Yield the files of a name, one or two folders down."""
-    found = (*folder.glob(f"*/{name}"), *folder.glob(f"*/*/{name}"))
-    for path in sorted(found):
+    paths = (*folder.glob(f"*/{name}"), *folder.glob(f"*/*/{name}"))
+    for path in sorted(paths):
         if not any(part.startswith(".") for part in path.relative_to(folder).parts):
             yield path
 
@@ -114,11 +114,11 @@ def _runs(folder: Path) -> tuple[list[str], list[int]]:
     return arms, ks
 
 
-def settings_text(found: Found) -> str:
+def settings_text(project: Found) -> str:
     """Return the text of a `pact.toml`, with a comment for every line.
 
     Args:
-        found: what the folder holds.
+        project: what the folder holds.
 
     Example:
         >>> 'data = "data"' in settings_text(Found(data="data"))
@@ -129,29 +129,29 @@ def settings_text(found: Found) -> str:
         "# first. Paths start from this folder. A line with # in front of it has no effect.",
         "",
         "# Folder of the dataset, with its manifest.json. `pact-audit data` checks it.",
-        _line("data", found.data, "data"),
+        _line("data", project.data, "data"),
         "# Evaluation file in that folder, which `score` reads. Without it: that of the manifest.",
-        *_choice("eval", found.evaluation, "holdout.jsonl"),
+        *_choice("eval", project.evaluation, "holdout.jsonl"),
         "# Base model: a folder, or an id of a hub. Without it: the one that the adapter names.",
-        *_choice("base-model", found.bases, "organisation/name"),
+        *_choice("base-model", project.bases, "organisation/name"),
         "# Folder of runs: `score` writes to it, `pact-eval runs` lists it.",
-        _line("runs", found.runs, "runs", sure=found.runs is not None),
+        _line("runs", project.runs, "runs", sure=project.runs is not None),
         "# Views per record: the canonical order of the answers and K - 1 permutations.",
-        *_choice("k", found.ks, 4),
+        *_choice("k", project.ks, 4),
         "# Seeds: of the letter orders, and of the bootstrap.",
         "# order-seed = 0",
         "# bootstrap-seed = 0",
         "# Probabilities: single is view 0 alone, ensemble the mean over the K views.",
         '# decoding = "single"',
         "# Arm that the others are compared with. Without it: the first with a seed.",
-        *_choice("method", found.arms if len(found.arms) == 1 else (), "pact", sure=False),
+        *_choice("method", project.arms if len(project.arms) == 1 else (), "pact", sure=False),
         "# Hypotheses, which `report --html` and `tables` judge.",
-        _line("criteria", found.criteria, "hypotheses.toml", sure=found.criteria is not None),
+        _line("criteria", project.criteria, "hypotheses.toml", sure=project.criteria is not None),
         "",
         "# Arms, by the key that runs record. An arm is one recipe over several seeds.",
         "# `name` is what tables, figures and the page call it; no two arms may have the same one.",
         "# `colour` is that of figures and of the page.",
-        *_arms(found.arms),
+        *_arms(project.arms),
     ]
     return "\n".join(lines) + "\n"
 

@@ -31,15 +31,15 @@ def init() -> None:
     if there is not None and there.resolve().parent == Path.cwd().resolve():
         message = f"{there.name}: this folder has settings already; edit them, or remove the file"
         raise InputError(message)
-    found = find_project(Path())
-    write_atomically(path, settings_text(found))
+    project = find_project(Path())
+    write_atomically(path, settings_text(project))
     click.echo(f"wrote {NAME}; read it, and edit it")
-    click.echo(f"next: {_next(found)}")
+    click.echo(f"next: {_next(project)}")
 
 
-def _next(found: Found) -> str:
-    if found.data is not None:
+def _next(project: Found) -> str:
+    if project.data is not None:
         return "pact-audit data"
-    if found.adapters:
-        return f"pact-eval score {found.adapters[0]} --data FILE"
+    if project.adapters:
+        return f"pact-eval score {project.adapters[0]} --data FILE"
     return "put your data into data/, then: pact-audit manifest data"

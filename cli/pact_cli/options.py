@@ -69,7 +69,7 @@ def gathered(
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def withgathered(*arguments: Any, **values: Any) -> Any:
-            chosen = {each: values.pop(each) for each in taken}
+            chosen = {key: values.pop(key) for key in taken}
             return command(*arguments, **values, **{name: gather(**chosen)})
 
         own = len(getattr(withgathered, "__click_params__", ()))
@@ -491,7 +491,7 @@ def path_argument(name: str, metavar: str, kind: click.Path = PATH) -> Callable[
     return click.argument(name, type=kind, metavar=metavar)
 
 
-def listed(option: str, text: str, known: Sequence[str]) -> list[str]:
+def listed(option: str, text: str, choices: Sequence[str]) -> list[str]:
     """Split a list of names with commas.
 
     Raises:
@@ -502,9 +502,9 @@ def listed(option: str, text: str, known: Sequence[str]) -> list[str]:
         ['svg', 'pdf']
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in choices]
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"{option}: expected one or more of {', '.join(known)}; got {got}"
+        message = f"{option}: expected one or more of {', '.join(choices)}; got {got}"
         raise click.UsageError(message)
     return names

@@ -1,4 +1,4 @@
-"""What options are made of: their group in `--help`, their older names, and their choices."""
+"""Parts of options: their group in `--help`, their older names, and their choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands use of rich: a console, and lines of steps.
+"""Console output with rich: a console, and lines of steps.
 
 `pact_cli.console` imports this module when a command prints: rich takes a third of the time of
 `pact-eval --help`.
@@ -49,15 +49,15 @@ def _lines(steps: Sequence[StepLine], width: int) -> RenderableType:
     for _ in range(3):
         table.add_column(no_wrap=True, justify="right")
     bar_width = max(8, min(40, width - _TEXT_WIDTH))
-    for each in steps:
-        total, share = each.step.total, each.step.share
+    for line in steps:
+        total, share = line.step.total, line.step.share
         bar = ProgressBar(
             total=None if share is None else 1.0, completed=share or 0.0, width=bar_width
         )
         done = "" if share is None else f"{math.floor(100 * share)}%"
-        if total is not None and each.step.unit not in _UNCOUNTED and width >= _WIDE:
-            done = f"{each.step.reached:,.0f}/{total:,.0f}  {done}"
-        table.add_row(each.name, bar, done, f"{each.rate}  {_time_of(each)}".strip())
+        if total is not None and line.step.unit not in _UNCOUNTED and width >= _WIDE:
+            done = f"{line.step.reached:,.0f}/{total:,.0f}  {done}"
+        table.add_row(line.name, bar, done, f"{line.rate}  {_time_of(line)}".strip())
     return table
 
 

@@ -197,13 +197,13 @@ def loading(title: str) -> Iterator[None]:
     Args:
         title: of the step.
     """
-    collects, known = gc.isenabled(), len(sys.modules)
+    collects, module_count = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         with step(title):
             yield
     finally:
-        if len(sys.modules) > known:
+        if len(sys.modules) > module_count:
             gc.freeze()
         if collects:
             gc.enable()

@@ -50,7 +50,7 @@ counting_option: Final = option(
 
 @dataclass(frozen=True)
 class _TargetOptions:
-    """What the user asked for; None if nothing."""
+    """Target that the user asked for; None if there is none."""
 
     error: float | None
     accuracy: float | None

@@ -1,4 +1,4 @@
-"""`pact-eval verify`: are runs, and the files that they name, what was recorded?"""
+"""`pact-eval verify`: compare runs, and the files that they name, with what was recorded."""
 
 from __future__ import annotations
 
