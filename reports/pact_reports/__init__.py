@@ -1,1 +1,1 @@
-"""What people read: terminal tables; figures, the HTML page and LaTeX tables have room here."""
+"""Outputs that people read: terminal tables, figures, the HTML page and LaTeX tables."""

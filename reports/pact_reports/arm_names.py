@@ -26,7 +26,7 @@ _QUANTISED: Final = re.compile(r"(?P<arm>.*)(?P<method> \(\w+\))", re.DOTALL)
 
 @dataclass(frozen=True)
 class ArmNames:
-    """What outputs call the arms.
+    """Display names of arms in outputs.
 
     Attributes:
         names: by arm, its display name; any other arm is called by its key.
@@ -40,14 +40,14 @@ class ArmNames:
     names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, arms: Iterable[str], given: Mapping[str, str]) -> ArmNames:
+    def of(cls, arms: Iterable[str], display_names: Mapping[str, str]) -> ArmNames:
         """Return the names of the arms that an output shows.
 
         Args:
             arms: the arms.
-            given: by key, a display name. The exact key comes first; then case, dashes and blanks
-                do not matter, as for colours. An arm of quantised runs has the name of its recipe,
-                and its quantisation.
+            display_names: by key. The exact key comes first; then case, dashes and blanks do not
+                matter, as for colours. An arm of quantised runs has the name of its recipe, and its
+                quantisation.
 
         Raises:
             InputError: two of the arms would have the same display name.
@@ -58,17 +58,17 @@ class ArmNames:
             >>> ArmNames.of(["pact", "pact (nf4)"], {"pact": "PACT"}).arm("pact (nf4)")
             'PACT (nf4)'
         """
-        known = list(dict.fromkeys(arms))
-        alike = {plain(key): name for key, name in given.items() if key not in known}
-        found = {arm: given.get(arm, alike.get(plain(arm))) for arm in known}
-        for arm in known:
+        arm_keys = list(dict.fromkeys(arms))
+        alike = {plain(key): name for key, name in display_names.items() if key not in arm_keys}
+        names = {arm: display_names.get(arm, alike.get(plain(arm))) for arm in arm_keys}
+        for arm in arm_keys:
             match = _QUANTISED.fullmatch(arm)
-            if match is None or found[arm] is not None:
+            if match is None or names[arm] is not None:
                 continue
-            recipe = given.get(match["arm"], alike.get(plain(match["arm"])))
-            found[arm] = None if recipe is None else recipe + match["method"]
-        _refuse_twins({arm: arm if name is None else name for arm, name in found.items()})
-        return cls({arm: name for arm, name in found.items() if name is not None})
+            recipe = display_names.get(match["arm"], alike.get(plain(match["arm"])))
+            names[arm] = None if recipe is None else recipe + match["method"]
+        _refuse_twins({arm: arm if name is None else name for arm, name in names.items()})
+        return cls({arm: name for arm, name in names.items() if name is not None})
 
     def arm(self, key: str) -> str:
         """Return the display name of an arm; without one, its key."""
@@ -86,14 +86,14 @@ KEYS: Final = ArmNames()
 """Every arm is called by its key."""
 
 
-def names_in(experiment: Experiment, given: Mapping[str, str]) -> ArmNames:
+def names_in(experiment: Experiment, display_names: Mapping[str, str]) -> ArmNames:
     """Return the names of the arms of an experiment; errors as `ArmNames.of`.
 
     Args:
         experiment: the runs.
-        given: by key, a display name.
+        display_names: by key.
     """
-    return ArmNames.of((run.arm for run in experiment.all_runs), given)
+    return ArmNames.of((run.arm for run in experiment.all_runs), display_names)
 
 
 def plain(key: str) -> str:
@@ -121,8 +121,8 @@ def read_names(place: str, arms: Mapping[str, Mapping[str, object]]) -> dict[str
         {'pact': 'PACT'}
     """
     names: dict[str, str] = {}
-    for arm, each in arms.items():
-        name = each.get("name")
+    for arm, attributes in arms.items():
+        name = attributes.get("name")
         if name is None:
             continue
         if not isinstance(name, str) or not name.strip() or one_line(name) != name:

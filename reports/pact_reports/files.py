@@ -59,7 +59,7 @@ class WrittenReport:
         """Every file, in the order of the attributes."""
         paths = [self.html]
         for group in (self.figures, self.tables):
-            paths += [path for each in (group or {}).values() for path in each]
+            paths += [path for files in (group or {}).values() for path in files]
         return tuple(path for path in (*paths, self.markdown) if path is not None)
 
     def files_json(self) -> dict[str, Json]:
@@ -84,8 +84,12 @@ class WrittenReport:
         from pact_reports.writers.json import to_json
 
         return [
-            {"kind": type(each).__name__, **cast("dict[str, Json]", to_json(each)), "text": text}
-            for each, text in zip(self.different, self.warning_sentences, strict=True)
+            {
+                "kind": type(warning).__name__,
+                **cast("dict[str, Json]", to_json(warning)),
+                "text": text,
+            }
+            for warning, text in zip(self.different, self.warning_sentences, strict=True)
         ]
 
     def check_registration(self) -> None:

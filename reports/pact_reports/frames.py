@@ -121,7 +121,7 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
     if views.repeats and decoding == "single":
         views = views.repeats_as_items()
     items = ScoredItems.of(views, decoding)
-    known = views.references is not None
+    has_references = views.references is not None
     columns: dict[str, Any] = {
         "id": views.ids,
         "family": views.family,
@@ -132,9 +132,9 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
         "n_choices": views.n_choices,
         "reference": views.references,
         "predicted": items.predicted,
-        "correct": items.correct if known else None,
+        "correct": items.correct if has_references else None,
         "confidence": None if items.answers_only else items.confidence,
-        "nll": items.nll if known and not items.answers_only else None,
+        "nll": items.nll if has_references and not items.answers_only else None,
         "probabilities": None if items.answers_only else list(_probabilities(items)),
     }
     return pl.DataFrame(columns)

@@ -1,4 +1,4 @@
-"""How numbers are written, in every table and on the page."""
+"""Formats of numbers, in every table and on the page."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def estimate_parts(estimate: Estimate, unit: Unit) -> tuple[str, str]:
         >>> estimate_parts(Estimate(0.821, 0.778, 0.861, 324, 162), "percent")
         ('82.1', '[77.8, 86.1]')
     """
-    known = not math.isnan(estimate.value) and not math.isnan(estimate.low)
-    interval = ends_text(estimate.low, estimate.high, unit) if known else ""
+    has_interval = not math.isnan(estimate.value) and not math.isnan(estimate.low)
+    interval = ends_text(estimate.low, estimate.high, unit) if has_interval else ""
     return value_text(estimate.value, unit), interval
 
 
@@ -129,7 +129,7 @@ def ends_text(low: float, high: float, unit: Unit, *, decimals: int = 0) -> str:
         '[-11.1, -0.03]'
     """
     excluded = low > 0 or high < 0
-    ends = (_end(each, unit, decimals, excluded=excluded) for each in (low, high))
+    ends = (_end(end, unit, decimals, excluded=excluded) for end in (low, high))
     return f"[{', '.join(ends)}]"
 
 
@@ -224,14 +224,15 @@ def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") ->
         >>> methods_text([wilson, drawn, wilson])
         '95% interval over families: Wilson (rates); bootstrap, 200 resamples'
     """
-    found = list(estimates)
-    known = [each for each in found if not math.isnan(each.low)] or found
-    methods = list(dict.fromkeys(each.method for each in known if each.method is not None))
+    all_estimates = list(estimates)
+    intervals = [estimate for estimate in all_estimates if not math.isnan(estimate.low)]
+    methods_used = (estimate.method for estimate in intervals or all_estimates)
+    methods = list(dict.fromkeys(method for method in methods_used if method is not None))
     if not methods:
         return "no interval"
     if len(methods) == 1:
         return methods[0].over(CLUSTERS[unit])
-    return f"95% interval over {CLUSTERS[unit]}: {'; '.join(each.short for each in methods)}"
+    return f"95% interval over {CLUSTERS[unit]}: {'; '.join(method.short for method in methods)}"
 
 
 def no_interval(estimate: Estimate) -> str:

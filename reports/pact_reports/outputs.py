@@ -1,4 +1,4 @@
-"""What a report on runs writes, and what it is made from in addition to the runs."""
+"""Outputs of a report on runs, and its inputs in addition to the runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a report in the terminal writes no files
 
 @dataclass(frozen=True)
 class Outputs:
-    """What to write, and what it is made from in addition to the runs.
+    """Outputs to write, and inputs in addition to the runs.
 
     Attributes:
         html: file of the page.
@@ -100,4 +100,4 @@ class Outputs:
     @property
     def any_table(self) -> bool:
         """Whether something with tables is written."""
-        return any(each is not None for each in (self.html, self.tables, self.markdown))
+        return any(path is not None for path in (self.html, self.tables, self.markdown))

@@ -167,8 +167,8 @@ class Table:
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, start=1):
             if len(row.cells) != len(self.columns):
-                wanted = len(self.columns)
-                message = f"row {number}: expected {wanted} cells, got {len(row.cells)}"
+                expected = len(self.columns)
+                message = f"row {number}: expected {expected} cells, got {len(row.cells)}"
                 raise ValueError(message)
             for column, cell in zip(self.columns, row.cells, strict=True):
                 if cell.numbers and len(cell.numbers) != len(column.numbers):
@@ -181,12 +181,12 @@ class Table:
     @property
     def marks(self) -> tuple[Mark, ...]:
         """The marks that occur, each once, in the order of `MARKS`."""
-        found = {cell.mark for row in self.rows for cell in row.cells}
-        return tuple(mark for mark in MARKS if mark in found)
+        marks = {cell.mark for row in self.rows for cell in row.cells}
+        return tuple(mark for mark in MARKS if mark in marks)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why cells are undefined, each reason once, in the order of the cells."""
+        """Reasons for undefined cells, each once, in the order of the cells."""
         return unique(cell.reason for row in self.rows for cell in row.cells)
 
     @property
@@ -198,8 +198,8 @@ class Table:
     @property
     def meanings(self) -> tuple[tuple[Mark, str], ...]:
         """The marks that occur and are explained below the table, with their meanings."""
-        found = ((mark, self.meaning(mark)) for mark in self.marks)
-        return tuple((mark, meaning) for mark, meaning in found if meaning)
+        pairs = ((mark, self.meaning(mark)) for mark in self.marks)
+        return tuple((mark, meaning) for mark, meaning in pairs if meaning)
 
     def meaning(self, mark: Mark) -> str:
         """Return what a mark means in this table; "" if a `Legend` of the report says it."""
@@ -208,7 +208,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Legend:
-    """What the marks in all tables of a report mean, and the units of its numbers.
+    """Meanings of the marks in all tables of a report, and the units of its numbers.
 
     Attributes:
         marks: every mark that may occur, with its meaning.

@@ -1,4 +1,4 @@
-"""What changed between two versions of a dataset file."""
+"""Changes between two versions of a dataset file."""
 
 from __future__ import annotations
 

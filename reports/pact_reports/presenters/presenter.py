@@ -13,7 +13,7 @@ from pact_reports.table import Line, Part
 
 @dataclass(frozen=True)
 class Presenter:
-    """What is shown of a result. It decides nothing: answers come from conclusions and verdicts.
+    """Presentation of a result. It decides nothing: answers come from conclusions and verdicts.
 
     Attributes:
         tables: makes the tables and lines before the answers.

@@ -80,8 +80,8 @@ def arm_cell(arm: str, names: ArmNames) -> Cell:
 
     Example:
         >>> from pact_reports.arm_names import ArmNames
-        >>> found = arm_cell("pact", ArmNames({"pact": "PACT (ours)"}))
-        >>> found.text, found.data
+        >>> cell = arm_cell("pact", ArmNames({"pact": "PACT (ours)"}))
+        >>> cell.text, cell.data
         ('PACT (ours)', 'pact')
     """
     return Cell(names.arm(arm), data=arm)

@@ -86,9 +86,9 @@ def _number(number: Number) -> str:
 
 
 def _notes(table: Table, row: Row) -> str:
-    said = [
+    notes = [
         f"{column.title}: {cell.reason}"
         for column, cell in zip(table.columns, row.cells, strict=True)
         if cell.reason is not None
     ]
-    return csv_text("; ".join(said))
+    return csv_text("; ".join(notes))

@@ -79,11 +79,11 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
         InputError: a name is unknown.
         RecordError: a file of criteria or data cannot be understood.
     """
-    wanted = list(TABLES) if names is None else list(dict.fromkeys(names))
-    _refuse_unknown("table", wanted, TABLES)
+    table_names = list(TABLES) if names is None else list(dict.fromkeys(names))
+    _refuse_unknown("table", table_names, TABLES)
     tables: dict[str, Table] = {}
     skipped: dict[str, str] = {}
-    for name in tracked(wanted, "Making tables", "tables"):
+    for name in tracked(table_names, "Making tables", "tables"):
         try:
             if request.published is not None and not TABLES[name].published:
                 raise InputError(NEEDS_RUNS)
@@ -101,7 +101,9 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
     leak = tuple(line.text for line in leak_lines(request.experiment.data.leak))
     source = "" if request.published is None else published_sentence(request.published)
     leak += (source,) if source else ()
-    unlike = tuple(f"Caution: {unlike_sentence(each)}." for each in request.experiment.unlike)
+    unlike = tuple(
+        f"Caution: {unlike_sentence(difference)}." for difference in request.experiment.unlike
+    )
     noted = {
         name: replace(made, notes=(*leak, *made.notes, *unlike), source=source)
         for name, made in tables.items()
@@ -169,8 +171,8 @@ def markdown_report(
         lines += [f"> {markdown_text(published_sentence(built.published))}", ""]
     for arm, seeds_of_arm in _arms(collection, built).items():
         seeds = [str(seed) for seed in seeds_of_arm if seed is not None]
-        said = f": seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else ""
-        lines.append(f"- {markdown_text(names.arm(arm))}{said}")
+        seeds_text = f": seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else ""
+        lines.append(f"- {markdown_text(names.arm(arm))}{seeds_text}")
     if collection.ablated:
         lines.append(f"- on ablated contexts: {len(collection.ablated)}")
     for warning in collection.warnings:
@@ -198,10 +200,10 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _refuse_unknown(what: str, given: Sequence[str], known: Iterable[str]) -> None:
-    known = list(known)
-    unknown = [name for name in given if name not in known]
-    if unknown or not given:
+def _refuse_unknown(what: str, names: Sequence[str], choices: Iterable[str]) -> None:
+    choices = list(choices)
+    unknown = [name for name in names if name not in choices]
+    if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"expected {what}s of {', '.join(known)}; got {got}"
+        message = f"expected {what}s of {', '.join(choices)}; got {got}"
         raise InputError(message)

@@ -63,8 +63,8 @@ def table_html(table: Table) -> Html:
         role="region",
         aria_label=table.title,
     )
-    said = table.caption_with_brackets
-    caption = element("p", said, class_="caption") if said else None
+    caption_text = table.caption_with_brackets
+    caption = element("p", caption_text, class_="caption") if caption_text else None
     return element(
         "section",
         element("h3", table.title),
@@ -115,13 +115,13 @@ def legend_html(legend: Legend) -> Html:
 
 
 def _marks(meanings: Sequence[tuple[Mark, str]]) -> list[Html]:
-    found = []
+    entries = []
     for mark, meaning in meanings:
         sign: Html | str = _SIGN.get(mark, "").strip()
         if mark == "best":
             sign = element("strong", "Bold")
-        found.append(joined([sign, f": {meaning}"]))
-    return found
+        entries.append(joined([sign, f": {meaning}"]))
+    return entries
 
 
 def _notes(table: Table) -> Html | None:

@@ -213,7 +213,9 @@ def _below(table: Table) -> list[str]:
     marks = [f"{signs[mark]}: {latex_text(meaning)}" for mark, meaning in table.meanings]
     lines = [latex_text(table.caption_with_brackets)] if table.caption_with_brackets else []
     lines += ["; ".join(marks)] if marks else []
-    lines += [f"$^{{{_letter(at)}}}${latex_text(each)}" for at, each in enumerate(table.reasons)]
+    lines += [
+        f"$^{{{_letter(at)}}}${latex_text(reason)}" for at, reason in enumerate(table.reasons)
+    ]
     lines += [latex_text(note) for note in table.notes]
     if not lines:
         return []

@@ -139,9 +139,9 @@ def latex_text(text: str) -> str:
 def _sign(sign: str) -> str:
     if sign == "\0":
         return "{}"
-    known = _ESCAPES.get(sign) or _UNICODE.get(sign)
-    if known is not None:
-        return known
+    replacement = _ESCAPES.get(sign) or _UNICODE.get(sign)
+    if replacement is not None:
+        return replacement
     letter, *marks = tuple(unicodedata.normalize("NFD", sign))
     if letter.isascii() and letter.isalpha() and len(marks) == 1 and marks[0] in _ACCENTS:
         base = f"\\{letter}" if letter in "ij" and marks[0] != "\u0327" else letter

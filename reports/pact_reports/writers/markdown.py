@@ -105,8 +105,8 @@ def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
 
 
 def _legend(table: Table) -> list[str]:
-    said = []
+    entries = []
     for mark, meaning in table.meanings:
         shown = "**Bold**" if mark == "best" else _SIGN[mark].strip()
-        said.append(f"{shown}: {markdown_text(meaning)}")
-    return ["; ".join(said)] if said else []
+        entries.append(f"{shown}: {markdown_text(meaning)}")
+    return ["; ".join(entries)] if entries else []

@@ -198,7 +198,7 @@ def _blocks(columns: Sequence[_Column], keys: int, width: int) -> list[list[int]
     blocks: list[list[int]] = []
     for at in everything[first:]:
         longer = [*(blocks[-1] if blocks else everything[:first]), at]
-        if blocks and _taken([widths[each] for each in longer]) > width:
+        if blocks and _taken([widths[index] for index in longer]) > width:
             longer = [*everything[:first], at]
             blocks.append(longer)
         elif blocks:
