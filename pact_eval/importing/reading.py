@@ -83,9 +83,9 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         block.setdefault("views", REPEATS)
     if reader.compared:
         block["recomputed"] = {"answers": reader.compared, "correct": reader.correct}
-    said = [*facts.remarks]
+    remarks = [*facts.remarks]
     if reader.not_most_probable:
-        said.append(
+        remarks.append(
             f"{reader.not_most_probable:,} answers of the log are not the most probable ones, as "
             "sampled answers need not be; every number here is of the most probable answers."
         )
@@ -101,7 +101,7 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         ignored_columns=tuple(ignored),
         renormalised=reader.renormalised,
         zero_on_reference=0 if reader.values == ANSWERS else reader.zero_on_reference,
-        said=tuple(said),
+        log_remarks=tuple(remarks),
     )
     return imported, log
 
@@ -158,14 +158,14 @@ def _once_each(problems: Sequence[Problem]) -> list[Problem]:
     by_message: dict[str, list[Problem]] = {}
     for problem in problems:
         by_message.setdefault(problem.message, []).append(problem)
-    said: list[Problem] = []
+    merged: list[Problem] = []
     for message, same in by_message.items():
         first = same[0]
         if len(same) >= _MANY and (first.line is not None or first.record_id is not None):
             more = f"{message} (and so {len(same) - 1:,} more)"
             same = [Problem(first.line, first.record_id, more)]
-        said += same
-    return said
+        merged += same
+    return merged
 
 
 def _are_repeats(rows: Sequence[dict[str, Json]]) -> bool:
@@ -188,18 +188,18 @@ def _by_item(
     """
     without: dict[str, dict[str, Json]] = {}
     views: Counter[str] = Counter()
-    asked: Counter[str] = Counter()
+    scored: Counter[str] = Counter()
     right: Counter[str] = Counter()
     for (record_id, _), row in rows.items():
         views[record_id] += 1
-        asked[record_id] += bool(row["scored"])
+        scored[record_id] += bool(row["scored"])
         right[record_id] += bool(row["right"])
         if row["status"] is not None:
             without.setdefault(record_id, row)
     for record_id, row in without.items():
         if views[record_id] > 1:
             row["reason"] = f"view {row['view']}: {row['reason'] or row['status']}"
-        row |= {"view": 0, "asked": asked[record_id], "right": right[record_id]}
+        row |= {"view": 0, "asked": scored[record_id], "right": right[record_id]}
     answered = {key: row for key, row in rows.items() if key[0] not in without}
     return answered, [*without.values()]
 

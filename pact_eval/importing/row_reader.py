@@ -150,16 +150,16 @@ class RowReader:
         *,
         several_right: bool = False,
     ) -> None:
-        given = {} if mapping is None else mapping
+        mapped_names = {} if mapping is None else mapping
         self._names = {
-            column: (given[column],) if column in given else names
+            column: (mapped_names[column],) if column in mapped_names else names
             for column, names in COLUMNS.items()
         }
         self._tolerance = tolerance
         self._several_right = several_right
-        self._answer_is_meant = "answer" in given
+        self._answer_is_meant = "answer" in mapped_names
         self.used = {name for names in self._names.values() for name in names}
-        self._mapped_but_not_met = dict(given)
+        self._mapped_but_not_met = dict(mapped_names)
         self.values: str | None = None
         self.renormalised = 0
         self.zero_on_reference = 0
@@ -185,8 +185,8 @@ class RowReader:
 
     def id_if_readable(self, value: Json) -> str | None:
         """Return the id of a row, even if the row is otherwise malformed."""
-        found = self._get(value, "id") if isinstance(value, dict) else None
-        return found if isinstance(found, str) else None
+        record_id = self._get(value, "id") if isinstance(value, dict) else None
+        return record_id if isinstance(record_id, str) else None
 
     def unmet_mapping(self) -> list[Problem]:
         """Return one problem per mapped column that no row has."""
@@ -224,9 +224,9 @@ class RowReader:
         if not isinstance(value, list):
             return {"reference": self._whole(obj, "reference", 0, n_choices - 1), "accepted": None}
         inside = [
-            each
-            for each in value
-            if isinstance(each, int) and not isinstance(each, bool) and 0 <= each < n_choices
+            index
+            for index in value
+            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < n_choices
         ]
         if not inside or len(set(inside)) < len(value):
             message = f"reference: expected indices from 0 to {n_choices - 1}, got {_found(value)}"
@@ -346,29 +346,29 @@ class RowReader:
 
     def _logits(self, obj: Mapping[str, Json]) -> tuple[list[float], list[int]]:
         """Return the logits of a view, and the answers whose logits are upper bounds."""
-        given = [column for column in _VALUES if self._get(obj, column) is not None]
-        if not given and self._get(obj, "answer") is not None:
-            given = [ANSWERS]
-        if len(given) != 1:
-            message = f"expected one of {', '.join(_VALUES)}, answer; got {_listed(given)}"
+        columns = [column for column in _VALUES if self._get(obj, column) is not None]
+        if not columns and self._get(obj, "answer") is not None:
+            columns = [ANSWERS]
+        if len(columns) != 1:
+            message = f"expected one of {', '.join(_VALUES)}, answer; got {_listed(columns)}"
             raise ValueError(message)
-        if self.values not in (None, given[0]):
-            message = f"expected {self.values} as in earlier rows, got {given[0]}"
+        if self.values not in (None, columns[0]):
+            message = f"expected {self.values} as in earlier rows, got {columns[0]}"
             raise ValueError(message)
-        self.values = given[0]
-        if given[0] == ANSWERS:
+        self.values = columns[0]
+        if columns[0] == ANSWERS:
             return self._one_answer(obj), []
-        if given[0] == "probabilities":
-            return self._from_probabilities(_numbers(self._get(obj, given[0]), given[0])), []
-        value, censored = self._get(obj, given[0]), list[int]()
+        if columns[0] == "probabilities":
+            return self._from_probabilities(_numbers(self._get(obj, columns[0]), columns[0])), []
+        value, censored = self._get(obj, columns[0]), list[int]()
         if isinstance(value, list) and self._get(obj, "ceiling") is not None:
             ceiling = self._get(obj, "ceiling")
-            censored = [at for at, each in enumerate(value) if each is None]
-            value = [ceiling if each is None else each for each in value]
-        numbers = _numbers(value, given[0])
+            censored = [at for at, entry in enumerate(value) if entry is None]
+            value = [ceiling if entry is None else entry for entry in value]
+        numbers = _numbers(value, columns[0])
         if len(censored) == len(numbers):
-            raise ValueError(f"{given[0]}: expected a listed answer, got none")
-        if given[0] == "log_probabilities" and not censored:
+            raise ValueError(f"{columns[0]}: expected a listed answer, got none")
+        if columns[0] == "log_probabilities" and not censored:
             self._check_sum([math.exp(min(number, 1.0)) for number in numbers])
         return numbers, censored
 
@@ -399,11 +399,11 @@ class RowReader:
         value = self._get(obj, "code_order")
         if value is None:
             return list(range(n_choices)) if view == 0 else []
-        given = value if isinstance(value, list) else []
+        entries = value if isinstance(value, list) else []
         if value == []:
             return []
-        order = [item for item in given if isinstance(item, int) and not isinstance(item, bool)]
-        if len(order) != len(given) or sorted(order) != list(range(n_choices)):
+        order = [item for item in entries if isinstance(item, int) and not isinstance(item, bool)]
+        if len(order) != len(entries) or sorted(order) != list(range(n_choices)):
             message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_found(value)}"
             raise ValueError(message)
         return order
@@ -416,9 +416,9 @@ def missing_views(seen: Set[tuple[str, int]]) -> list[Problem]:
     for record_id, view in seen:
         views.setdefault(record_id, set()).add(view)
     return [
-        Problem(None, record_id, f"expected views 0 to {k - 1}, got {sorted(found)}")
-        for record_id, found in views.items()
-        if len(found) != k
+        Problem(None, record_id, f"expected views 0 to {k - 1}, got {sorted(item_views)}")
+        for record_id, item_views in views.items()
+        if len(item_views) != k
     ]
 
 
@@ -431,11 +431,11 @@ def inconsistent_views(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
     first: dict[str, Mapping[str, Json]] = {}
     problems = []
     for row in rows:
-        known = first.setdefault(str(row["id"]), row)
+        first_row = first.setdefault(str(row["id"]), row)
         for column in columns:
-            if known[column] != row[column]:
-                found = f"{_found(known[column])} and {_found(row[column])}"
-                message = f"{column}: expected the same value in every view, got {found}"
+            if first_row[column] != row[column]:
+                values = f"{_found(first_row[column])} and {_found(row[column])}"
+                message = f"{column}: expected the same value in every view, got {values}"
                 problems.append(Problem(None, str(row["id"]), message))
     return problems
 
@@ -453,8 +453,10 @@ def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
 
 def _numbers(value: Json, name: str) -> list[float]:
     if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
-        found = f"{len(value)} numbers" if isinstance(value, list) else _found(value)
-        message = f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {found}"
+        description = f"{len(value)} numbers" if isinstance(value, list) else _found(value)
+        message = (
+            f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {description}"
+        )
         raise ValueError(message)
     numbers = [finite_number(item) for item in value]
     finite = [number for number in numbers if number is not None and abs(number) <= _LARGEST]

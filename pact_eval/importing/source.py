@@ -38,7 +38,7 @@ from pact_eval.runs.provenance import REPEATS, TRIALS, Censored, Rounding
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How a log is read.
+    """Options for reading a log.
 
     Attributes:
         source: name of the format; None detects it from the content.
@@ -65,7 +65,7 @@ class ImportOptions:
 
     @property
     def grouping(self) -> Grouping:
-        """What names families and domains.
+        """Names of families and domains: where they are read from.
 
         Raises:
             InputError: it is not a path, or its regular expression is not one.
@@ -74,17 +74,17 @@ class ImportOptions:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """What determines the rows of a run, as far as it was given; files by their names."""
-        found: dict[str, Json] = {"mapping": dict(self.mapping)}
+        """Settings that determine the rows of a run, as far as given; files by their names."""
+        settings: dict[str, Json] = {"mapping": dict(self.mapping)}
         for name in ("family_from", "domain_from", "filter", "metric", "scorer", "multi"):
             if getattr(self, name) is not None:
-                found[name] = getattr(self, name)
-        return found
+                settings[name] = getattr(self, name)
+        return settings
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a source is recognised by.
+    """Path and first content, by which a source is recognised.
 
     Attributes:
         path: a file or folder.
@@ -116,7 +116,7 @@ class LogRow:
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What a log says of itself, known once its rows are read.
+    """Facts that a log states about itself, known once its rows are read.
 
     Attributes:
         block: provenance, for `run.json`.
@@ -152,7 +152,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many answers of a log are right, by our reading of them.
+    """Counts of the answers of a log, by our reading of them.
 
     Attributes:
         rows: number of answers (of views) whose correctness the log says.
@@ -227,12 +227,12 @@ class ImportedRows:
     ignored_columns: tuple[str, ...] = ()
     renormalised: int = 0
     zero_on_reference: int = 0
-    said: tuple[str, ...] = ()
+    log_remarks: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Remarks about the import for the user, one sentence each."""
-        remarks = [*self.said]
+        remarks = [*self.log_remarks]
         unknown = self.frame.filter(pl.col("code_order").list.len() == 0, pl.col("view") > 0)
         if len(unknown) and self.log.get("views") not in (REPEATS, TRIALS):
             remarks.append("No code_order: the effect of letters in those views is unknown.")
@@ -269,11 +269,11 @@ def read_large_json(path: Path, kind: type = dict, too_long: str = "") -> Any:
     if len(content) > _MOST_BYTES:
         message = f"{path}: longer than 1 GiB{too_long}"
         raise InputError(message)
-    found = loads_with_constants(content, str(path))
-    if not isinstance(found, kind):
+    value = loads_with_constants(content, str(path))
+    if not isinstance(value, kind):
         message = f"{path}: expected a JSON {'object' if kind is dict else 'array'}"
         raise InputError(message)
-    return found
+    return value
 
 
 def loads_with_constants(content: bytes, where: str) -> Any:
@@ -285,9 +285,9 @@ def loads_with_constants(content: bytes, where: str) -> Any:
     nothing: Callable[[str], None] = lambda _constant: None  # noqa: E731
     try:
         text = content.decode("utf-8")
-        found = json.loads(text, parse_constant=nothing)
-        refuse_deep(text, found)
-        return found
+        value = json.loads(text, parse_constant=nothing)
+        refuse_deep(text, value)
+        return value
     except (ValueError, RecursionError) as error:
         message = f"{where}: not valid JSON ({error})"
         raise InputError(message) from None
@@ -338,4 +338,4 @@ def by_text(choices: Sequence[str]) -> tuple[int, ...]:
     if len(set(choices)) < len(choices):
         return tuple(range(len(choices)))
     ranks = {text: rank for rank, text in enumerate(sorted(choices))}
-    return tuple(ranks[each] for each in choices)
+    return tuple(ranks[text] for text in choices)

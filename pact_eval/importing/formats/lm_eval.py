@@ -250,8 +250,8 @@ class _Task:
             "correct": None if line.acc is None else line.acc == 1,
             **line.labels,
         }
-        letters = [each.strip() for each in line.choices]
-        if letters and all(len(each) == 1 and each.isalpha() for each in letters):
+        letters = [choice.strip() for choice in line.choices]
+        if letters and all(len(letter) == 1 and letter.isalpha() for letter in letters):
             row["answer_mass"] = min(1.0, math.fsum(map(math.exp, line.log_likelihoods)))
         else:
             row["code_order"] = []  # whether the prompt shows the choices, and how, is not known
@@ -262,15 +262,15 @@ class _Task:
         path = self.file.with_name(f"results_{self.date}.json")
         if self.date is None or not path.exists():
             return None
-        found = read_json(path)
-        return found if isinstance(found, dict) else None
+        results = read_json(path)
+        return results if isinstance(results, dict) else None
 
 
 def _delimiter(results: Mapping[str, Any] | None, task: str) -> str:
     """Return what a task puts between prompt and choice; a space, unless its results differ."""
     config = _object(_object((results or {}).get("configs")).get(task))
-    found = config.get("target_delimiter")
-    return found if isinstance(found, str) else " "
+    delimiter = config.get("target_delimiter")
+    return delimiter if isinstance(delimiter, str) else " "
 
 
 def _line(
@@ -302,7 +302,7 @@ def _line(
     choices = () if in_prompts else continuations
     # Without the metric, the file is refused as a whole.
     scores = values if acc is None else metric.scores(values, alone, choices)
-    hashes = [entry.get(each) for each in _HASHES]
+    hashes = [entry.get(key) for key in _HASHES]
     return _Line(
         number=number,
         name=name,
@@ -321,13 +321,13 @@ def _line(
 
 def _arguments(value: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return prompts and continuations of the requests of a line."""
-    given = list(value.values()) if isinstance(value, dict) else []
+    requests = list(value.values()) if isinstance(value, dict) else []
     pairs = [
-        (each.get("arg_0"), each.get("arg_1"))
-        for each in given
-        if isinstance(each, dict) and isinstance(each.get("arg_1"), str)
+        (request.get("arg_0"), request.get("arg_1"))
+        for request in requests
+        if isinstance(request, dict) and isinstance(request.get("arg_1"), str)
     ]
-    if len(pairs) < max(2, len(given)):
+    if len(pairs) < max(2, len(requests)):
         message = (
             "expected the requests of a multiple-choice task (gen_args_0.arg_1, ...), got "
             "those of another type, such as generate_until; such a task has no fixed answers"
@@ -362,13 +362,13 @@ def _log_likelihood(value: Json) -> float:
         return math.nan
 
 
-def _chosen_filter(names: Sequence[str], wanted: str | None) -> str:
+def _chosen_filter(names: Sequence[str], filter_name: str | None) -> str:
     """Return the filter that is read: the one asked for, "none", or the only one."""
-    if wanted is not None:
-        if wanted not in names:
-            message = f"--filter {wanted}: the file has {', '.join(names)}"
+    if filter_name is not None:
+        if filter_name not in names:
+            message = f"--filter {filter_name}: the file has {', '.join(names)}"
             raise ValueError(message)
-        return wanted
+        return filter_name
     if _NO_FILTER in names:
         return _NO_FILTER
     if len(names) > 1:
@@ -391,9 +391,9 @@ def _target_reading(lines: Sequence[_Line]) -> _Reading:
 
     def disagreements(reading: _Reading) -> int:
         return sum(
-            isinstance(found, str)
-            or (line.acc is not None and (line.predicted in found) != (line.acc == 1))
-            for line, found in ((each, reading(each)) for each in lines)
+            isinstance(right, str)
+            or (line.acc is not None and (line.predicted in right) != (line.acc == 1))
+            for line, right in zip(lines, map(reading, lines), strict=True)
         )
 
     return min((_as_index, _as_text), key=disagreements)
@@ -401,7 +401,7 @@ def _target_reading(lines: Sequence[_Line]) -> _Reading:
 
 def _as_index(line: _Line) -> tuple[int, ...] | str:
     if _INDICES.fullmatch(line.target):
-        right = tuple(sorted({int(each) for each in re.findall(r"\d+", line.target)}))
+        right = tuple(sorted({int(digits) for digits in re.findall(r"\d+", line.target)}))
         if right[-1] < len(line.choices):
             return right
     return _wrong_target(line)
@@ -436,19 +436,19 @@ def _facts(tasks: Sequence[_Task], _outcome: Outcome) -> LogFacts:
     remarks: list[str] = []
     block: dict[str, Json] = {"tasks": [task.name for task in tasks]}
     model: str | None = None
-    found = [(task, task.results) for task in tasks]
+    with_results = [(task, task.results) for task in tasks]
     chosen = tasks[0].metric.name
     if chosen != _ACC:
         block["metric"] = chosen
         remarks.append(f"Answers and probabilities are by {chosen}, not by the likelihood alone.")
-    for task, results in found:
+    for task, results in with_results:
         if results is None:
             continue
         problems += _contradictions(task, results)
         model = model or _text(results.get("model_name"))
         block |= {name: results[name] for name in _KEPT if results.get(name) is not None}
         _add_task(block, task.name, results)
-    without = [task.name for task, results in found if results is None]
+    without = [task.name for task, results in with_results if results is None]
     if without:
         remarks.append(f"No results_<date>.json next to {', '.join(without)}: no provenance.")
     unverified = [task.name for task in tasks if task.unverified]
@@ -460,9 +460,9 @@ def _facts(tasks: Sequence[_Task], _outcome: Outcome) -> LogFacts:
 def _add_task(block: dict[str, Any], task: str, results: Mapping[str, Any]) -> None:
     """Add what the results say of one task, and of the model's configuration."""
     for name in ("n-shot", "versions", "task_hashes"):
-        each = results.get(name)
-        if isinstance(each, dict) and task in each:
-            block.setdefault(name, {})[task] = each[task]
+        by_task = results.get(name)
+        if isinstance(by_task, dict) and task in by_task:
+            block.setdefault(name, {})[task] = by_task[task]
     config = results.get("config")
     if isinstance(config, dict):
         kept = ("model", "model_args", "model_sha", "model_revision", "model_dtype", "peft_sha")
