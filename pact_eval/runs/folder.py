@@ -108,7 +108,7 @@ class RunFolder:
 
     @property
     def role(self) -> str:
-        """What the run is for: evaluation, unless it records another role."""
+        """Role of the run: evaluation, unless it records another one."""
         return self.provenance.role or EVALUATION
 
     @property
@@ -263,11 +263,11 @@ def open_runs(sources: Iterable[RunSource]) -> list[RunFolder]:
         RunError: a folder is not a complete run, or nothing matches a pattern.
         TamperedError: the files of a run have changed since it was sealed.
     """
-    found: list[RunFolder] = []
+    runs: list[RunFolder] = []
     for source in sources:
         opened = [source] if isinstance(source, RunFolder) else run_folders([source])
-        found += map(open_run, opened)
-    return found
+        runs += map(open_run, opened)
+    return runs
 
 
 def open_run(source: RunSource) -> RunFolder:
@@ -376,7 +376,7 @@ class RunWriter:
         self._provenance = _provenance_of(self.folder, settings, labels)
         self._parts = dict(self.recorded.parts)
         self._done = {_part_number(part) for part in _checked_parts(self.folder)}
-        for stale in (each for each in self.folder.iterdir() if _PARTIAL.fullmatch(each.name)):
+        for stale in (path for path in self.folder.iterdir() if _PARTIAL.fullmatch(path.name)):
             stale.unlink()  # left by a process that was killed while writing
         if self.complete:
             self._close_run()
@@ -410,7 +410,7 @@ class RunWriter:
 
     @property
     def recorded(self) -> Provenance:
-        """What `run.json` records so far, in this process or an earlier one."""
+        """Contents of `run.json` so far, from this process or an earlier one."""
         return Provenance.of(as_written(self._provenance), str(self.folder / PROVENANCE_NAME))
 
     def note(self, facts: Mapping[str, Json]) -> None:
@@ -502,17 +502,19 @@ def _provenance_of(
     """Return the provenance of the run in the folder, or a new one."""
     if not _holds_rows(folder):
         return _new_provenance(settings, labels)
-    found = read_provenance(folder)
+    recorded = read_provenance(folder)
     complete = (folder / _PREDICTIONS).exists()
-    seal = check_seal(folder, found) if complete else None
-    provenance = dict(found)
+    seal = check_seal(folder, recorded) if complete else None
+    provenance = dict(recorded)
     _refuse_other_settings(folder, provenance.get("settings"), settings)
     # Labels do not change numbers, but arm and seed of a run must not change silently.
-    known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
-    given = {key: labels[key] for key in known if labels.get(key) is not None}
-    _refuse_other_settings(folder, known, known | given)
+    fixed_labels = {
+        key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None
+    }
+    new_labels = {key: labels[key] for key in fixed_labels if labels.get(key) is not None}
+    _refuse_other_settings(folder, fixed_labels, fixed_labels | new_labels)
     if seal is not None:
-        return _with_more_labels(found, seal, labels)
+        return _with_more_labels(recorded, seal, labels)
     provenance |= {key: value for key, value in labels.items() if value is not None}
     versions = library_versions(quantised=settings.get("quantisation") is not None)
     if provenance.get("versions") != versions:
@@ -520,7 +522,9 @@ def _provenance_of(
     return provenance
 
 
-def _with_more_labels(found: Provenance, seal: Seal, labels: Mapping[str, Json]) -> dict[str, Json]:
+def _with_more_labels(
+    recorded: Provenance, seal: Seal, labels: Mapping[str, Json]
+) -> dict[str, Json]:
     """Return the provenance of a complete run with labels that it lacks, and with its role.
 
     What it has stays: the same command from another place must not change the digest of the run.
@@ -528,9 +532,9 @@ def _with_more_labels(found: Provenance, seal: Seal, labels: Mapping[str, Json])
     added = {
         key: value
         for key, value in labels.items()
-        if value is not None and (found.get(key) is None or key == "role")
+        if value is not None and (recorded.get(key) is None or key == "role")
     }
-    return sealed(dict(found) | added, rows_of_seal(seal))
+    return sealed(dict(recorded) | added, rows_of_seal(seal))
 
 
 def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:
@@ -554,18 +558,18 @@ def library_versions(*, quantised: bool = False) -> dict[str, Json]:
         >>> library_versions()["polars"] == pl.__version__
         True
     """
-    found: dict[str, Json] = {"python": platform.python_version()}
+    versions: dict[str, Json] = {"python": platform.python_version()}
     quantising = ("bitsandbytes",) if quantised else ()
     for package in ("pact-eval", "torch", "transformers", "peft", "numpy", "polars", *quantising):
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _refuse_other_settings(folder: Path, found: Json, wanted: Mapping[str, Json]) -> None:
-    before, now = flat(found), flat(dict(wanted))
+def _refuse_other_settings(folder: Path, recorded: Json, requested: Mapping[str, Json]) -> None:
+    before, now = flat(recorded), flat(dict(requested))
     differing = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
     if differing:
         lines = [
@@ -586,9 +590,9 @@ def _holds_rows(folder: Path) -> bool:
 
 def _make_folder(folder: Path) -> None:
     refuse_remote(folder)
-    known = {PROVENANCE_NAME, _PARTS, _LOCK}
+    own_names = {PROVENANCE_NAME, _PARTS, _LOCK}
     entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    foreign = [name for name in entries if name not in known and not _PARTIAL.fullmatch(name)]
+    foreign = [name for name in entries if name not in own_names and not _PARTIAL.fullmatch(name)]
     if foreign and not (folder / PROVENANCE_NAME).exists():
         message = f"{folder}: the folder is not empty and is not a run; give another --out"
         raise RunError(message)
@@ -628,10 +632,10 @@ def _checked_parts(folder: Path) -> list[Path]:
         TamperedError: a part is not the one that was written.
     """
     parts = _parts(folder)
-    known = read_provenance(folder).parts if parts else {}
+    hashes = read_provenance(folder).parts if parts else {}
     if parts and not (folder / _PREDICTIONS).exists():
         for part in parts:
-            if known.get(part.name) != sha256_of_file(part):
+            if hashes.get(part.name) != sha256_of_file(part):
                 message = (
                     f"{part}: not the part that was written (its SHA-256 is not the one in "
                     f"{PROVENANCE_NAME}); remove it and repeat the scoring command, which scores "

@@ -1,4 +1,4 @@
-"""Probabilities that others recorded: are they a distribution, and what has rounding left of them?
+"""Recorded probabilities: check that they are a distribution, and bound what rounding removed.
 
 Servers and logs round to two decimals. Then each probability p stands for an interval of width
 10^-d, a distribution of n answers may miss the sum of 1 by n/2 * 10^-d, and a probability of 0.00
@@ -36,9 +36,9 @@ def decimals(values: Iterable[float]) -> int | None:
         >>> decimals([0.25, 0.75]), decimals([0.125, 0.875]), decimals([1 / 3, 2 / 3])
         (2, 3, None)
     """
-    found = np.fromiter(values, dtype=np.float64)
+    array = np.fromiter(values, dtype=np.float64)
     for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
-        scaled = found * 10**digits
+        scaled = array * 10**digits
         if (np.abs(scaled - np.round(scaled)) <= _EXACT * 10**digits).all():
             return digits
     return None
@@ -78,8 +78,8 @@ def log_probabilities_of(
         probabilities: expected a sum of 1, got 1.4
     """
     if not all(0.0 <= value <= 1.0 + _EXACT for value in values):
-        found = ", ".join(f"{value:.6g}" for value in values[:8])
-        message = f"probabilities: expected values from 0 to 1, got {found}"
+        text = ", ".join(f"{value:.6g}" for value in values[:8])
+        message = f"probabilities: expected values from 0 to 1, got {text}"
         raise ValueError(message)
     total = math.fsum(values)
     rounded = 0.5 * rounding_unit(values) * len(values) + _EXACT
@@ -181,5 +181,5 @@ def censored_references(predictions: Predictions, decoding: Decoding, decimals: 
     """
     low, high = recorded_bounds(predictions, decoding, decimals)
     rows = np.arange(len(predictions))
-    least, most = (each[rows, :, predictions.reference] for each in (low, high))
+    least, most = (bounds[rows, :, predictions.reference] for bounds in (low, high))
     return int(((least == 0) & (most > 0)).any(axis=1).sum())

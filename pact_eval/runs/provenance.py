@@ -151,7 +151,7 @@ class EngineCheck:
 
 @dataclass(frozen=True)
 class RecordedEngine:
-    """How views were scored.
+    """Engine and settings that views were scored with.
 
     Attributes:
         name: name of the engine.
@@ -300,7 +300,7 @@ class RecordedServer:
 
 @dataclass(frozen=True)
 class ProbedServer:
-    """What the probe of a server found, as far as runs and reports use it.
+    """Result of the probe of a server, as far as runs and reports use it.
 
     Attributes:
         floor_tv: largest TV of answers to the same request; None if it was not measured.
@@ -367,7 +367,7 @@ class ProbedServer:
 
 @dataclass(frozen=True)
 class Seal:
-    """What a complete run records about itself; see `seal.py`.
+    """Hashes and counts that a complete run records about itself; see `seal.py`.
 
     Attributes:
         predictions_sha256: SHA-256 of `predictions.parquet`.
@@ -573,8 +573,8 @@ class Provenance(Mapping[str, Json]):
     @property
     def prompts_sha256(self) -> str | None:
         """SHA-256 of a probe prompt through contract, template and tokenizer; None if absent."""
-        found = self.settings.get("prompts_sha256")
-        return found if isinstance(found, str) else None
+        value = self.settings.get("prompts_sha256")
+        return value if isinstance(value, str) else None
 
     @property
     def precision(self) -> str | None:
@@ -640,7 +640,7 @@ def read_provenance(folder: Path) -> Provenance:
     except InputError as error:
         advice = f"; {DAMAGE_ADVICE}"
         if str(error).endswith(_MISSING):
-            runs = sorted(each.parent.name for each in folder.glob(f"*/{NAME}"))
+            runs = sorted(file.parent.name for file in folder.glob(f"*/{NAME}"))
             advice = f"; it holds {len(runs):,} runs: give {folder}/*" if runs else ""
         message = f"{error}{advice}"
         raise RunError(message) from None
@@ -674,7 +674,7 @@ def _text(recorded: Mapping[str, Json]) -> str:
 
 def _without_none(section: DataclassInstance) -> dict[str, Json]:
     """Return the values of a section that are not None."""
-    values = ((each.name, getattr(section, each.name)) for each in fields(section))
+    values = ((attribute.name, getattr(section, attribute.name)) for attribute in fields(section))
     return {name: value for name, value in values if value is not None}
 
 
@@ -686,10 +686,10 @@ class _Reader:
         self._where = where
 
     def object(self, key: str) -> _Reader:
-        found = self.value.get(key)
-        if found is not None and not isinstance(found, dict):
+        value = self.value.get(key)
+        if value is not None and not isinstance(value, dict):
             raise self._wrong(key, "an object")
-        return _Reader(found or {}, f"{self._where}: {key}")
+        return _Reader(value or {}, f"{self._where}: {key}")
 
     def weights(self, key: str) -> RecordedWeights | None:
         if self.value.get(key) is None:
@@ -714,16 +714,16 @@ class _Reader:
         return RecordedServer(server.text("answered_by"), *counts)
 
     def data(self, key: str) -> Data:
-        found = self.object(key)
-        return Data(found.text("sha256"), found.whole("records"))
+        section = self.object(key)
+        return Data(section.text("sha256"), section.whole("records"))
 
     def text(self, key: str) -> str | None:
         return self._typed(key, str, "text")
 
     def contract(self, key: str) -> Contract:
-        found = self.object(key)
-        names = {name: found.text(name) for name in ("name", "fingerprint", "mismatch")}
-        return Contract(**names, temperatures=found.object("temperatures").numbers())
+        section = self.object(key)
+        names = {name: section.text(name) for name in ("name", "fingerprint", "mismatch")}
+        return Contract(**names, temperatures=section.object("temperatures").numbers())
 
     def custody(self, key: str) -> Custody:
         try:
@@ -735,14 +735,14 @@ class _Reader:
     def seal(self, key: str) -> Seal | None:
         if self.value.get(key) is None:
             return None
-        found = self.object(key)
-        texts = {name: found.text(name) for name in _SEAL_HASHES}
-        counts = {name: found.whole(name) for name in _SEAL_COUNTS}
+        section = self.object(key)
+        texts = {name: section.text(name) for name in _SEAL_HASHES}
+        counts = {name: section.whole(name) for name in _SEAL_COUNTS}
         missing = [name for name, value in (texts | counts).items() if value is None]
         if missing:
             message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
             raise RunError(message)
-        return Seal(**texts, **counts, unanswered_sha256=found.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
+        return Seal(**texts, **counts, unanswered_sha256=section.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
 
     def probe(self, key: str) -> ProbedServer | None:
         if self.value.get(key) is None:
@@ -792,10 +792,10 @@ class _Reader:
         return self._typed(key, int, "an integer")
 
     def number(self, key: str) -> float | None:
-        found = self.value.get(key)
-        if isinstance(found, int) and not isinstance(found, bool):
+        value = self.value.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
             try:
-                return float(found)
+                return float(value)
             except OverflowError:
                 raise self._wrong(key, "a number that fits a float") from None
         return self._typed(key, float, "a number")
@@ -803,18 +803,18 @@ class _Reader:
     def time(self, key: str) -> dt.datetime | None:
         """Return a time; None also for text that is not a time with a UTC offset."""
         try:
-            found = dt.datetime.fromisoformat(self.text(key) or "")
+            moment = dt.datetime.fromisoformat(self.text(key) or "")
         except ValueError:
             return None
-        return found if found.tzinfo is not None else None
+        return moment if moment.tzinfo is not None else None
 
-    def _typed(self, key: str, wanted: type[_Value], words: str) -> _Value | None:
-        found = self.value.get(key)
-        if found is None:
+    def _typed(self, key: str, expected_type: type[_Value], words: str) -> _Value | None:
+        value = self.value.get(key)
+        if value is None:
             return None
-        if not isinstance(found, wanted) or isinstance(found, bool):
+        if not isinstance(value, expected_type) or isinstance(value, bool):
             raise self._wrong(key, words)
-        return found
+        return value
 
     def _wrong(self, key: str, words: str) -> RunError:
         return RunError(f"{self._where}: {key}: expected {words}, got {describe(self.value[key])}")

@@ -133,10 +133,10 @@ def check_seal(folder: Path, provenance: Provenance) -> Seal:
         raise TamperedError(message)
     files = {PREDICTIONS: seal.predictions_sha256, UNANSWERED: seal.unanswered_sha256}
     for name, expected in files.items():
-        if expected is not None and (found := _sha256_of_rows(folder / name)) != expected:
+        if expected is not None and (digest := _sha256_of_rows(folder / name)) != expected:
             message = (
                 f"{folder / name}: changed since the run was sealed (SHA-256: expected "
-                f"{expected[:12]}, got {found[:12]}); {_ADVICE}"
+                f"{expected[:12]}, got {digest[:12]}); {_ADVICE}"
             )
             raise TamperedError(message)
     return seal
@@ -204,13 +204,13 @@ def wrong_counts(provenance: Provenance, *, items: int, views: int) -> tuple[str
         "K": (k, provenance.k, seal and seal.k),
         "records of the data": (items + unanswered, provenance.data.records),
     }
-    found = (
-        f"{what}: the rows have {actual:,}, recorded are {said:,}"
+    differences = (
+        f"{what}: the rows have {actual:,}, recorded are {count:,}"
         for what, (actual, *recorded) in compared.items()
-        for said in recorded
-        if said is not None and said != actual
+        for count in recorded
+        if count is not None and count != actual
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(differences))
 
 
 def seal_digest(seal: Seal) -> str:
@@ -231,8 +231,8 @@ def rows_of_seal(seal: Seal) -> dict[str, Json]:
 def _sha256_of_rows(path: Path) -> str:
     """Hash the file of rows, once per process while its size and times do not change."""
     try:
-        found = path.stat()
-        return _hashed(path.resolve(), found.st_ino, found.st_size, found.st_mtime_ns)
+        file_stat = path.stat()
+        return _hashed(path.resolve(), file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns)
     except OSError as error:
         message = f"{path}: cannot be read ({error.strerror or error})"
         raise RunError(message) from None
