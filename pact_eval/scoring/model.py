@@ -263,10 +263,10 @@ def _contract_mismatch(
     differences = _prompt_differences(files.schema_config, encoder, base)
     if not differences:
         return None
-    found = "; ".join(differences)
+    mismatch = "; ".join(differences)
     if allowed:
-        return found
-    message = f"{files.folder}: {found}; use --allow-contract-mismatch to score it anyway"
+        return mismatch
+    message = f"{files.folder}: {mismatch}; use --allow-contract-mismatch to score it anyway"
     raise ContractMismatchError(message)
 
 
@@ -496,8 +496,8 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             message = f"{adapter.folder}: does not fit this base model ({reason(error)})"
             raise AdapterError(message) from error
         # With "auto", PEFT asks the hub for the configuration of the base model named there.
-        wanted = get_peft_model_state_dict(wrapped, save_embedding_layers=False)
-        _refuse_misfit(adapter, wanted)
+        expected = get_peft_model_state_dict(wrapped, save_embedding_layers=False)
+        _refuse_misfit(adapter, expected)
         try:
             set_peft_model_state_dict(wrapped, load_file(adapter.weights))
         except SafetensorError as error:
@@ -506,16 +506,16 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
     return wrapped.eval()
 
 
-def _refuse_misfit(adapter: AdapterFiles, wanted: dict[str, torch.Tensor]) -> None:
-    found = {tensor.name: tensor.shape for tensor in adapter.tensors}
-    shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
+def _refuse_misfit(adapter: AdapterFiles, expected: dict[str, torch.Tensor]) -> None:
+    adapter_shapes = {tensor.name: tensor.shape for tensor in adapter.tensors}
+    shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
     faults = {
-        "missing in the adapter": sorted(set(shapes) - set(found)),
-        "unexpected in the adapter": sorted(set(found) - set(shapes)),
+        "missing in the adapter": sorted(set(shapes) - set(adapter_shapes)),
+        "unexpected in the adapter": sorted(set(adapter_shapes) - set(shapes)),
         "of the wrong shape": [
-            f"{name}: expected {list(shapes[name])}, found {list(found[name])}"
-            for name in sorted(set(found) & set(shapes))
-            if found[name] != shapes[name]
+            f"{name}: expected {list(shapes[name])}, found {list(adapter_shapes[name])}"
+            for name in sorted(set(adapter_shapes) & set(shapes))
+            if adapter_shapes[name] != shapes[name]
         ],
     }
     lines = [f"  {len(names)} {fault}: {_some(names)}" for fault, names in faults.items() if names]

@@ -1,4 +1,4 @@
-"""What a user asks to score. It needs no torch: a wrong path is found before torch is loaded."""
+"""Request to score a model. It needs no torch: a wrong path is found before torch is loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEVICES: Final = ("auto", "cpu", "cuda")
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What to score, and how, as the user requested it.
+    """Model to score, and settings, as the user requested them.
 
     Attributes:
         adapter: adapter folder, or a full decision model of transformers; None for a base model

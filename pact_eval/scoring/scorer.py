@@ -66,7 +66,9 @@ class Scorer:
         self.model = model
         self.device: torch.device = next(model.parameters()).device
         # Packed four-bit weights are integers; the other layers have the precision of the run.
-        floating = (each.dtype for each in model.parameters() if each.dtype.is_floating_point)
+        floating = (
+            parameter.dtype for parameter in model.parameters() if parameter.dtype.is_floating_point
+        )
         self.dtype: torch.dtype = next(floating)
         self._batch_tokens = batch_tokens
         self._requested = engine
@@ -81,7 +83,7 @@ class Scorer:
 
     @property
     def facts(self) -> dict[str, Json]:
-        """How views were scored, for `run.json`; empty before any were scored."""
+        """Record of how views were scored, for `run.json`; empty before any were scored."""
         if self._engine is None:
             return {}
         count, gave_way = self._engine.count, self._gave_way
@@ -402,8 +404,8 @@ def is_out_of_memory(error: BaseException) -> bool:
         True
     """
     # On a CPU torch raises a plain RuntimeError, and the libraries below it use other messages.
-    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return known or any(words in str(error) for words in _OUT_OF_MEMORY_WORDS)
+    is_memory_error = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return is_memory_error or any(words in str(error) for words in _OUT_OF_MEMORY_WORDS)
 
 
 def _rope_limit(model: Any) -> float:
@@ -417,6 +419,6 @@ def _rope_limit(model: Any) -> float:
     kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, dict))]
     if not any(kind.get("rope_type") in ("dynamic", "longrope") for kind in kinds):
         return math.inf
-    given = [kind.get("original_max_position_embeddings") for kind in kinds]
-    given.append(getattr(config, "original_max_position_embeddings", None))
-    return float(min([n for n in given if n] or [config.max_position_embeddings]))
+    lengths = [kind.get("original_max_position_embeddings") for kind in kinds]
+    lengths.append(getattr(config, "original_max_position_embeddings", None))
+    return float(min([n for n in lengths if n] or [config.max_position_embeddings]))

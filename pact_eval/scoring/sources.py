@@ -1,4 +1,4 @@
-"""What scores a run: a model here, several workers with that model, or a server.
+"""Sources of scores: a local model, several workers with that model, or a server.
 
 The request decides; no library of a model is imported until then.
 """

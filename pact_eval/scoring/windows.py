@@ -99,7 +99,7 @@ class WindowScorer(Protocol):
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """How the records were scored, for `run.json`."""
+        """Record of how the records were scored, for `run.json`."""
 
     def score(
         self, windows: Sequence[Window], on_views: Callable[[int], None]
@@ -116,7 +116,7 @@ class WindowScorer(Protocol):
 
 
 class RowSource(Protocol):
-    """What answers the records of a run."""
+    """Source of the answers to the records of a run."""
 
     @property
     def adapter(self) -> AdapterFiles | None:
@@ -124,7 +124,7 @@ class RowSource(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What identifies the source in `run.json`; a run resumes only with the same settings."""
+        """Settings that identify the source in `run.json`; resuming needs the same ones."""
 
     @property
     def names(self) -> Mapping[str, Json]:

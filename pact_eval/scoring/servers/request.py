@@ -21,7 +21,7 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """Which server to ask for which model, and how.
+    """Server to ask, model, and settings of the requests.
 
     Attributes:
         urls: base addresses of replicas of one server, at least one, without `/v1/...`.

@@ -55,7 +55,7 @@ _PROBE = "probe"
 
 @dataclass(frozen=True)
 class RequestPlan:
-    """What a run will ask of a server, before it does.
+    """Requests that a run will send to a server.
 
     Attributes:
         items: number of items that are asked.
@@ -181,8 +181,8 @@ def server_source(
     Raises:
         ServerError: the key cannot be read, or the server speaks no wire that pact-eval knows.
     """
-    request, found = _found(request)
-    return ServerSource(request, found.wire, found.why, on_probe)
+    request, detection = _found(request)
+    return ServerSource(request, detection.wire, detection.why, on_probe)
 
 
 def probe(request: ServerRequest) -> ServerProbe:
@@ -192,25 +192,27 @@ def probe(request: ServerRequest) -> ServerProbe:
         ServerError: the server cannot be used, or answers no item of the probe.
         AdapterError: the local adapter cannot be loaded.
     """
-    request, found = _found(request)
+    request, detection = _found(request)
     with step("Probing the server"), Client(request) as client:
-        asker = Asker(client, found.wire, request.model)
-        return replace(_probed(asker, client, found.wire, request), wire_reason=found.why)
+        asker = Asker(client, detection.wire, request.model)
+        return replace(_probed(asker, client, detection.wire, request), wire_reason=detection.why)
 
 
 def _found(request: ServerRequest) -> tuple[ServerRequest, FoundWire]:
     """Return the wire, and the request with the name of the base model if the server gives it."""
-    found = find_wire(request)
-    return replace(request, base_name=request.base_name or found.base_name), found
+    detection = find_wire(request)
+    return replace(request, base_name=request.base_name or detection.base_name), detection
 
 
 def _probed(asker: Asker, client: Client, wire: Wire, request: ServerRequest) -> ServerProbe:
-    found = probe_server(asker, client, wire, model=request.model, base_name=request.base_name)
+    server_probe = probe_server(
+        asker, client, wire, model=request.model, base_name=request.base_name
+    )
     if request.local is None:
-        return found
+        return server_probe
     from pact_eval.scoring.servers.parity import with_parity  # needs torch
 
-    return with_parity(found, asker, wire, request)
+    return with_parity(server_probe, asker, wire, request)
 
 
 class _ServerScorer:
@@ -277,7 +279,7 @@ class _ServerScorer:
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """Who answered, requests of all processes, and rounding."""
+        """Result of the probe, requests of all processes, and rounding."""
         facts: dict[str, Json] = {_NOTE: self._requests.to_json()}
         if self._rounding is not None:
             facts["rounding"] = self._rounding.to_json()

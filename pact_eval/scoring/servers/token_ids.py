@@ -43,7 +43,7 @@ _MINUS_INFINITY: Final = -9999.0
 
 @dataclass(frozen=True)
 class TokenReply:
-    """What a server says of the next token after some prompts.
+    """Reply of a server on the next token after some prompts.
 
     Attributes:
         model: the name of the model that has answered; None if it does not say.
@@ -121,7 +121,7 @@ class TokenIdWire(ABC):
             PromptError: a prompt is over the limit.
             RequestError: the question has more answers than there are letters.
         """
-        found = []
+        calls = []
         for start in range(0, len(views), self.views_per_request):
             part = tuple(views[start : start + self.views_per_request])
             first = part[0]
@@ -129,21 +129,21 @@ class TokenIdWire(ABC):
                 first.state, first.field, [view.order for view in part]
             )
             prompts = [view.token_ids for view in encoded]
-            found.append(Call(self.path, self.body(model, prompts, encoded[0].code_tokens), part))
-        return found
+            calls.append(Call(self.path, self.body(model, prompts, encoded[0].code_tokens), part))
+        return calls
 
     def read(self, call: Call, reply: Json) -> ReadReply:
         """Read the answers to the views of one item; see `Wire`."""
-        found = self.parsed(reply, len(call.views))
+        parsed = self.parsed(reply, len(call.views))
         lengths = [len(prompt) for prompt in self._sent(call)]
-        if found.prompt_tokens not in (None, sum(lengths)):
+        if parsed.prompt_tokens not in (None, sum(lengths)):
             message = (
-                f"the server has read {found.prompt_tokens:,} tokens of prompts, not the "
+                f"the server has read {parsed.prompt_tokens:,} tokens of prompts, not the "
                 f"{sum(lengths):,} that were sent"
             )
             raise UnusableReplyError(message)
-        parts = zip(call.views, found.values, lengths, strict=True)
-        return ReadReply(found.model, tuple(self._answer(*part) for part in parts))
+        parts = zip(call.views, parsed.values, lengths, strict=True)
+        return ReadReply(parsed.model, tuple(self._answer(*part) for part in parts))
 
     def _sent(self, call: Call) -> list[list[int]]:
         body: Any = call.body  # as `calls` has made it
@@ -151,9 +151,9 @@ class TokenIdWire(ABC):
         return prompts
 
     def _answer(
-        self, view: AskedView, found: Sequence[tuple[int, float]], prompt_tokens: int
+        self, view: AskedView, pairs: Sequence[tuple[int, float]], prompt_tokens: int
     ) -> ViewAnswer:
-        values = _by_id(found)
+        values = _by_id(pairs)
         tokens = self.encoder.answer_tokens(view.field)
         letters = [_of_letter(values, token) for token in tokens]
         if all(math.isinf(value) for value in letters):
@@ -176,8 +176,8 @@ def read_value(value: Json) -> float:
         >>> read_value(-0.5), read_value(-9999.0)
         (-0.5, -inf)
     """
-    found = number(value, "log-probability")
-    return found if found > _MINUS_INFINITY else -math.inf
+    log_probability = number(value, "log-probability")
+    return log_probability if log_probability > _MINUS_INFINITY else -math.inf
 
 
 def read_id(value: Json) -> int:
@@ -201,10 +201,10 @@ def read_count(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _by_id(found: Sequence[tuple[int, float]]) -> dict[int, float]:
-    values = dict(found)
-    if len(values) < len(found):
-        ids = [token for token, _ in found]
+def _by_id(pairs: Sequence[tuple[int, float]]) -> dict[int, float]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        ids = [token for token, _ in pairs]
         twice = next(token for token in ids if ids.count(token) > 1)
         message = f"log-probabilities: expected one for each token id, got two for {twice}"
         raise UnusableReplyError(message)

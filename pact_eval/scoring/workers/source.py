@@ -154,7 +154,7 @@ class _PoolScorer:
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """What a single process would have recorded, and every worker."""
+        """Record that a single process would have made, with every worker."""
         described = [worker.description for worker in self._pool.workers if worker.description]
         return {**joined_facts([described[0].facts, *self._facts]), _NOTE: self._workers()}
 
