@@ -53,7 +53,7 @@ _PROBLEMS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is.
+    """Location of a problem or finding.
 
     Attributes:
         file: the file's name as the user knows it.

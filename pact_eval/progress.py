@@ -49,7 +49,7 @@ class Step:
 
     @property
     def reached(self) -> float:
-        """How much is done, with the share of the open step inside that counts here.
+        """Amount done, with the share of the open step inside that counts here.
 
         Examples:
             >>> figures = Step("Figures", total=4, done=2, counts=50)

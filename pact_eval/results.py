@@ -1,4 +1,4 @@
-"""What the functions of the public API return: frozen results, shown as tables or as JSON.
+"""Results of the public API: frozen, shown as tables or as JSON.
 
 `pact_reports` lays results out and is above this package. It is looked up by name when a result is
 shown, and not imported.

@@ -174,7 +174,7 @@ class Design:
 
     @property
     def is_slope(self) -> npt.NDArray[np.bool_]:
-        """Which of the p numbers are slopes."""
+        """Mask of the p numbers: True for slopes."""
         return np.array([name in _SLOPES for name in self.names], dtype=np.bool_)
 
     @property

@@ -406,7 +406,7 @@ def _resampled(
             items,
             rng=settings.rng(),
             resamples=settings.resamples or default_resamples(len(items)),
-            wanted=chosen_metrics,
+            entries=chosen_metrics,
         )
         for items in samples
     ]

@@ -1,4 +1,4 @@
-r"""Do the probabilities of a served run look raw, or divided by a temperature?
+r"""Test of whether the probabilities of a served run are raw, or divided by a temperature.
 
 A run keeps what it was sent. If a server divides logits by t, the T fitted on its run is that of
 the local run divided by t: their ratio is t, and dividing the local logits by it leaves no distance

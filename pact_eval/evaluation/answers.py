@@ -169,7 +169,7 @@ def compare_rates(
     """
     metrics = [find_metric(name) for name in _HEADLINE]
     groups = [
-        [resampled_group("all", items, rng=rng, resamples=resamples, wanted=metrics)]
+        [resampled_group("all", items, rng=rng, resamples=resamples, entries=metrics)]
         for items in (a, b)
     ]
     comparison = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
@@ -217,7 +217,7 @@ def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: in
         items,
         rng=rng,
         resamples=resamples,
-        wanted=[find_metric(name) for name in _HEADLINE],
+        entries=[find_metric(name) for name in _HEADLINE],
     )
     estimates = {name: group.estimate(name) for name in _HEADLINE}
     return DecodedRates.of(items.decoding, items.k, estimates, items.repeats)

@@ -94,8 +94,8 @@ def calibration_error(
         >>> rng = np.random.default_rng(1)
         >>> confidence = rng.uniform(0.5, 1, size=324)
         >>> right = rng.random(324) < confidence
-        >>> found = calibration_error(confidence, right, np.arange(324) // 2, 162, rng=rng)
-        >>> 0.02 < found.floor < found.floor_high < 0.1, found.low, found.rejected
+        >>> error = calibration_error(confidence, right, np.arange(324) // 2, 162, rng=rng)
+        >>> 0.02 < error.floor < error.floor_high < 0.1, error.low, error.rejected
         (True, 0.0, False)
     """
     value = metrics.ece(confidence, correct)

@@ -1,4 +1,4 @@
-"""What is known of an ECE: its true value, and what chance alone makes of it."""
+"""Inference on an ECE: its true value, and the ECE that chance alone gives."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class ChanceError:
         Examples:
             >>> runs = [CalibrationError(0.07, 0, 0.1, 324, 162, "", None, floor, 0.1, p)
             ...         for floor, p in ((0.06, 0.3), (0.05, 0.02))]
-            >>> found = ChanceError.of(runs)
-            >>> round(found.floor, 3), found.lowest_p, found.highest_p
+            >>> summary = ChanceError.of(runs)
+            >>> round(summary.floor, 3), summary.lowest_p, summary.highest_p
             (0.055, 0.02, 0.3)
         """
-        known = [each for each in errors if isinstance(each, CalibrationError)]
-        if not known or len(known) < len(errors):
+        calibration_errors = [error for error in errors if isinstance(error, CalibrationError)]
+        if not calibration_errors or len(calibration_errors) < len(errors):
             return None
-        if any(math.isnan(each.floor) for each in known):
+        if any(math.isnan(error.floor) for error in calibration_errors):
             return None
-        p_values = [each.p_value for each in known]
-        floor = seed_summary([each.floor for each in known]).mean
+        p_values = [error.p_value for error in calibration_errors]
+        floor = seed_summary([error.floor for error in calibration_errors]).mean
         return cls(floor, min(p_values), max(p_values))

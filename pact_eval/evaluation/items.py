@@ -300,15 +300,15 @@ class ScoredItems:
         """The margins of the complete pairs."""
         base = self.pairs.base
         values = metrics.pair_margin_nats(self.pairs, self.values[PAIR_MARGIN])
-        known = np.isfinite(values)
+        finite = np.isfinite(values)
         cluster = self.cluster.take(base)
-        if known.all():
+        if finite.all():
             families = self.count_clusters(base)
             return PairMargins(values, None, cluster, len(base), families, None)
         rows = np.zeros(len(self), dtype=np.bool_)
-        rows[base[known]] = True
-        counts = int(known.sum()), self.count_clusters(base[known])
-        return PairMargins(values, known, cluster, *counts, rows)
+        rows[base[finite]] = True
+        counts = int(finite.sum()), self.count_clusters(base[finite])
+        return PairMargins(values, finite, cluster, *counts, rows)
 
     @property
     def confident_errors(self) -> BoolArray:

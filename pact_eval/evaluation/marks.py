@@ -125,7 +125,7 @@ def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
 
     Examples:
         >>> one, two = (evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))
-        >>> [(each.adjusted_p_value, each.marked) for each in adjusted([one, two])]
+        >>> [(test.adjusted_p_value, test.marked) for test in adjusted([one, two])]
         [(0.03, True), (0.02, True)]
     """
     together = holm(np.array([test.p_value for test in tests], dtype=np.float64))

@@ -11,7 +11,7 @@ Unit = Literal["percent", "points", "nats", "score", "levels"]
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """How a metric is named and shown.
+    """Name and display of a metric.
 
     Attributes:
         name: key in JSON.

@@ -206,12 +206,12 @@ class PairsWithoutMargin:
         """Return the note for the items of a run; none if every pair has a margin."""
         if items.answers_only or items.reference is None:
             return ()
-        pairs, known = items.pairs, items.pair_margins.known
-        if known is None:
+        pairs, has_margin = items.pairs, items.pair_margins.known
+        if has_margin is None:
             return ()
         reference = items.reference
         alike = reference[pairs.base] == reference[pairs.counterfactual]
-        return (cls(int(alike.sum()), int((~known & ~alike).sum())),)
+        return (cls(int(alike.sum()), int((~has_margin & ~alike).sum())),)
 
 
 @dataclass(frozen=True)

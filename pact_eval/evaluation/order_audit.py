@@ -260,7 +260,7 @@ def order_audit(
     if ensemble is not None and len(items) and items.reference is not None:
         metrics = [find_metric(name) for name in GAINS]
         k_views, view_0 = (
-            resampled_group("all", view_items, rng=rng, resamples=resamples, wanted=metrics)
+            resampled_group("all", view_items, rng=rng, resamples=resamples, entries=metrics)
             for view_items in (ensemble.taken(rows), items)
         )
         gains = tuple(_gain(name, k_views, view_0, near, effect.floor) for name in GAINS)

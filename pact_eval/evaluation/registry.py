@@ -533,12 +533,12 @@ def _over_margins(
 ) -> Reduced:
     """The mean of a number over the pairs that have a margin."""
     margins = items.pair_margins
-    known, numbers = margins.known, number_of(margins.values)
+    has_margin, numbers = margins.known, number_of(margins.values)
     basis = Basis(margins.pairs, margins.families, "no complete pairs")
-    if known is None:
+    if has_margin is None:
         return Reduced(mean_statistic(numbers, margins.cluster, items.n_clusters), basis)
-    numbers = np.where(known, numbers, 0.0)
-    ratio = ratio_statistic(numbers, known, margins.cluster, items.n_clusters)
+    numbers = np.where(has_margin, numbers, 0.0)
+    ratio = ratio_statistic(numbers, has_margin, margins.cluster, items.n_clusters)
     basis = replace(basis, reason_if_none="no pair has a finite margin", rows=margins.rows)
     return Reduced(ratio, basis)
 

@@ -86,14 +86,16 @@ class GroupStatistics:
         return self.items.pairs
 
 
-def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None) -> GroupStatistics:
+def group_statistics(
+    items: ScoredItems, entries: Sequence[Metric] | None = None
+) -> GroupStatistics:
     """Build the statistics of a group of items.
 
     Args:
         items: the items of the group, one or more.
-        wanted: the metrics; None uses every reported metric that is defined for such items.
+        entries: the metrics; None uses every reported metric that is defined for such items.
     """
-    chosen = metrics_for(items.contexts) if wanted is None else wanted
+    chosen = metrics_for(items.contexts) if entries is None else entries
     bases: dict[str, Basis] = {}
     sets = []
     for score in (False, True):
@@ -324,7 +326,7 @@ def resampled_group(
     *,
     rng: np.random.Generator,
     resamples: int,
-    wanted: Sequence[Metric] | None = None,
+    entries: Sequence[Metric] | None = None,
 ) -> ResampledGroup:
     """Resample metrics on one group of items; they are drawn once.
 
@@ -333,9 +335,9 @@ def resampled_group(
         items: its items.
         rng: source of the resamples; its state does not change.
         resamples: bootstrap resamples of families.
-        wanted: the metrics; None uses every reported metric that is defined for such items.
+        entries: the metrics; None uses every reported metric that is defined for such items.
     """
-    return _Sampling(items, rng, resamples, wanted).all_items(name)
+    return _Sampling(items, rng, resamples, entries).all_items(name)
 
 
 class _Sampling:
@@ -353,14 +355,14 @@ class _Sampling:
         items: ScoredItems,
         rng: np.random.Generator,
         resamples: int,
-        wanted: Sequence[Metric] | None = None,
+        entries: Sequence[Metric] | None = None,
     ) -> None:
         self.sorted_items = items.with_sorted_families()
         self._items = items
         self._rng = rng
         self._resamples = resamples
-        self._wanted = tuple(metrics_for(items.contexts) if wanted is None else wanted)
-        self._key = (pickle.dumps(rng.bit_generator.state), resamples, self._wanted)
+        self._entries = tuple(metrics_for(items.contexts) if entries is None else entries)
+        self._key = (pickle.dumps(rng.bit_generator.state), resamples, self._entries)
 
     def all_items(self, name: str) -> ResampledGroup:
         """Return all items as a group of this name."""
@@ -374,7 +376,7 @@ class _Sampling:
         )
 
     def _drawn(self, name: str, items: ScoredItems) -> ResampledGroup:
-        statistics = group_statistics(items, self._wanted)
+        statistics = group_statistics(items, self._entries)
         drawn: dict[str, Resampled] = {}
         for statistic_set in statistics.sets:
             drawn |= resample(

@@ -108,7 +108,7 @@ def swept_group(
         items,
         rng=rng,
         resamples=resamples or default_resamples(len(items)),
-        wanted=None if metrics is None else [find_metric(name) for name in metrics],
+        entries=None if metrics is None else [find_metric(name) for name in metrics],
     )
 
 

@@ -135,7 +135,7 @@ class BoundContract(Protocol):
 
 
 class PromptContract(Protocol):
-    """How one request becomes a prompt whose next token is the letter of an answer."""
+    """Format of the prompt of a request, whose next token is the letter of an answer."""
 
     @property
     def name(self) -> str:

@@ -79,7 +79,7 @@ def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int)
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """What rows add to totals: one number for each row, in one column or in that of its label.
+    """Terms that rows add to totals: one number per row, in one column or in that of its label.
 
     Attributes:
         values: (n,) finite numbers or bools; None counts the rows.
@@ -160,7 +160,7 @@ class LazyRowSums:
 
     @cached_property
     def made(self) -> RowSums:
-        """What the rows add."""
+        """Terms that the rows add."""
         return self.make()
 
     def total(self, n: int) -> FloatArray:
@@ -458,7 +458,7 @@ class Resampled:
 
     @property
     def statistic(self) -> Statistic | None:
-        """What was resampled; None for sums of several."""
+        """Resampled statistic; None for sums of several."""
         return self.terms[0][1] if len(self.terms) == 1 else None
 
     def linearised(self) -> Linearisation | None:

@@ -31,7 +31,7 @@ _SENTENCES: dict[Conclusion, str] = {
 
 @dataclass(frozen=True)
 class EquivalenceVerdict:
-    """What the interval of a difference says about 0 and about a margin.
+    """Verdict on the interval of a difference, against 0 and against a margin.
 
     Attributes:
         conclusion: "equivalent": inside the margin; "different": excludes 0; "different within the

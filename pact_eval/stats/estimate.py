@@ -48,7 +48,7 @@ def differing_text(count: int, one: str, several: str) -> str:
 
 @dataclass(frozen=True)
 class Method:
-    """How an interval was made.
+    """Method of an interval.
 
     Attributes:
         name: What it is: "Wilson interval", "percentile bootstrap".

@@ -43,7 +43,7 @@ _POWER = 0.8
 
 @dataclass(frozen=True, eq=False)
 class SlotHomogeneity:
-    """How often each letter was chosen, compared with how often it was correct.
+    """Frequency of each letter as the choice, compared with its frequency as the correct answer.
 
     Attributes:
         observed: (slots,) units that picked each letter position.

@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class SlotPreference:
-    """How often one slot is chosen, compared with the same answers in other orders.
+    """Frequency of one slot as the choice, compared with the same answers in other orders.
 
     Attributes:
         slot: its position, from 0; -1 for the last slot of every item.

@@ -100,7 +100,7 @@ class ActingGate:
 
 @dataclass(frozen=True, kw_only=True)
 class Acting(Conclusion):
-    """May the model act alone?
+    """Share of the decisions that the model may take alone.
 
     Attributes:
         status: share guaranteed, none shown or cannot tell.

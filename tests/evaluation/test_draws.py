@@ -42,7 +42,7 @@ def test_a_group_depends_on_seed_resamples_metrics_and_units() -> None:
         items,
         rng=np.random.default_rng(0),
         resamples=200,
-        wanted=[find_metric("accuracy")],
+        entries=[find_metric("accuracy")],
     )
     groups = [
         drawn(items),

@@ -122,9 +122,9 @@ def lead_for(setting: Setting) -> float:
 def truth(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, float]:
     """Return the metrics of the first run and A - B, from a large draw."""
     rows = np.resize(np.array(setting.sizes), _LARGE)
-    wanted = [find_metric(name) for name in METRICS]
+    entries = [find_metric(name) for name in METRICS]
     a, b = (
-        point_values(group_statistics(ScoredItems.of(run, "single"), wanted))
+        point_values(group_statistics(ScoredItems.of(run, "single"), entries))
         for run in drawn(rows, lead, rng)
     )
     a["ece"] = 0.0
@@ -133,14 +133,14 @@ def truth(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, 
 
 def intervals(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, Estimate]:
     """Return the metrics of the first run and A - B with their intervals, on one data set."""
-    wanted = [find_metric(name) for name in METRICS]
+    entries = [find_metric(name) for name in METRICS]
     a, b = (
         resampled_group(
             "all",
             ScoredItems.of(run, "single"),
             rng=rng,
             resamples=_RESAMPLES,
-            wanted=wanted,
+            entries=entries,
         )
         for run in drawn(setting.rows, lead, rng)
     )

@@ -119,5 +119,5 @@ def _drawn(experiment: Experiment, run: ExperimentRun, decoding: Decoding) -> Re
         items,
         rng=settings.rng(),
         resamples=settings.resamples or default_resamples(len(items)),
-        wanted=[find_metric(name) for name in _METRICS],
+        entries=[find_metric(name) for name in _METRICS],
     )

@@ -57,15 +57,15 @@ def run_margins(experiment: Experiment, run: ExperimentRun) -> RunMargins:
     items = run.scored(experiment.settings.decoding)
     leads, pairs = items.values[PAIR_MARGIN], items.pairs
     base, counterfactual = leads[pairs.base], leads[pairs.counterfactual]
-    known = np.isfinite(base) & np.isfinite(counterfactual)
-    if not known.any():
+    finite = np.isfinite(base) & np.isfinite(counterfactual)
+    if not finite.any():
         message = "no complete pair has a finite margin"
         raise InputError(message)
     estimates = experiment.evaluation(run, calibrated=False).groups[0].estimates
     return RunMargins(
         run=run.label,
-        base=base[known],
-        counterfactual=counterfactual[known],
+        base=base[finite],
+        counterfactual=counterfactual[finite],
         mean=estimates[PAIR_MARGIN],
         not_positive=estimates["margin_not_positive"],
         below_trained=estimates["margin_below_trained"],
