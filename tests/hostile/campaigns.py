@@ -221,6 +221,7 @@ CAMPAIGNS: Final = {
     "hypotheses": Campaign("h.toml", TEXT, _SCORECARD, weight=0.5),
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
+    "released results": Campaign("results.json", JSON, ("scorecard", "h.toml", "results.json")),
     "imported rows": Campaign(
         "rows.jsonl",
         JSON,
@@ -316,6 +317,11 @@ def make_healthy(home: Path) -> Path:
         "run,seed,decoding,group,count,pairs,accuracy,pair_accuracy\n"
         "method,1,single,all,12,6,0.75,0.5\nbaseline,1,single,all,12,6,0.5,0.5\n"
     )
+    numbers = {"count": 12, "correct": 9, "accuracy": 0.75, "pairs": 6, "pair_accuracy": 0.5}
+    summary = {"all": numbers, "choice": numbers, "by_domain": {"d": {"accuracy": 0.75}}}
+    holdout = {decoding: {"summary": summary} for decoding in ("single", "single_calibrated")}
+    result = {"run": "method", "seed": 1, "holdout": holdout}
+    (home / "results.json").write_text(json.dumps(result))
     probabilities = {"reference": 1, "probabilities": [0.25, 0.75]}
     names = frame["id"].unique(maintain_order=True)
     write_jsonl(home / "rows.jsonl", [{"id": name, **probabilities} for name in names])
