@@ -169,7 +169,7 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
     plain = run("compare", "--arms", *arms, *FAST).stdout
     assert "Holm" not in plain
     assert "is correct" not in plain
-    assert "margin" not in plain
+    assert "margin 50.0 points" not in plain
     text = run(
         "compare", "--arms", *arms, *FAST, "--holm", "--mcnemar", "--equivalence-margin", 0.5
     ).stdout
