@@ -12,7 +12,7 @@ from pathlib import Path
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.published_csv import read_csv_rows
-from pact_eval.evaluation.arms.published_paths import RESULT_FILES, result_files
+from pact_eval.evaluation.arms.published_paths import result_files
 from pact_eval.evaluation.arms.published_rows import PublishedRow, metric_table
 from pact_eval.evaluation.arms.result_folders import read_result_rows
 from pact_eval.evaluation.arms.source import ArmMetrics
@@ -43,6 +43,4 @@ def read_metric_table(path: Path) -> MetricTable:
 
 
 def _rows(path: Path) -> list[PublishedRow]:
-    if path.name in RESULT_FILES or result_files(path):
-        return read_result_rows(path)
-    return read_csv_rows(path)
+    return read_result_rows(path) if result_files(path) else read_csv_rows(path)

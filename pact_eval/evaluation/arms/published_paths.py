@@ -1,6 +1,6 @@
 """Paths of published metrics: CSV tables, and released result folders.
 
-It imports nothing, because commands look at their arguments before they load anything.
+It imports nothing of ours, because commands look at their arguments before they load anything.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ def is_published(path: Path) -> bool:
         >>> is_published(Path("run_metrics.csv")), is_published(Path("runs/pact-17"))
         (True, False)
     """
-    if path.name in RESULT_FILES:
-        return True
     return bool(result_files(path)) or (path.suffix.lower() == ".csv" and not path.is_dir())
 
 
 def result_files(path: Path) -> list[Path]:
-    """Return the result files in a folder and up to three levels below, in the order of paths.
+    """Return the result files that a path names: itself, or those in a folder, sorted.
 
-    A run folder of ours has none.
+    Folders up to three levels below are searched. A run folder of ours has none.
     """
+    if path.name in RESULT_FILES:
+        return [path]
     if not path.is_dir() or (path / "run.json").exists():
         return []
     levels = ("*/" * level for level in range(_DEEPEST + 1))

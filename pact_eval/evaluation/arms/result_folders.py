@@ -18,7 +18,7 @@ from typing import Final
 from pact_eval._files import read_json
 from pact_eval._json import Json
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.evaluation.arms.published_paths import RESULT_FILES, result_files
+from pact_eval.evaluation.arms.published_paths import result_files
 from pact_eval.evaluation.arms.published_rows import (
     COLUMNS,
     COUNTS,
@@ -37,8 +37,7 @@ def read_result_rows(path: Path) -> list[PublishedRow]:
         InputError: a file cannot be read.
         RecordError: a key is missing or has a wrong value; all of one file.
     """
-    files = [path] if path.name in RESULT_FILES else result_files(path)
-    return [row for file in files for row in _read_file(file)]
+    return [row for file in result_files(path) for row in _read_file(file)]
 
 
 def _read_file(path: Path) -> list[PublishedRow]:
