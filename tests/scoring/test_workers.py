@@ -26,6 +26,7 @@ from pact_eval.errors import WorkerError
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.windows import read_dataset, score_windows
+from pact_eval.scoring.workers.cluster import connected
 from pact_eval.scoring.workers.request import WorkersRequest
 from pact_eval.scoring.workers.source import worker_source
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL, Make
@@ -254,6 +255,21 @@ def test_workers_with_other_weights_or_too_many_are_refused_before_anything_is_s
     source = worker_source(request, WorkersRequest(5, cluster["address"]))
     with pytest.raises(WorkerError, match="5 workers need one CPU each, the cluster has 2"):
         score_windows(source, read_dataset(HOLDOUT, k=1), tmp_path / "run", labels={})
+
+
+def test_one_process_may_use_a_cluster_and_then_its_own_ray(
+    cluster: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray keeps the first token that it reads. The cluster's token is not that of our own Ray."""
+    with monkeypatch.context() as environment:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+            environment.setenv(name, cluster[name])
+        theirs = WorkersRequest(2, cluster["address"])
+        with connected(theirs, device="cpu", threads=1, most=2) as room:
+            assert room.count == 2
+    with connected(WorkersRequest(1), device="cpu", threads=1, most=1) as room:
+        assert os.environ["RAY_AUTH_TOKEN"] != cluster["RAY_AUTH_TOKEN"]
+        assert room.count == 1
 
 
 def test_without_ray_the_message_names_the_extra(

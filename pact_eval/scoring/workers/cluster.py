@@ -202,6 +202,7 @@ def _refuse_without_token() -> None:
 def _initialised(option: str, **settings: Any) -> Iterator[Any]:
     """Connect to a Ray, or start one, for the duration of the block."""
     ray = import_ray()
+    _forget_the_last_token()
     before = signal.getsignal(signal.SIGTERM)
     in_main_thread = threading.current_thread() is threading.main_thread()
     try:
@@ -213,6 +214,13 @@ def _initialised(option: str, **settings: Any) -> Iterator[Any]:
         ray.shutdown()  # also after Ctrl-C during the start: at the exit of Python, it may crash
         if in_main_thread:
             signal.signal(signal.SIGTERM, before)
+
+
+def _forget_the_last_token() -> None:
+    """Let Ray read its token anew: it keeps the first one for the whole life of a process."""
+    from ray._raylet import AuthenticationTokenLoader
+
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _start(ray: Any, option: str, settings: Mapping[str, Any]) -> None:
