@@ -596,7 +596,7 @@ def streamable_items(path: Path) -> int:
     """
     scan = pl.scan_parquet(path, glob=False)
     try:
-        views = collected(path, scan.select("view"))["view"].to_numpy()
+        views = _view_numbers(scan, path)
         variants = collected(path, scan.select("variant").head(1))["variant"]
     except RunError:
         return 0
@@ -1065,6 +1065,15 @@ def _in_order(views: npt.NDArray[np.integer], k: int) -> bool:
     return views.size % k == 0 and bool((views.reshape(-1, k) == np.arange(k)).all())
 
 
+def _view_numbers(scan: pl.LazyFrame, path: Path) -> npt.NDArray[np.integer]:
+    """Return the column `view`, after checking that every row has one."""
+    views = collected(path, scan.select("view"))["view"]
+    if views.dtype == pl.Null or views.null_count():
+        message = f"{path}: view: expected a value in every row, got null"
+        raise RunError(message)
+    return views.to_numpy()
+
+
 def _views_and_rows(scan: pl.LazyFrame, path: Path) -> tuple[int, int]:
     """Return K and the number of rows, after checking columns and the order of the views."""
     try:
@@ -1072,7 +1081,7 @@ def _views_and_rows(scan: pl.LazyFrame, path: Path) -> tuple[int, int]:
     except RunError as error:
         message = f"{path}: {error}"
         raise RunError(message) from None
-    views = collected(path, scan.select("view"))["view"].to_numpy()
+    views = _view_numbers(scan, path)
     k = int(views.max(initial=0)) + 1
     if not views.size:
         message = f"{path}: the run holds no item"

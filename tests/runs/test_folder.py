@@ -9,14 +9,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from full_disks import files_of_at_most
 from polars.testing import assert_frame_equal
 from run_frames import edit_rows, frame_of, seal_again
 
+from pact_cli.main import main
 from pact_eval._json import Json
 from pact_eval.errors import InputError, RunError, RunSettingsError, TamperedError
 from pact_eval.runs.folder import RunWriter, read_run
 from pact_eval.runs.provenance import FORMAT_VERSION
+from pact_eval.runs.rows import SCHEMA
 
 SETTINGS: dict[str, Json] = {
     "data": {"sha256": "aa"},
@@ -257,6 +260,20 @@ def test_predictions_without_a_column_or_a_view_are_told(tmp_path: Path) -> None
     seal_again(folder, recorded)
     with pytest.raises(RunError, match="expected 2 views for each of 7 items, got 13 rows"):
         read_run(folder)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("column", ["kind", "n_choices", "view", "code_order", "logits"])
+def test_a_column_of_nulls_only_is_named(tmp_path: Path, column: str, typed: bool) -> None:
+    """One without a type ended `report` with a message of polars, or of numpy."""
+    folder = finished(tmp_path / "a")
+    dtype = SCHEMA[column] if typed else pl.Null()
+    edit_rows(folder, pl.lit(None, dtype).alias(column))
+    result = CliRunner().invoke(main, ["report", str(folder), "--resamples", "100"])
+    assert result.exit_code == 1
+    views = typed and column == "view"
+    expected = "expected 1 views for each of 0 items" if views else f"{column}: expected"
+    assert f"predictions.parquet: {'column ' * (not typed)}{expected}" in result.output
 
 
 def test_a_run_with_an_item_without_reference_cannot_be_read(tmp_path: Path) -> None:
