@@ -23,6 +23,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+from records import RECORDS, add_record
+
 __all__ = [
     "NOT_MEASURED",
     "Contest",
@@ -34,6 +36,7 @@ __all__ = [
     "machine",
     "markdown_table",
     "parser",
+    "processor",
     "publish",
     "rows_table",
     "versions",
@@ -81,16 +84,21 @@ class Row:
     peers: Sequence[Peer] = ()
 
 
-def machine(device: str = "cpu") -> str:
-    """Describe the machine: GPU if one is used, processor, cores, system, Python."""
+def processor() -> str:
+    """Name the processor, and the number of cores that this process may use."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
         models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         name = models[0].partition(":")[2].strip() if models else name
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
+
+
+def machine(device: str = "cpu") -> str:
+    """Describe the machine: GPU if one is used, processor, cores, system, Python."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    described = f"{name}, {cores} cores, {platform.system()}, {python}"
+    described = f"{processor()}, {platform.system()}, {python}"
     if device == "cpu":
         return described
     import torch
@@ -170,10 +178,12 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def rows_table(rows: Sequence[Row], blocks: int) -> str:
-    """Time rows and their peers, interleaved, and lay out medians, goals and ratios.
+def rows_table(rows: Sequence[Row], blocks: int) -> tuple[str, dict[str, float]]:
+    """Time rows and their peers, interleaved.
 
-    A ratio is the peer's time over ours, for equal numbers of items.
+    Returns:
+        A table of medians, goals and ratios; and the ratios by name. A ratio is the peer's time
+        over ours, for equal numbers of items.
     """
     contestants: dict[str, Work] = {}
     for row in rows:
@@ -182,21 +192,21 @@ def rows_table(rows: Sequence[Row], blocks: int) -> str:
     contest = Contest(contestants)
     contest.run(blocks)
     lines = []
+    ratios: dict[str, float] = {}
     for row in rows:
         goal = "" if row.goal is None else f"{row.goal:g}"
         first = [row.name, f"{contest.seconds(row.name):.3g}", goal]
-        peers = [_peer_columns(contest, row, peer) for peer in row.peers]
+        peers = []
+        for peer in row.peers:
+            name = f"{row.name}: {peer.name}"
+            ratio = contest.ratio(name, row.name) / peer.share
+            ratios[f"{peer.name.partition(' (')[0]} / ours, {row.name}"] = ratio
+            seconds = contest.seconds(name) / peer.share
+            peers.append([peer.name, f"{seconds:.3g}", f"{ratio:.3g}"])
         for number, columns in enumerate(peers or [["", "", ""]]):
             lines.append([*(first if number == 0 else ["", "", ""]), *columns])
-    return markdown_table(
-        ["measured", "ours, s", "goal, s", "peer", "peer, s", "peer / ours"], lines
-    )
-
-
-def _peer_columns(contest: Contest, row: Row, peer: Peer) -> list[str]:
-    name = f"{row.name}: {peer.name}"
-    seconds, ratio = contest.seconds(name), contest.ratio(name, row.name)
-    return [peer.name, f"{seconds / peer.share:.3g}", f"{ratio / peer.share:.3g}"]
+    heads = ["measured", "ours, s", "goal, s", "peer", "peer, s", "peer / ours"]
+    return markdown_table(heads, lines), ratios
 
 
 def parser(description: str | None, *, blocks: int | None = 5) -> argparse.ArgumentParser:
@@ -252,8 +262,20 @@ def write_section(path: Path, name: str, text: str) -> None:
     path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
-def publish(name: str, text: str, path: Path | None) -> None:
-    """Print a section, and write it to a file if one was given."""
+def publish(
+    name: str, text: str, path: Path | None, ratios: Mapping[str, float] | None = None
+) -> None:
+    """Print a section. If a file was given, write it there, and record the ratios.
+
+    Args:
+        name: name of the section.
+        text: Markdown.
+        path: the file, or None.
+        ratios: ratio of times by name.
+    """
     sys.stdout.write(f"{text}\n")
-    if path is not None:
-        write_section(path, name, text)
+    if path is None:
+        return
+    write_section(path, name, text)
+    if ratios:
+        sys.stdout.write(f"\n{add_record(name, processor(), ratios, RECORDS)}\n")

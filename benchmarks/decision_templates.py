@@ -139,7 +139,8 @@ def main() -> None:
         f"products: {products}. Times include rendering and tokenising. At K = 1, the largest "
         f"difference of a probability is {differs:.1e}. {shared_tokens(encoder, records)}",
     ]
-    publish("decision-templates", "\n\n".join(parts), chosen.write)
+    ratios = {f'pipeline("decision") / ours, K = {row[0]}': float(row[-1]) for row in rows}
+    publish("decision-templates", "\n\n".join(parts), chosen.write, ratios)
 
 
 if __name__ == "__main__":

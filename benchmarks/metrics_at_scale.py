@@ -174,7 +174,8 @@ def main() -> None:
             3.0,
             [peer],
         )
-        lines = rows_table([one_pass, *report_rows(Path(temporary), items)], arguments.blocks)
+        rows = [one_pass, *report_rows(Path(temporary), items)]
+        lines, ratios = rows_table(rows, arguments.blocks)
         peak = peak_memory(path)
     packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
@@ -184,7 +185,7 @@ def main() -> None:
         "If a peer gets a share of the items, its time is divided by that share.\n\n"
         "`python benchmarks/metrics_at_scale.py`"
     )
-    publish("metrics-at-scale", text, arguments.write)
+    publish("metrics-at-scale", text, arguments.write, ratios)
 
 
 if __name__ == "__main__":

@@ -365,7 +365,8 @@ def main() -> None:
         markdown_table(["ratio of times, median of blocks", "measured", "goal"], speed),
         note,
     ]
-    publish("scoring", "\n\n".join(parts), chosen.write)
+    ratios = {name: float(ratio) for name, ratio, _ in speed if ratio != NOT_MEASURED}
+    publish("scoring", "\n\n".join(parts), chosen.write, ratios)
 
 
 if __name__ == "__main__":

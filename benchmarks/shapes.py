@@ -345,7 +345,8 @@ def main() -> None:
     vllm = "" if chosen.vllm is None else f", vLLM {_vllm_version(chosen.vllm)}"
     installed_versions = versions("torch", "transformers", "lm-eval", "peft")
     rows: list[list[str]] = []
-    for number in chosen.shape or range(len(SHAPES)):
+    numbers = chosen.shape or range(len(SHAPES))
+    for number in numbers:
         rows.append(measured(SHAPES[number], tokenizer, chosen))
         parts = [
             f"{machine()}; {installed_versions}{vllm}; float32, K = {K}, {chosen.blocks} blocks.",
@@ -355,7 +356,18 @@ def main() -> None:
             "`python benchmarks/shapes.py --vllm PYTHON`",
         ]
         # After each shape: all of them take half an hour, and a table that is cut off is kept.
-        publish("shapes", "\n\n".join(parts), chosen.write)
+        ratios = _ratios(heads, rows) if len(rows) == len(numbers) else {}
+        publish("shapes", "\n\n".join(parts), chosen.write, ratios)
+
+
+def _ratios(heads: list[str], rows: list[list[str]]) -> dict[str, float]:
+    """Return the measured ratios of times, by column and shape."""
+    return {
+        f"{head}, {row[0]}": float(cell.partition(" ")[0])
+        for row in rows
+        for head, cell in zip(heads, row, strict=True)
+        if " / " in head and cell not in ("", NOT_MEASURED)
+    }
 
 
 def _vllm_version(python: str) -> str:

@@ -42,6 +42,8 @@ import pact_fixtures
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 DEFAULT, SLEEP, OURS = "default", "sleep", "ours"
+ALONE = "one scoring, quiet machine"
+TWO = "two scorings at once"
 SITUATIONS = ("quiet", "two", "busy")
 
 # Busy until it is killed, or until the benchmark ends.
@@ -152,8 +154,8 @@ def situations(turns: Turns, names: Sequence[str]) -> dict[str, Callable[[str], 
             return turns.score(setting, 1)
 
     works: dict[str, tuple[str, Callable[[str], Timed]]] = {
-        "quiet": ("one scoring, quiet machine", lambda setting: turns.score(setting, 1)),
-        "two": ("two scorings at once", lambda setting: turns.score(setting, 2)),
+        "quiet": (ALONE, lambda setting: turns.score(setting, 1)),
+        "two": (TWO, lambda setting: turns.score(setting, 2)),
         "busy": ("one scoring next to a busy process", next_to_busy),
     }
     return dict(works[name] for name in names)
@@ -200,7 +202,11 @@ def main() -> None:
         f"start-up and imports; a turn is stopped after {chosen.limit:g} s and counts as that "
         "long.\n\n`python benchmarks/shared_machine.py`"
     )
-    publish("shared-machine", text, chosen.write)
+    ratios = {}
+    if {ALONE, TWO} <= {*works}:
+        ratio = contest.ratio(f"{TWO}: {OURS}", f"{ALONE}: {OURS}")
+        ratios = {"two scorings at once / one scoring": ratio}
+    publish("shared-machine", text, chosen.write, ratios)
 
 
 if __name__ == "__main__":

@@ -134,7 +134,8 @@ def main() -> None:
         f"each.\n\n{markdown_table(['started', 'seconds', 'goal', 'share'], lines)}\n\n"
         "`python benchmarks/startup.py`"
     )
-    publish("startup", text, arguments.write)
+    ratios = {"`pact-eval report` / its imports": contest.ratio("report", "imports")}
+    publish("startup", text, arguments.write, ratios)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.py"))}
 WORKER = "vllm_worker.py"  # started by shapes.py, in a Python with vLLM
 SCRIPTS = [name for name, text in TEXTS.items() if "__main__" in text and name != WORKER]
-# Simulations with known truth measure no times.
-SIMULATIONS = re.compile(r"coverage\w*|known_orders|plans")
+# Simulations with known truth, and the table of the records, measure no times.
+UNTIMED = re.compile(r"coverage\w*|known_orders|plans|records")
 LARGE = ("torch", "transformers.models.qwen3.modeling_qwen3", "peft", "torchmetrics")
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -56,7 +56,7 @@ def test_a_benchmark_runs_at_its_smallest_size(name: str, tmp_path: Path) -> Non
     assert "Traceback" not in text
     if name in ("scoring.py", "shapes.py"):
         assert find_spec("lm_eval") or "not measured" in text
-    if not SIMULATIONS.fullmatch(name.removesuffix(".py")):
+    if not UNTIMED.fullmatch(name.removesuffix(".py")):
         assert re.search(r".+, \d+ cores, \w+, \w+ \d+\.\d+\.\d+", text), text
 
 

@@ -218,7 +218,7 @@ def _initialised(option: str, **settings: Any) -> Iterator[Any]:
 
 def _forget_the_last_token() -> None:
     """Let Ray read its token anew: it keeps the first one for the whole life of a process."""
-    from ray._raylet import AuthenticationTokenLoader
+    from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]
 
     AuthenticationTokenLoader.instance().reset_cache()
 
