@@ -80,7 +80,7 @@ def calibrate(
     if export is not None:  # before the fit, which may take minutes
         export = check_decision_file(export, overwrite=overwrite)
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
-    warn(map(warning_sentence, fitted.warnings))  # before a file is refused
+    warned = warn(map(warning_sentence, fitted.warnings))  # before a file is refused
     exported = None if export is None else (export, fitted.portable())
     path = fitted.write(out, overwrite=overwrite)
     if exported is not None:
@@ -88,4 +88,4 @@ def calibrate(
     for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
         warn(f"{shown(folder)}: {calibration_sentence(note)}" for note in effect.warnings)
     files = [path] if export is None else [path, export]
-    emit(present(fitted, path, exported), files=files, warned=True, as_json=as_json)
+    emit(present(fitted, path, exported), files=files, warned=warned, as_json=as_json)

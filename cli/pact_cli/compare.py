@@ -109,7 +109,7 @@ def compare(
         comparisons = compare_runs(experiment)
         records = _records(experiment, data) if mcnemar else None
         presenter = present(*comparisons, show_items=mcnemar, records=records)
-        emit(presenter, warned=True, as_json=as_json)
+        emit(presenter, warned=presenter.warnings, as_json=as_json)
     exit_on_leak([experiment.data])
 
 

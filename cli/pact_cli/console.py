@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -80,10 +80,18 @@ def announce(remarks: Iterable[str]) -> None:
         click.echo(one_line(remark), err=True)
 
 
-def warn(warnings: Iterable[str]) -> None:
-    """Print warnings to stderr."""
-    for warning in warnings:
+def warn(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Print warnings to stderr, and return them."""
+    printed = tuple(warnings)
+    for warning in printed:
         click.echo(f"Warning: {visible(warning)}", err=True)
+    return printed
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Print lines to stdout: files that were written, answers, the next command."""
+    for line in lines:
+        click.echo(one_line(line))
 
 
 def emit(
@@ -91,7 +99,7 @@ def emit(
     *,
     provenance: Mapping[str, Json] | None = None,
     files: Iterable[Path] = (),
-    warned: bool = False,
+    warned: Collection[str] = (),
     brief: bool = False,
     as_json: bool,
 ) -> None:
@@ -101,24 +109,23 @@ def emit(
         presenter: the result.
         provenance: what JSON has before the result.
         files: those that were written; JSON does not name them.
-        warned: whether the warnings are printed already.
+        warned: warnings that are printed already.
         brief: print the answers alone, in one line each.
         as_json: print one JSON object.
     """
-    warn(() if warned else presenter.warnings)
+    warn(sentence for sentence in presenter.warnings if sentence not in warned)
     if as_json:
         print_json({**(provenance or {}), **presenter.to_json()})
         return
     from pact_reports.writers.terminal import show
 
-    blocks = [] if brief else [*presenter.printed()]
-    for block in blocks[:1]:
-        show(output(), block)
-    for answer in presenter.answers() if brief else ():
-        click.echo(one_line(answer))
-    for path in files:
-        click.echo(f"wrote {one_line(str(path))}")
-    for block in blocks[1:]:
+    if remarks := [*presenter.remarks()]:
+        show(output(to_stderr=True), remarks)
+    blocks = iter(() if brief else presenter.printed())
+    show(output(), next(blocks, ()))
+    tell(presenter.answers() if brief else ())
+    tell(f"wrote {path}" for path in files)
+    for block in blocks:
         show(output(), block)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pact_cli.commands import command
+from pact_cli.console import tell
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH
 from pact_cli.parameters import option
@@ -53,7 +54,6 @@ def demo(out: Path, k: int, limit: int | None) -> None:
     from pact_eval.thresholds.targets import Target
     from pact_reports.files import write_report
     from pact_reports.outputs import Outputs
-    from pact_reports.plain_text import one_line
     from pact_reports.sentences.thresholds import thresholds_answer
 
     # By name: no command imports the package of the fixtures, which is above this one.
@@ -70,7 +70,11 @@ def demo(out: Path, k: int, limit: int | None) -> None:
         experiment = Experiment.read(runs, Settings(method="pact", target_error=_TARGET_ERROR))
         outputs = Outputs(html=page, data=(data,), command=("pact-eval", "demo"))
         write_report(experiment, outputs)
-    click.echo(f"wrote {', '.join(one_line(str(run)) for run in runs)} and {one_line(str(page))}")
-    click.echo(f"next: pact-eval compare {' '.join(one_line(str(run)) for run in reversed(runs))}")
     thresholds = choose_thresholds(runs[-1], Target.of_error(_TARGET_ERROR))
-    click.echo(f"{one_line(runs[-1].name)}: {thresholds_answer(thresholds)}")
+    tell(
+        [
+            f"wrote {', '.join(map(str, runs))} and {page}",
+            f"next: pact-eval compare {' '.join(map(str, reversed(runs)))}",
+            f"{runs[-1].name}: {thresholds_answer(thresholds)}",
+        ]
+    )

@@ -14,8 +14,8 @@ from pact_cli.pipes import outlive_readers
 from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
-from pact_eval.errors import PactError, Problem, RecordError
-from pact_reports.plain_text import one_line, visible
+from pact_eval.errors import PactError, RecordError
+from pact_reports.plain_text import error_text, one_line, visible
 
 _INTERRUPTED = 1
 _LONGEST_LINE = 10_000
@@ -85,21 +85,6 @@ def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> 
         ],
     }
     print_json({"error": details})
-
-
-def error_text(error: PactError) -> str:
-    """Return an error's message, safe to print; each problem of a file is on one line."""
-    if not isinstance(error, RecordError):
-        return visible(str(error))
-    problems = [
-        Problem(
-            problem.line,
-            None if problem.record_id is None else one_line(problem.record_id),
-            one_line(problem.message),
-        )
-        for problem in error.problems
-    ]
-    return str(RecordError(one_line(error.source), problems))
 
 
 @contextmanager

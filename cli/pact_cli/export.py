@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
+from pact_cli.console import emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
@@ -75,8 +75,7 @@ def export(
         raise click.UsageError(message)
     with needs_model_extra():
         from pact_eval.export.export import export_adapter
-    from pact_reports.sentences.export import export_json, export_lines
-    from pact_reports.writers.terminal import show
+    from pact_reports.presenters.export import present
 
     layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
     exported_model = export_adapter(
@@ -88,10 +87,7 @@ def export(
         calibrator=calibrator,
         sample=() if data is None else _sample(data),
     )
-    if as_json:
-        print_json(export_json(exported_model))
-    else:
-        show(output(), export_lines(exported_model))
+    emit(present(exported_model), as_json=as_json)
 
 
 def _sample(data: Path) -> list[Record]:

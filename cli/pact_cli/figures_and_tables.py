@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json, warn
-from pact_cli.leaks import exit_on_leak, named_data, print_leak
+from pact_cli.console import emit, warn
+from pact_cli.leaks import exit_on_leak, named_data
 from pact_cli.options import (
     PATH,
     json_option,
@@ -23,10 +23,9 @@ from pact_cli.options import (
 )
 from pact_cli.parameters import option
 from pact_eval.evaluation.arms.published_paths import is_published
+from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
-    from pact_eval._json import Json
-    from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
     from pact_reports.files import WrittenReport
@@ -87,28 +86,12 @@ def figures(
     """
     from pact_reports.figures.files import FORMATS
     from pact_reports.figures.registry import FIGURES
-    from pact_reports.files import paths_json, write_report
-    from pact_reports.writers.json import answer_json
 
     names = tuple(FIGURES if only is None else listed("--only", only, tuple(FIGURES)))
     endings = None if formats is None else tuple(listed("--format", formats, FORMATS))
     chosen = replace(outputs, figures=out, figure_names=names, figure_formats=endings)
-    experiment, chosen, warnings = _read(runs, settings, chosen)
-    written = write_report(experiment, chosen)
-    if as_json:
-        print_json(
-            {
-                "answer": answer_json([experiment.data]),
-                "files": paths_json(written.figures or {}),
-                "skipped": {**written.skipped_figures},
-                "notes": {name: [*texts] for name, texts in written.notes.items()},
-                "warnings": warnings,
-            }
-        )
-    _check_any("no figure could be drawn", written, "not drawn")
-    if not as_json:
-        _print_paths(written, experiment.data, "not drawn")
-    exit_on_leak([experiment.data])
+    written = _write("figures", runs, settings, chosen, as_json=as_json)
+    exit_on_leak([written.data])
 
 
 @command(loads=("pact_reports.files",))
@@ -156,83 +139,65 @@ def tables(
     that the model is made from (see --without-leaks), and with 5 if the criteria differ from the
     registered ones, or were registered after a run began.
     """
-    from pact_reports.files import paths_json, write_report
     from pact_reports.tables.registry import TABLES
     from pact_reports.writers.files import FORMATS
-    from pact_reports.writers.json import answer_json
 
     names = tuple(TABLES if only is None else listed("--only", only, tuple(TABLES)))
     endings = tuple(listed("--format", formats, FORMATS))
     chosen = replace(outputs, tables=out, table_names=names, table_formats=endings, data=data)
-    experiment, chosen, warnings = _read(runs, replace(settings, data=named_data(data)), chosen)
-    written = write_report(experiment, chosen)
-    _check_any("no table could be made", written, "left out")
-    if as_json:
-        print_json(
-            {
-                "answer": answer_json([experiment.data]),
-                "files": paths_json(written.tables or {}),
-                "skipped": {**written.skipped_tables},
-                "warnings": warnings,
-            }
-        )
-    else:
-        _print_paths(written, experiment.data, "left out")
+    settings = replace(settings, data=named_data(data))
+    written = _write("tables", runs, settings, chosen, as_json=as_json)
     written.check_registration()
-    exit_on_leak([experiment.data])
+    exit_on_leak([written.data])
+
+
+def _write(
+    only: Literal["figures", "tables"],
+    runs: tuple[Path, ...],
+    settings: Settings,
+    outputs: Outputs,
+    *,
+    as_json: bool,
+) -> WrittenReport:
+    """Write figures or tables, and print their paths.
+
+    Raises:
+        InputError: none could be made; the message has the reasons.
+    """
+    from pact_eval.errors import InputError
+    from pact_reports.files import write_report
+    from pact_reports.presenters.written_report import present, skipped_lines
+
+    experiment, outputs, warned = _read(runs, settings, outputs)
+    written = write_report(experiment, outputs)
+    if written.paths or (as_json and only == "figures"):
+        presenter = present(written, only, left_out=left_out_files())
+        emit(presenter, warned=warned, as_json=as_json)
+    if not written.paths:
+        none = {"figures": "no figure could be drawn", "tables": "no table could be made"}[only]
+        raise InputError("\n".join([none, *map(one_line, skipped_lines(written, only))]))
+    return written
 
 
 def _read(
     runs: tuple[Path, ...], settings: Settings, outputs: Outputs
-) -> tuple[Experiment, Outputs, list[Json]]:
+) -> tuple[Experiment, Outputs, tuple[str, ...]]:
     """Read runs, or published metrics if the first path has some, and print warnings.
 
     Returns:
-        The runs, the outputs with the published metrics, and the warnings as JSON values.
+        The runs, the outputs with the published metrics, and the warnings.
     """
     from pact_eval.errors import InputError
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.sentences.notes import published_sentence, warning_sentence
-    from pact_reports.writers.json import warnings_json
 
-    if is_published(runs[0]):
-        others = [str(path) for path in runs if not is_published(path)]
-        if others:
-            message = f"expected published metrics alone, or runs alone; got {runs[0]}, {others[0]}"
-            raise InputError(message)
-        outputs = replace(outputs, published=runs)
-        metrics = outputs.metrics
-        text = "" if metrics is None else published_sentence(metrics)
-        warn([text])
-        warning: Json = {"kind": "PublishedMetrics", "files": [*map(str, runs)], "text": text}
-        return Experiment((), settings=settings), outputs, [warning]
-    experiment = Experiment.read(runs, settings)
-    warn(map(warning_sentence, experiment.warnings))
-    return experiment, outputs, [*left_out_files(), *warnings_json(experiment.warnings)]
-
-
-def _check_any(message: str, written: WrittenReport, why_not: str) -> None:
-    from pact_eval.errors import InputError
-
-    if not written.paths:
-        raise InputError("\n".join([message, *_skipped(written, why_not)]))
-
-
-def _print_paths(written: WrittenReport, data: DataConclusion, why_not: str) -> None:
-    """Print the paths to stdout; what leaks, and the names of skipped files, to stderr."""
-    from pact_reports.plain_text import cell, one_line
-
-    print_leak(data, to_stderr=True)
-    console, errors = output(), output(to_stderr=True)
-    for path in written.paths:
-        console.print(cell(str(path)), soft_wrap=True)
-    notes = [f"{name}: {one_line(note)}" for name, texts in written.notes.items() for note in texts]
-    for line in (*notes, *_skipped(written, why_not)):
-        errors.print(cell(line), soft_wrap=True)
-
-
-def _skipped(written: WrittenReport, why_not: str) -> list[str]:
-    from pact_reports.plain_text import one_line
-
-    skipped: Mapping[str, str] = {**written.skipped_figures, **written.skipped_tables}
-    return [f"{name}: {why_not}: {one_line(why)}" for name, why in skipped.items()]
+    if not is_published(runs[0]):
+        experiment = Experiment.read(runs, settings)
+        return experiment, outputs, warn(map(warning_sentence, experiment.warnings))
+    others = [str(path) for path in runs if not is_published(path)]
+    if others:
+        message = f"expected published metrics alone, or runs alone; got {runs[0]}, {others[0]}"
+        raise InputError(message)
+    outputs = replace(outputs, published=runs)
+    warned = warn(published_sentence(metrics) for metrics in [outputs.metrics] if metrics)
+    return Experiment((), settings=settings), outputs, warned

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pact_cli.commands import command
+from pact_cli.console import announce
 from pact_cli.options import PATH, RUN, gathered, json_option, label_options, path_argument
 from pact_cli.parameters import LazyChoice, choice, option
 from pact_cli.report import print_reports
@@ -108,9 +107,6 @@ def import_rows(
     Several views of one order are repeats (epochs, trials): the report gives the mean over them.
     """
     from pact_eval.importing.writing import import_run
-    from pact_reports.plain_text import one_line
 
-    imported = import_run(log, out, labels, options)
-    for remark in imported.remarks:
-        click.echo(one_line(remark), err=True)
+    announce(import_run(log, out, labels, options).remarks)
     print_reports([out], as_json=as_json)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from pact_cli.commands import command
+from pact_cli.console import tell
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ def init() -> None:
         raise InputError(message)
     project = find_project(Path())
     write_atomically(path, settings_text(project))
-    click.echo(f"wrote {NAME}; read it, and edit it")
-    click.echo(f"next: {_next(project)}")
+    tell([f"wrote {NAME}; read it, and edit it", f"next: {_next(project)}"])
 
 
 def _next(project: Found) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import from_settings
-from pact_cli.console import output
 from pact_eval.errors import GateError, TamperedError
 
 if TYPE_CHECKING:
@@ -22,14 +21,6 @@ def named_data(data: tuple[Path, ...]) -> tuple[Path, ...]:
     A dataset that the settings of the project name need not be that of the runs.
     """
     return () if from_settings("data") else data
-
-
-def print_leak(conclusion: DataConclusion, *, to_stderr: bool = False) -> None:
-    """Print what leaks, or leaked and is left out; nothing if nothing does."""
-    from pact_reports.sentences.data import leak_lines
-    from pact_reports.writers.terminal import show
-
-    show(output(to_stderr=to_stderr), leak_lines(conclusion.leak))
 
 
 def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import emit
+from pact_cli.console import emit, tell
 from pact_cli.options import PATH, RUN, json_option, names_of, path_argument, settings_options
 from pact_cli.parameters import choice, option
 from pact_eval._choices import Demand
@@ -47,18 +47,17 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     from pact_eval.preregistration.parsing import write_example
     from pact_eval.preregistration.registration import lock_path
     from pact_eval.preregistration.registration import register as register_criteria
-    from pact_reports.plain_text import one_line
+    from pact_reports.presenters.lock import present
 
     if example:
         if data:
             raise click.UsageError("--example writes criteria; --data is for registering them")
         write_example(criteria)
-        click.echo(f"{one_line(str(criteria))}: written; edit it, then register it")
+        tell([f"{criteria}: written; edit it, then register it"])
         return
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     lock = register_criteria(criteria, data=data, now=now)
-    place = one_line(str(lock_path(criteria)))
-    click.echo(f"{place}: registered at {lock.registered_at.isoformat()}")
+    emit(present(lock, lock_path(criteria)), brief=True, as_json=False)
 
 
 @command(loads=("pact_eval.preregistration.run_scorecard", "pact_reports.tables.scorecard"))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command, from_settings
-from pact_cli.console import emit, output, print_json, warn
-from pact_cli.leaks import exit_on_leak, named_data, print_leak
+from pact_cli.console import emit, warn
+from pact_cli.leaks import exit_on_leak, named_data
 from pact_cli.options import (
     RUN,
     json_option,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.experiment import Experiment, RunReport
     from pact_eval.evaluation.settings import Settings
-    from pact_reports.files import WrittenReport
     from pact_reports.outputs import Outputs
 
 
@@ -110,21 +109,19 @@ def report(
     load("pact_reports.files", *(["pact_reports.page"] if outputs.html else []))
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.files import write_report
+    from pact_reports.presenters.written_report import present
     from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.writers.json import warnings_json
 
-    outputs, left_out = _with_data_of(Experiment.read(runs, settings), outputs)
+    outputs, other_data = _with_data_of(Experiment.read(runs, settings), outputs)
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
-    warn(map(warning_sentence, experiment.warnings))
+    warned = warn(map(warning_sentence, experiment.warnings))
     written = write_report(experiment, outputs)
-    warn(written.warning_sentences)
-    warnings = [*left_out_files(), *warnings_json(experiment.warnings), *left_out]
-    warnings += written.warnings_json()
-    _print_written(written, experiment, warnings, as_json=as_json)
+    presenter = present(written, left_out=left_out_files(), other_data=other_data)
+    emit(presenter, warned=warned, as_json=as_json)
     if open_page and written.html is not None:
         _open(written.html)
     written.check_registration()
-    exit_on_leak([experiment.data])
+    exit_on_leak([written.data])
 
 
 def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[Json]]:
@@ -172,6 +169,7 @@ def print_reports(
         Of each run, the conclusion on its data.
     """
     from pact_eval.evaluation.experiment import Experiment
+    from pact_reports.presenters.report import present as present_reports
     from pact_reports.presenters.run_report import present
     from pact_reports.sentences.notes import warning_sentence
 
@@ -183,12 +181,7 @@ def print_reports(
     for report in reports:
         tempering = None if local is None else _tempering(report, local)
         presented.append((report, present(report, names, full=full, tempering=tempering)))
-    if as_json:
-        from pact_reports.presenters.report import present as present_reports
-
-        emit(present_reports(presented, skipped, left_out_files()), as_json=True)
-    for _, presenter in () if as_json else presented:
-        emit(presenter, as_json=False)
+    emit(present_reports(presented, skipped, left_out_files()), as_json=as_json)
     return [experiment.data for experiment in experiments]
 
 
@@ -287,24 +280,3 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         )
     if message is not None:
         raise click.UsageError(message)
-
-
-def _print_written(
-    written: WrittenReport, experiment: Experiment, warnings: list[Json], *, as_json: bool
-) -> None:
-    from pact_reports.plain_text import cell, one_line
-    from pact_reports.writers.json import answer_json
-
-    skipped = {f"figure {name}": why for name, why in written.skipped_figures.items()}
-    skipped |= {f"table {name}": why for name, why in written.skipped_tables.items()}
-    if as_json:
-        written_json: dict[str, Json] = {"files": written.files_json(), "skipped": {**skipped}}
-        answer = answer_json([experiment.data])
-        print_json({"answer": answer, **written_json, "warnings": warnings})
-        return
-    print_leak(experiment.data)
-    console, errors = output(), output(to_stderr=True)
-    for path in written.paths:
-        console.print(cell(str(path)), soft_wrap=True)
-    for name, why in skipped.items():
-        errors.print(cell(f"{name}: left out: {one_line(why)}"), soft_wrap=True)

@@ -22,14 +22,9 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     of view 0. The digest identifies the rows, settings and labels of a complete run.
     """
     from pact_eval.evaluation.run_list import list_runs
-    from pact_reports.plain_text import one_line
     from pact_reports.presenters.run_list import present
 
     places = folders or (Path("runs"),)
     listed_runs = list_runs(places)
     names = names_of(run.arm for run in listed_runs if run.arm is not None)
-    if as_json or listed_runs:
-        emit(present(listed_runs, names), as_json=as_json)
-    else:
-        where = ", ".join(one_line(str(place)) for place in places)
-        click.echo(f"No runs in {where}; `pact-eval score` and `import` write them.", err=True)
+    emit(present(listed_runs, names, places), as_json=as_json)

@@ -13,7 +13,7 @@ with references as canonical indices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pact_eval._files import atomic_path
@@ -23,23 +23,26 @@ from pact_eval.data.certificates import parse_certificate
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import Located, index_of_records
 from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.results import Result
 
 __all__ = ["AblatedFile", "ablated_record", "write_ablated_records"]
 
 _LEFT_OUT = ("reference", "evidence_certificate")
 
 
-@dataclass(frozen=True)
-class AblatedFile:
+@dataclass(frozen=True, repr=False)
+class AblatedFile(Result):
     """Result of writing ablated records.
 
     Attributes:
+        source: the dataset file that they were made of.
         path: the file.
         records: ablated records in it, one a pair.
-        families: families of the file that they were made of.
+        families: families of the dataset file.
         problems: why the others could not be made.
     """
 
+    source: Path = field(repr=False)
     path: Path
     records: int
     families: int
@@ -81,7 +84,7 @@ def write_ablated_records(source: Path, out: Path, *, allow_missing: bool = Fals
                     problems.append(Problem(last.line, last.id, str(error)))
         if problems and not (allow_missing and written):
             raise RecordError(str(source), problems)
-    return AblatedFile(out, written, families, tuple(problems))
+    return AblatedFile(source, out, written, families, tuple(problems))
 
 
 def ablated_record(members: list[Located]) -> dict[str, Json]:

@@ -27,6 +27,7 @@ from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.results import Result
 from pact_eval.scoring.model import ScoringModel, identify, stored_dtype
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.contract import DecisionTemplate
@@ -94,8 +95,8 @@ def _refuse_slopes(calibrator: Calibrator, path: Path) -> None:
 _README = "README.md"
 
 
-@dataclass(frozen=True)
-class Export:
+@dataclass(frozen=True, repr=False)
+class Export(Result):
     """An exported folder, verified.
 
     Attributes:

@@ -30,6 +30,7 @@ from pact_eval._json import Json, dumps, dumps_indented, loads, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypothesis, Instead
 from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.results import Result
 from pact_eval.runs.folder import RunFolder
 
 
@@ -145,8 +146,8 @@ class DataHash:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+@dataclass(frozen=True, repr=False)
+class Lock(Result):
     """A registration.
 
     Attributes:
@@ -176,6 +177,11 @@ class Lock:
             "criteria": self.criteria,
             "data": [{"name": file.name, "sha256": file.sha256} for file in self.data],
         }
+
+    @property
+    def recorded(self) -> dict[str, Json]:
+        """The content of the file."""
+        return {**self.content, "lock_sha256": self.lock_sha256}
 
     @property
     def is_intact(self) -> bool:
@@ -221,8 +227,7 @@ def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock
     place = lock_path(path)
     if place.exists():
         return _unchanged(place, lock)
-    text = dumps_indented({**lock.content, "lock_sha256": lock.lock_sha256})
-    write_atomically(place, text)
+    write_atomically(place, dumps_indented(lock.recorded))
     return lock
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
+from pact_eval.results import Result
 from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.outputs import Outputs
 from pact_reports.plain_text import one_line
@@ -17,9 +18,14 @@ from pact_reports.tables.request import TableRequest
 from pact_reports.writers.files import BuiltTables, build_tables, markdown_report, write_tables
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
+    from pact_eval.calibration.notes import CalibrationWarning
+    from pact_eval.evaluation.alignment import ItemMismatch
     from pact_eval.evaluation.arms.margins import Margin
+    from pact_eval.evaluation.arms.source import ArmMetrics
+    from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.joins import Notice
     from pact_reports.figures.canvas import Canvas
     from pact_reports.figures.files import DrawnFigures
     from pact_reports.figures.style import Palette
@@ -28,11 +34,12 @@ if TYPE_CHECKING:  # tables do not wait for matplotlib
 Paths = Mapping[str, tuple[Path, ...]]
 
 
-@dataclass(frozen=True)
-class WrittenReport:
+@dataclass(frozen=True, repr=False)
+class WrittenReport(Result):
     """The files that were written.
 
     Attributes:
+        data: the conclusion on the data of the runs.
         html: the page, or None.
         figures: by figure, its files; None if none were asked for.
         tables: by table, its files; None if none were asked for.
@@ -40,10 +47,13 @@ class WrittenReport:
         skipped_figures: by figure, why it was not drawn.
         skipped_tables: by table, why it was not made.
         notes: by figure that was drawn, what is missing from it.
+        warnings: what a reader must know of the runs.
+        published: the published metrics that are shown instead of runs, or None.
         different: runs whose dataset is not among the files of records.
         registration: why the registration of the criteria does not hold; None if it does.
     """
 
+    data: DataConclusion
     html: Path | None = None
     figures: Paths | None = None
     tables: Paths | None = None
@@ -51,6 +61,8 @@ class WrittenReport:
     skipped_figures: Mapping[str, str] = field(default_factory=dict)
     skipped_tables: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: tuple[CalibrationWarning | ItemMismatch | Notice, ...] = ()
+    published: ArmMetrics | None = None
     different: tuple[DifferentData, ...] = ()
     registration: str | None = None
 
@@ -66,31 +78,11 @@ class WrittenReport:
         """Return the files as JSON values: html, figures, latex and markdown."""
         files: dict[str, Json] = {
             "html": None if self.html is None else str(self.html),
-            "figures": None if self.figures is None else paths_json(self.figures),
-            "latex": None if self.tables is None else paths_json(self.tables),
+            "figures": None if self.figures is None else _paths_json(self.figures),
+            "latex": None if self.tables is None else _paths_json(self.tables),
             "markdown": None if self.markdown is None else str(self.markdown),
         }
         return {name: value for name, value in files.items() if value is not None}
-
-    @property
-    def warning_sentences(self) -> tuple[str, ...]:
-        """Warnings on the records, as sentences."""
-        from pact_reports.page.diagnostics import sentence
-
-        return tuple(map(sentence, self.different))
-
-    def warnings_json(self) -> list[Json]:
-        """Return the warnings on the records as JSON values: kind, values and sentence."""
-        from pact_reports.writers.json import to_json
-
-        return [
-            {
-                "kind": type(warning).__name__,
-                **cast("dict[str, Json]", to_json(warning)),
-                "text": text,
-            }
-            for warning, text in zip(self.different, self.warning_sentences, strict=True)
-        ]
 
     def check_registration(self) -> None:
         """Refuse a scorecard whose criteria are not what was registered in time.
@@ -102,7 +94,7 @@ class WrittenReport:
             raise TamperedError(self.registration)
 
 
-def paths_json(files: Paths) -> dict[str, Json]:
+def _paths_json(files: Paths) -> dict[str, Json]:
     """Return files by name as JSON values."""
     return {name: [*map(str, paths)] for name, paths in files.items()}
 
@@ -148,6 +140,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         text = markdown_report(experiment, built, request.names)
         write_atomically(outputs.markdown, text.encode("utf-8", errors="backslashreplace"))
     return WrittenReport(
+        experiment.data,
         html=outputs.html,
         figures=None if drawn is None else drawn.files,
         tables={} if tables is None and outputs.tables is not None else tables,
@@ -155,6 +148,8 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         skipped_figures={} if drawn is None else drawn.skipped,
         skipped_tables=built.skipped,
         notes={} if drawn is None else drawn.notes,
+        warnings=tuple(experiment.warnings),
+        published=outputs.metrics,
         different=() if page is None or page.records is None else page.records.different,
         registration=_registration_error(request) if "scorecard" in built.tables else None,
     )

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # --help does not wait for rich
-    from rich.text import Text
+from pact_eval.errors import PactError, Problem, RecordError
 
-__all__ = ["cell", "lines", "one_line", "visible"]
+__all__ = ["error_text", "one_line", "visible"]
 
 _MOST_SHOWN = 2_000
 _MAYBE_UNPRINTABLE = re.compile(r"[^ -~]")
@@ -46,18 +43,19 @@ def one_line(text: str) -> str:
     return _escaped(text, kept="")
 
 
-def cell(text: str, style: str = "") -> Text:
-    """Return one line of text from data as a renderable: no markup, nothing unprintable."""
-    from rich.text import Text
-
-    return Text(one_line(text), style=style)
-
-
-def lines(texts: Iterable[str]) -> Text:
-    """Return texts from data, each of them one line, as a renderable."""
-    from rich.text import Text
-
-    return Text("\n").join(map(cell, texts))
+def error_text(error: PactError) -> str:
+    """Return an error's message, safe to print; each problem of a file is on one line."""
+    if not isinstance(error, RecordError):
+        return visible(str(error))
+    problems = [
+        Problem(
+            problem.line,
+            None if problem.record_id is None else one_line(problem.record_id),
+            one_line(problem.message),
+        )
+        for problem in error.problems
+    ]
+    return str(RecordError(one_line(error.source), problems))
 
 
 def _escaped(text: str, *, kept: str) -> str:

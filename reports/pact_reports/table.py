@@ -116,10 +116,12 @@ class Line:
     Attributes:
         text: the lines.
         tone: colour, in writers that have colours.
+        unbroken: whether it is one line by its nature, such as a path, which no writer wraps.
     """
 
     text: str
     tone: Tone | None = None
+    unbroken: bool = False
 
 
 @dataclass(frozen=True)

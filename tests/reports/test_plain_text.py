@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
 
 from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.findings import CheckResult, Finding
 from pact_eval.calibration.effect import CalibrationEffect
 from pact_eval.errors import Place
-from pact_reports.plain_text import cell, lines, one_line, visible
+from pact_reports.plain_text import one_line, visible
+from pact_reports.table import Line
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.audit import findings
 from pact_reports.tables.fit import effect_parts
@@ -23,12 +22,6 @@ from pact_reports.writers.terminal import to_text
 UNPRINTABLE = (
     "\t\r\x00\x1b\x7f\x85\x9b\xad\u200b\u200d\u202e\u2028\u2029\u2066\ufeff\udcff\U000e0041"
 )
-
-
-def printed(*parts: RenderableType) -> str:
-    file = io.StringIO()
-    Console(file=file, width=120, highlight=False).print(*parts)
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("sign", [*UNPRINTABLE, "\n"])
@@ -47,9 +40,11 @@ def test_one_line_is_printable_and_leaves_printable_text(text: str) -> None:
     assert not text.isprintable() or one_line(text) == text
 
 
-def test_cells_are_no_markup_and_one_line() -> None:
-    assert printed(cell("[/x][red]\n")) == "[/x][red]\\n\n"
-    assert printed(lines(["a\n", "[b]"])) == "a\\n\n[b]\n"
+def test_an_unbroken_line_is_no_markup_and_is_not_wrapped() -> None:
+    assert to_text(Line("[/x][red]\n", unbroken=True)) == "[/x][red]\\n\n"
+    path = "run folder/" * 20
+    assert to_text(Line(path, unbroken=True), width=40) == f"{path}\n"
+    assert to_text(Line(path), width=40).count("\n") > 1
 
 
 def test_findings_are_one_line_each() -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from pact_cli.audit.options import provenance
 from pact_cli.commands import command
-from pact_cli.console import output, print_json
-from pact_cli.errors import error_text
+from pact_cli.console import emit
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
-from pact_eval.errors import RecordError
 
 __all__ = ["ablate"]
 
@@ -30,14 +26,7 @@ def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     confident a model is without evidence.
     """
     from pact_eval.data.ablated_records import write_ablated_records
-    from pact_reports.plain_text import cell
-    from pact_reports.writers.json import to_json
+    from pact_reports.presenters.ablated_file import present
 
     written = write_ablated_records(source, out, allow_missing=allow_missing)
-    if written.problems:
-        click.echo(error_text(RecordError(str(source), written.problems)), err=True)
-    if as_json:
-        print_json(provenance() | {"ablated": to_json(written)})
-        return
-    counts = f"{written.records:,} ablated contexts of {written.families:,} families"
-    output().print(cell(f"{counts} in {out}"), soft_wrap=True)
+    emit(present(written), provenance=provenance(), as_json=as_json)

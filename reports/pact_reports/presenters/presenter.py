@@ -21,6 +21,7 @@ class Presenter:
         warnings: what a reader must know before the numbers, a sentence each.
         answers: makes the result in a sentence or a few, printed last, or alone with `--brief`.
         leak: gets the leak of the data behind the result; its line comes first.
+        remarks: makes what a command prints to stderr instead of stdout, unless it prints JSON.
         blocks: makes what a command prints if that is more than one block, between which there are
             no blank lines; files that were written are named after the first.
 
@@ -35,12 +36,14 @@ class Presenter:
     warnings: Sequence[str] = ()
     answers: Callable[[], Iterable[str]] = tuple
     leak: Callable[[], DataLeak | None] = lambda: None
+    remarks: Callable[[], Iterable[Part]] = tuple
     blocks: Callable[[], Iterable[Iterable[Part]]] | None = None
 
     def parts(self) -> Iterable[Part]:
         """Return everything in the order of Python's `print`: warnings, tables, answers."""
         warnings = (Line(f"Warning: {sentence}", "caution") for sentence in self.warnings)
-        return (*leak_lines(self.leak()), *warnings, *self.tables(), *answer_lines(self.answers()))
+        before = (*leak_lines(self.leak()), *warnings, *self.remarks())
+        return (*before, *self.tables(), *answer_lines(self.answers()))
 
     def printed(self) -> Iterable[Iterable[Part]]:
         """Return the blocks that a command prints after the warnings."""

@@ -27,6 +27,7 @@ def present(
         tables=lambda: (part for _, presenter in reports for part in presenter.tables()),
         to_json=partial(_json, reports, skipped, left_out),
         warnings=[sentence for _, presenter in reports for sentence in presenter.warnings],
+        blocks=lambda: (block for _, presenter in reports for block in presenter.printed()),
     )
 
 

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
+from pathlib import Path
 
 from pact_eval._json import Json
 from pact_eval.evaluation.run_list import ListedRun
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.presenter import Presenter
+from pact_reports.table import Line
 from pact_reports.tables.run_list import run_list_parts
 from pact_reports.writers.json import estimate_json, to_json
 
 
-def present(runs: Sequence[ListedRun], names: ArmNames = KEYS) -> Presenter:
+def present(
+    runs: Sequence[ListedRun], names: ArmNames = KEYS, places: Sequence[Path] = ()
+) -> Presenter:
     """Present a list of runs.
 
     Args:
         runs: the runs.
         names: display names of arms: `arm_name`, next to the key `arm`.
+        places: the folders, for the remark that they hold no runs.
     """
+    where = ", ".join(map(str, places))
+    nothing = Line(f"No runs in {where}; `pact-eval score` and `import` write them.", unbroken=True)
     return Presenter(
-        tables=partial(run_list_parts, runs, names),
+        tables=lambda: run_list_parts(runs, names) if runs else (),
+        remarks=lambda: () if runs else (nothing,),
         to_json=lambda: {"runs": [_json(run, names) for run in runs]},
     )
 

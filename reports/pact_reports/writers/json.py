@@ -29,6 +29,7 @@ _MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
+    from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.stats.estimate import Estimate
 
 
@@ -71,7 +72,9 @@ def to_json(value: Any) -> Json:
     return shown(value) if isinstance(value, Path) else str(value)
 
 
-def note_json(note: Note | CalibrationNote | ItemMismatch | Notice, text: str) -> dict[str, Json]:
+def note_json(
+    note: Note | CalibrationNote | ItemMismatch | Notice | DifferentData, text: str
+) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {field.name: to_json(getattr(note, field.name)) for field in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}

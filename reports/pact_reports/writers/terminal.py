@@ -53,8 +53,9 @@ def show(console: Console, parts: Iterable[Part]) -> None:
     for part in parts:
         if before is not None and not (isinstance(part, Line) and isinstance(before, Line)):
             console.print()
+        unbroken = isinstance(part, Line) and part.unbroken
         for renderable in renderables(part, width=console.width, plain=not console.is_terminal):
-            console.print(renderable)
+            console.print(renderable, soft_wrap=unbroken)
         before = part
 
 
@@ -94,7 +95,8 @@ def renderables(part: Part, *, width: int, plain: bool) -> Iterator[RenderableTy
         Texts and tables; text from data is neither markup nor control characters in them.
     """
     if isinstance(part, Line):
-        yield Text(visible(part.text), style="" if part.tone is None else _STYLE[part.tone])
+        text = one_line(part.text) if part.unbroken else visible(part.text)
+        yield Text(text, style="" if part.tone is None else _STYLE[part.tone])
         return
     if isinstance(part, Legend):
         marks = f"{_ended(_marks(part.marks))} " if part.marks else ""

@@ -1,18 +1,25 @@
-"""Files and comparisons of an export, in words and as JSON."""
+"""A model that was exported."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_reports.plain_text import one_line
+from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
 
 if TYPE_CHECKING:  # it needs torch
     from pact_eval.export.export import Export
 
 
-def export_lines(export: Export) -> tuple[Line, ...]:
+def present(export: Export) -> Presenter:
+    """Present an exported folder: its files, comparisons, and how it is loaded."""
+    return Presenter(tables=partial(_lines, export), to_json=partial(_json, export))
+
+
+def _lines(export: Export) -> tuple[Line, ...]:
     """Return the written files, the comparison, and the place of the loading instructions."""
     shipped = ", ".join(f"{kind} {number:.3g}" for kind, number in export.temperatures.items())
     texts = {
@@ -37,8 +44,8 @@ def _precision(export: Export) -> str:
     )
 
 
-def export_json(export: Export) -> dict[str, Json]:
-    """Turn an export into JSON values."""
+def _json(export: Export) -> dict[str, Json]:
+    """Return the numbers, with probabilities as fractions."""
     temperatures: dict[str, Json] = {**export.temperatures}
     return {
         "folder": str(export.folder),
