@@ -17,7 +17,6 @@ from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance, Counting, Decoding, GateGroups, Mode, Signal
-    from pact_eval._json import Json
     from pact_eval.audit.adapter.audit import AdapterAudit
     from pact_eval.audit.context import NamedTokenizer
     from pact_eval.audit.dataset import DataAudit
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from pact_eval.importing.writing import ImportedRun
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.runs.folder import Run, RunSource
+    from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.options import ScoreOptions
     from pact_eval.thresholds.answer_sets import AnswerSets
     from pact_eval.thresholds.checking import ThresholdsCheck
@@ -642,7 +642,7 @@ def judge(
     return judge_sources(Path(criteria), runs, settings)
 
 
-def _labels(arm: str | None, train_seed: int | None, role: RunRole | None) -> dict[str, Json]:
+def _labels(arm: str | None, train_seed: int | None, role: RunRole | None) -> RunLabels:
     check_choice("--role", role, get_args(RunRole))
     return {"arm": arm, "seed": train_seed, "role": role}
 

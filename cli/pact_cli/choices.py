@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from pact_cli.commands import config_of
-from pact_eval._json import Json
 
 if TYPE_CHECKING:
     from pact_eval.prompts.contract import PromptContract
-    from pact_eval.runs.provenance import Provenance
+    from pact_eval.runs.provenance import Provenance, RunLabels
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
 
@@ -51,7 +49,7 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
 
 
 def chosen_run(
-    request: ModelRequest | ServerRequest, labels: Mapping[str, Json]
+    request: ModelRequest | ServerRequest, labels: RunLabels
 ) -> tuple[Path, tuple[str, ...]]:
     """Return the run folder to write, and what was chosen: `runs/<arm or adapter>-<seed>`.
 

@@ -14,8 +14,8 @@ from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.importing.registry import source_names
 
 if TYPE_CHECKING:
-    from pact_eval._json import Json
     from pact_eval.importing.source import ImportOptions
+    from pact_eval.runs.provenance import RunLabels
 
 
 def _options(pairs: tuple[str, ...], **options: Any) -> ImportOptions:
@@ -93,7 +93,7 @@ _read = gathered(
 @label_options
 @json_option
 def import_rows(
-    log: Path, out: Path, options: ImportOptions, labels: dict[str, Json], as_json: bool
+    log: Path, out: Path, options: ImportOptions, labels: RunLabels, as_json: bool
 ) -> None:
     """Import a log or predictions as a run, and report on it.
 

@@ -33,6 +33,7 @@ from pact_eval._json import Json
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
+    from pact_eval.runs.provenance import RunLabels
     from pact_reports.arm_names import ArmNames
     from pact_reports.outputs import Outputs
 
@@ -261,7 +262,7 @@ def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]
 def label_options(command: Command) -> Command:
     """Add --arm, --train-seed and --role; the command gets `labels`, with the command line."""
 
-    def gather(arm: str | None, seed: int | None, role: str | None) -> dict[str, Json]:
+    def gather(arm: str | None, seed: int | None, role: str | None) -> RunLabels:
         return {"arm": arm, "seed": seed, "role": role, "command_line": [*sys.argv]}
 
     options = [

@@ -34,7 +34,7 @@ from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance
-    from pact_eval._json import Json
+    from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.windows import Dataset, RowSource
     from pact_eval.scoring.workers.pool import PoolProgress
@@ -81,7 +81,7 @@ def score(
     limit: int | None,
     order_seed: int,
     allow: tuple[Allowance, ...],
-    labels: dict[str, Json],
+    labels: RunLabels,
     request: ModelRequest | ServerRequest,
     workers: WorkersRequest | None,
     as_json: bool,

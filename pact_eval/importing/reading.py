@@ -32,7 +32,7 @@ from pact_eval.importing.source import (
     Source,
 )
 from pact_eval.runs.probabilities import with_rounding
-from pact_eval.runs.provenance import ANSWERS, REPEATS, Censored, Rounding
+from pact_eval.runs.provenance import ANSWERS, REPEATS, Censored, ImportFacts, Rounding
 from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
 
 _MOST_PROBLEMS = 1000
@@ -92,15 +92,16 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
     imported = ImportedRows(
         frame=frame,
         values=reader.values or "",
-        source=source.name,
-        log=block,
+        facts=ImportFacts(
+            ignored_columns=tuple(ignored),
+            renormalised=reader.renormalised,
+            zero_on_reference=0 if reader.values == ANSWERS else reader.zero_on_reference,
+            rounding=rounding,
+            censored=_censored(rows),
+            several_right=len({row["id"] for row in rows if row["accepted"] is not None}),
+            log={"format": source.name, **block} if block else {},
+        ),
         model=facts.model,
-        rounding=rounding,
-        censored=_censored(rows),
-        several_right=len({row["id"] for row in rows if row["accepted"] is not None}),
-        ignored_columns=tuple(ignored),
-        renormalised=reader.renormalised,
-        zero_on_reference=0 if reader.values == ANSWERS else reader.zero_on_reference,
         log_remarks=tuple(remarks),
     )
     return imported, log

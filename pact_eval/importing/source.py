@@ -33,7 +33,7 @@ from pact_eval._json import Json, describe, refuse_deep
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.grouping import Grouping
 from pact_eval.runs.probabilities import SUM_TOLERANCE
-from pact_eval.runs.provenance import REPEATS, TRIALS, Censored, Rounding
+from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
 
 
 @dataclass(frozen=True)
@@ -203,49 +203,34 @@ class ImportedRows:
     Attributes:
         frame: the rows of a run, logits as float64; unanswered items have a status and no numbers.
         values: the column that the predictions came from; "answers" if there are no probabilities.
-        source: name of the format.
-        log: what the log says of itself, with the answers that both count as right.
+        facts: what `run.json` keeps of the import.
         model: name of the model; None if it is not known.
-        rounding: how probabilities are rounded; None if they are not.
-        censored: views that the log does not list in full; None if it lists all.
-        several_right: number of items with several right answers.
-        ignored_columns: columns of the file that a run does not use.
-        renormalised: number of rows whose probabilities sum to 1 only roughly, because they were
-            rounded; their log-probabilities are renormalised.
-        zero_on_reference: number of rows with a probability of exactly 0 on the reference.
-        said: remarks of the source.
+        log_remarks: remarks of the source.
     """
 
     frame: pl.DataFrame
     values: str
-    source: str
-    log: Mapping[str, Json] = field(default_factory=dict)
+    facts: ImportFacts
     model: str | None = None
-    rounding: Rounding | None = None
-    censored: Censored | None = None
-    several_right: int = 0
-    ignored_columns: tuple[str, ...] = ()
-    renormalised: int = 0
-    zero_on_reference: int = 0
     log_remarks: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Remarks about the import for the user, one sentence each."""
-        remarks = [*self.log_remarks]
+        remarks, facts = [*self.log_remarks], self.facts
         unknown = self.frame.filter(pl.col("code_order").list.len() == 0, pl.col("view") > 0)
-        if len(unknown) and self.log.get("views") not in (REPEATS, TRIALS):
+        if len(unknown) and facts.log.get("views") not in (REPEATS, TRIALS):
             remarks.append("No code_order: the effect of letters in those views is unknown.")
-        if self.ignored_columns:
-            remarks.append(f"Ignored columns: {', '.join(self.ignored_columns)}.")
-        if self.renormalised and not self.rounding:
+        if facts.ignored_columns:
+            remarks.append(f"Ignored columns: {', '.join(facts.ignored_columns)}.")
+        if facts.renormalised and not facts.rounding:
             remarks.append(
-                f"{self.renormalised:,} rows summed to 1 only roughly; they were renormalised."
+                f"{facts.renormalised:,} rows summed to 1 only roughly; they were renormalised."
             )
-        if self.zero_on_reference and not self.rounding:
+        if facts.zero_on_reference and not facts.rounding:
             remarks.append(
-                f"{self.zero_on_reference:,} rows give the reference a probability of 0, so NLL is "
-                "infinite."
+                f"{facts.zero_on_reference:,} rows give the reference a probability of 0, so NLL "
+                "is infinite."
             )
         return tuple(remarks)
 

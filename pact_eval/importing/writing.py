@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 
@@ -16,7 +17,7 @@ from pact_eval.importing.detection import find_source
 from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import Run, RunWriter
-from pact_eval.runs.provenance import Data
+from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.runs.remote.copies import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 
@@ -38,7 +39,7 @@ class ImportedRun(Run):
 
 
 def import_run(
-    path: Path, out: Path, labels: Mapping[str, Json], options: ImportOptions | None = None
+    path: Path, out: Path, labels: RunLabels, options: ImportOptions | None = None
 ) -> ImportedRows:
     """Read a log and write it as a run. Importing the same log again leaves the run as it is.
 
@@ -70,13 +71,13 @@ def import_run(
         "k": rows.frame["view"].n_unique(),
         "values": rows.values,
     }
-    names: dict[str, Json] = {"source": "import", "data": shown(path), **labels}
+    names: RunNames = {"source": "import", "data": shown(path), **cast("RunNames", labels)}
     if rows.model is not None:
         names["base_model"] = rows.model
     with RunWriter(out, settings, names) as writer:
         if not writer.complete:
             writer.write_part(0, _by_item(rows.frame))
-            writer.finish(time.monotonic() - started, _facts(rows))
+            writer.finish(time.monotonic() - started, rows.facts.to_json())
     return rows
 
 
@@ -88,24 +89,6 @@ def _by_item(frame: pl.DataFrame) -> pl.DataFrame:
     first = pl.col("_row").min().over("id")
     ordered = frame.with_row_index("_row").sort(first, "view", maintain_order=True)
     return ordered.drop("_row")
-
-
-def _facts(rows: ImportedRows) -> dict[str, Json]:
-    """Return what `run.json` keeps of an import."""
-    facts: dict[str, Json] = {
-        "ignored_columns": [*rows.ignored_columns],
-        "renormalised": rows.renormalised,
-        "zero_on_reference": rows.zero_on_reference,
-    }
-    if rows.rounding:
-        facts["rounding"] = rows.rounding.to_json()
-    if rows.censored:
-        facts["censored"] = rows.censored.to_json()
-    if rows.several_right:
-        facts["several_right"] = rows.several_right
-    if rows.log:
-        facts["log"] = {"format": rows.source, **rows.log}
-    return facts
 
 
 def _sha256(files: Sequence[Path]) -> str:

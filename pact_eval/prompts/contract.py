@@ -158,8 +158,8 @@ class PromptContract(Protocol):
         """The temperatures that it ships, by field kind; empty if it ships none."""
 
     @property
-    def names(self) -> Mapping[str, Json]:
-        """Places of its files for `run.json`: nothing, or the folder of a template."""
+    def place(self) -> str | None:
+        """The folder or file of a template, as given; None without files."""
 
     def bind(self, tokenizer: ChatTokenizer) -> BoundContract:
         """Return the contract with a tokenizer.

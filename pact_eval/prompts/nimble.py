@@ -63,9 +63,9 @@ class NimbleContract:
         return {}
 
     @property
-    def names(self) -> Mapping[str, Json]:
-        """Nothing: it has no files."""
-        return {}
+    def place(self) -> None:
+        """None: it has no files."""
+        return
 
     def bind(self, tokenizer: ChatTokenizer) -> ChatPrompts:
         """Return the contract with a tokenizer; see `ChatPrompts`."""

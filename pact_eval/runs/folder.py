@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import polars as pl
 
@@ -42,6 +42,7 @@ from pact_eval.runs.provenance import (
     FORMAT_VERSION,
     Counts,
     Provenance,
+    RunNames,
     Seal,
     as_written,
     read_provenance,
@@ -350,8 +351,7 @@ class RunWriter:
     Args:
         folder: the run folder; created if it does not exist.
         settings: everything that determines the numbers: JSON values, possibly nested.
-        labels: everything that names the run but does not change its numbers (command line, arm,
-            ...).
+        names: everything that names the run but does not change its numbers.
 
     Raises:
         RunError: the folder holds something else, is damaged, or another process writes to it.
@@ -359,15 +359,13 @@ class RunWriter:
         TamperedError: the run in the folder, or a part of it, has changed since it was written.
     """
 
-    def __init__(
-        self, folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
-    ) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Json], names: RunNames) -> None:
         self.folder = folder
         self._lock: BaseFileLock | None = None
         _make_folder(folder)
         self._lock = _locked(folder)
         try:
-            self._open(settings, labels)
+            self._open(settings, cast("Mapping[str, Json]", names))
         except BaseException:  # without an object, nobody could release the lock
             self.close()
             raise

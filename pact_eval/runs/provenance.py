@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps, finite_number
@@ -58,6 +58,44 @@ _SEAL_HASHES: Final = ("predictions_sha256", "references_sha256", "provenance_sh
 _SEAL_COUNTS: Final = ("items", "views", "k")
 
 _Value = TypeVar("_Value")
+
+
+class RunLabels(TypedDict, total=False):
+    """Labels that a user gives a run. They change no number; an absent one is not written.
+
+    Attributes:
+        arm: the recipe.
+        seed: training seed.
+        role: what the run is for, such as "calibration".
+        command_line: the command and its arguments.
+    """
+
+    arm: str | None
+    seed: int | None
+    role: str | None
+    command_line: list[str]
+
+
+class RunNames(RunLabels, total=False):
+    """Everything in `run.json` that names a run and its files, and changes no number.
+
+    Attributes:
+        source: what wrote the run.
+        adapter: the scored adapter, as given.
+        base_model: the base model, as given, or the model of a server or log.
+        contract_files: the folder or file of a decision template, as given.
+        server_addresses: addresses of the replicas of a server.
+        data: the dataset file, as given.
+        custody: what `Custody.to_json` returns.
+    """
+
+    source: Literal["score", "import"]
+    adapter: str | None
+    base_model: str
+    contract_files: str
+    server_addresses: list[str]
+    data: str
+    custody: dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -275,6 +313,45 @@ class Censored:
     def to_json(self) -> dict[str, Json]:
         """Return the object for `run.json`."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class ImportFacts:
+    """Facts of an import.
+
+    Attributes:
+        ignored_columns: columns of the file that a run does not use.
+        renormalised: number of rows whose probabilities sum to 1 only roughly, because they were
+            rounded; their log-probabilities are renormalised.
+        zero_on_reference: number of rows with a probability of exactly 0 on the reference.
+        rounding: how probabilities are rounded; None if they are not.
+        censored: views that the log does not list in full; None if it lists all.
+        several_right: number of items with several right answers.
+        log: format of the log, what it says of itself, and the answers that both count as right.
+    """
+
+    ignored_columns: tuple[str, ...] = ()
+    renormalised: int = 0
+    zero_on_reference: int = 0
+    rounding: Rounding | None = None
+    censored: Censored | None = None
+    several_right: int = 0
+    log: Mapping[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the keys for `run.json`; what does not apply is left out."""
+        optional: dict[str, Json] = {
+            "rounding": None if self.rounding is None else self.rounding.to_json(),
+            "censored": None if self.censored is None else self.censored.to_json(),
+            "several_right": self.several_right,
+            "log": dict(self.log),
+        }
+        return {
+            "ignored_columns": [*self.ignored_columns],
+            "renormalised": self.renormalised,
+            "zero_on_reference": self.zero_on_reference,
+            **{name: value for name, value in optional.items() if value},
+        }
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pact_eval.progress import step
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.provenance import RunLabels, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
@@ -39,7 +40,7 @@ def score(
     dataset: Dataset,
     out: Path,
     *,
-    labels: Mapping[str, Json],
+    labels: RunLabels,
     allow: Collection[str] = (),
 ) -> Custody:
     """Score every view of a dataset into a run folder, or resume one; see `score_windows`.
@@ -84,14 +85,15 @@ class LocalSource:
         return self.model.settings
 
     @property
-    def names(self) -> Mapping[str, Json]:
+    def names(self) -> RunNames:
         """The folders of adapter and base model, and of a decision template."""
         adapter = self.model.adapter
-        return {
+        names: RunNames = {
             "adapter": None if adapter is None else str(adapter.folder),
             "base_model": self.model.base.label,
-            **self.model.contract.names,
         }
+        place = self.model.contract.place
+        return names if place is None else {**names, "contract_files": place}
 
     def check(self, dataset: Dataset) -> Mapping[str, Json]:
         """Check the length of every prompt.

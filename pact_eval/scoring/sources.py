@@ -5,11 +5,10 @@ The request decides; no library of a model is imported until then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, overload
 
-from pact_eval._json import Json
 from pact_eval.errors import ServerError
 from pact_eval.scoring.extras import model_extra, ray_extra, server_extra
 from pact_eval.scoring.request import ModelRequest
@@ -17,6 +16,7 @@ from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.workers.request import WorkersRequest
 
 if TYPE_CHECKING:  # torch and httpx2
+    from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.score import LocalSource
     from pact_eval.scoring.servers.probe import ServerProbe
     from pact_eval.scoring.servers.source import ServerSource
@@ -107,7 +107,7 @@ def refuse_workers_of_server(
 
 def default_folder(
     request: ModelRequest | ServerRequest,
-    labels: Mapping[str, Json],
+    labels: RunLabels,
     runs: Path | str = RUNS,
 ) -> Path:
     """Return the folder of a run that gets none: `runs/<arm or adapter>-<seed>`.
@@ -125,9 +125,9 @@ def default_folder(
     seed, role = labels.get("seed"), labels.get("role")
     quantize = None if isinstance(request, ServerRequest) else request.quantize
     parts = [
-        str(labels.get("arm") or _name_of(request)),
+        labels.get("arm") or _name_of(request),
         *([] if seed is None else [str(seed)]),
-        *([] if role in _EVALUATION else [str(role)]),
+        *([] if role is None or role in _EVALUATION else [role]),
         *([] if quantize is None else [quantize]),
     ]
     return Path(runs) / "-".join(parts).replace("/", "_")

@@ -29,7 +29,7 @@ from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.provenance import Data
+from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.scoring.custody import custody_of
 
 WINDOW_RECORDS: Final = 64
@@ -127,7 +127,7 @@ class RowSource(Protocol):
         """Settings that identify the source in `run.json`; resuming needs the same ones."""
 
     @property
-    def names(self) -> Mapping[str, Json]:
+    def names(self) -> RunNames:
         """Values for `run.json` that do not affect any number: `adapter`, `base_model`."""
 
     def check(self, dataset: Dataset) -> Mapping[str, Json]:
@@ -175,7 +175,7 @@ def score_windows(
     dataset: Dataset,
     out: Path,
     *,
-    labels: Mapping[str, Json],
+    labels: RunLabels,
     allow: Collection[str] = (),
 ) -> Custody:
     """Score every view of a dataset into a run folder, or resume one.
@@ -201,8 +201,13 @@ def score_windows(
     facts = dict(source.check(dataset))
     with step("Hashing the model"):
         settings = {**source.settings, **dataset.settings}
-    names = {"source": "score", **source.names, "data": str(dataset.path), **labels}
-    names |= {"custody": custody.to_json()}
+    names: RunNames = {
+        "source": "score",
+        **source.names,
+        "data": str(dataset.path),
+        **labels,
+        "custody": custody.to_json(),
+    }
     with step("Opening the run"):
         opened = RunWriter(out, settings, names)
     with opened as writer:

@@ -70,9 +70,9 @@ class DecisionTemplate:
         return {str(kind): at for kind, at in self.files.temperatures.items()}
 
     @property
-    def names(self) -> Mapping[str, Json]:
+    def place(self) -> str | None:
         """The folder or file of the template."""
-        return {} if self.files.source is None else {"contract_files": str(self.files.source)}
+        return None if self.files.source is None else str(self.files.source)
 
     def bind(self, tokenizer: ChatTokenizer) -> TemplatePrompts:
         """Return the contract with a tokenizer; see `TemplatePrompts`."""

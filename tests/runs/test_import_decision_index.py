@@ -119,7 +119,7 @@ def test_accuracies_are_those_of_the_board(
     path = write_jsonl(tmp_path / "results.jsonl", results)
     options = ImportOptions(suites=(write_jsonl(tmp_path / "suite.jsonl", rows),))
     written_board(tmp_path, name, content, 0.75)
-    assert read_rows(path, options).log["benchmarks_compared"] == 1
+    assert read_rows(path, options).facts.log["benchmarks_compared"] == 1
     written_board(tmp_path, name, content, 0.7502)
     with pytest.raises(RecordError, match=f"accuracy is 0.750000, that of {name} 0.7502"):
         read_rows(path, options)

@@ -40,7 +40,7 @@ def exact_matches(run: str) -> list[float]:
 @pytest.mark.parametrize("run", ["tiny", "scripted"])
 def test_right_answers_are_those_of_exact_match(run: str) -> None:
     """HELM counts what is not a letter as wrong; we count it as unanswered."""
-    recomputed = read_rows(LOGS / run, ANY).log["recomputed"]
+    recomputed = read_rows(LOGS / run, ANY).facts.log["recomputed"]
     assert isinstance(recomputed, dict)
     counted = exact_matches(run)
     assert recomputed["correct"] == sum(counted) > 0

@@ -46,7 +46,7 @@ def test_accuracies_are_those_of_the_log(name: str) -> None:
     """Inspect counts an unanswered sample as wrong; we count it as unanswered."""
     log = content(name)
     logged = log["results"]["scores"][0]["metrics"]["accuracy"]["value"]
-    recomputed = read_rows(LOGS / name).log["recomputed"]
+    recomputed = read_rows(LOGS / name).facts.log["recomputed"]
     assert isinstance(recomputed, dict)
     right = sum(each["scores"]["choice"]["value"] == "C" for each in log["samples"])
     assert recomputed["correct"] == right
@@ -59,7 +59,8 @@ def test_both_formats_are_read_alike() -> None:
     first = packed.frame.filter(packed.frame["id"].is_in(second["id"].to_list())).sort("id")
     columns = [name for name in first.columns if name in second.columns]
     assert first.select(columns).equals(second.select(columns))
-    assert (packed.values, packed.model, packed.source) == ("answers", "mockllm/model", "inspect")
+    assert (packed.values, packed.model) == ("answers", "mockllm/model")
+    assert packed.facts.log["format"] == "inspect"
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
@@ -219,9 +220,9 @@ def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None
     (problem,) = told.value.problems
     assert problem.message.startswith("give --multi any")
     imported = read_rows(path, ImportOptions(multi="any"))
-    recomputed = imported.log["recomputed"]
+    recomputed = imported.facts.log["recomputed"]
     assert isinstance(recomputed, dict)
-    assert (imported.several_right, recomputed["correct"]) == (3, right + 1)
+    assert (imported.facts.several_right, recomputed["correct"]) == (3, right + 1)
     assert "1 answers are one of several right letters" in imported.remarks[0]
 
 

@@ -57,7 +57,7 @@ def test_columns_can_be_mapped_and_defaults_filled(tmp_path: Path) -> None:
         tmp_path / "rows.jsonl", [{"key": "a", "label": 0, "logits": [1.0, -2], "note": "x"}]
     )
     imported = read_rows(path, ImportOptions(mapping=parse_mapping(["id=key", "reference=label"])))
-    assert imported.ignored_columns == ("note",)
+    assert imported.facts.ignored_columns == ("note",)
     only = imported.frame.row(0, named=True)
     assert only["id"] == only["family"] == only["source_family"] == "a"
     assert (only["kind"], only["variant"], only["view"]) == ("choice", None, 0)
@@ -70,7 +70,7 @@ def test_a_zero_stays_zero_and_is_counted(tmp_path: Path) -> None:
         [row("a", probabilities=[1.0, 0.0]), row("b", probabilities=[0, 1])],
     )
     imported = read_rows(path)
-    assert imported.zero_on_reference == 1
+    assert imported.facts.zero_on_reference == 1
     predictions = Predictions.from_frame(imported.frame)
     assert predictions.log_probs("single")[0].tolist() == [0.0, -math.inf]
     assert "NLL is infinite" in imported.remarks[0]
@@ -79,7 +79,7 @@ def test_a_zero_stays_zero_and_is_counted(tmp_path: Path) -> None:
 def test_rounded_probabilities_are_renormalised_and_counted(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", [row(probabilities=[0.3333, 0.6666])])
     imported = read_rows(path)
-    assert imported.renormalised == 1
+    assert imported.facts.renormalised == 1
     log_probs = Predictions.from_frame(imported.frame).log_probs("single")
     assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-15)
 

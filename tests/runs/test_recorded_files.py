@@ -18,16 +18,15 @@ import pytest
 from builders import question, record, write_jsonl
 from scoring.servers.loopback import serving, systemone
 
-from pact_eval._json import Json
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
-from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.provenance import Provenance, RunLabels
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.windows import read_dataset, score_windows
 
 RECORDED: Final = Path(__file__).parent / "recorded"
-LABELS: Final[dict[str, Json]] = {
+LABELS: Final[RunLabels] = {
     "arm": "theirs",
     "seed": 3,
     "role": "calibration",

@@ -25,7 +25,7 @@ from pact_eval.errors import ServerError
 from pact_eval.progress import step
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.probabilities import with_rounding
-from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding
+from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
 from pact_eval.scoring.servers.asking import (
     AskedItem,
@@ -109,7 +109,7 @@ class ServerSource:
         return {"server": wire | dict(self.wire.settings), **self.wire.prompts}
 
     @property
-    def names(self) -> Mapping[str, Json]:
+    def names(self) -> RunNames:
         """The name of the model, in the place of a base model, and the addresses."""
         return {
             "adapter": None,

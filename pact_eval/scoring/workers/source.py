@@ -20,7 +20,7 @@ import torch
 from pact_eval._json import Json
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.runs.folder import RunWriter, library_versions
-from pact_eval.runs.provenance import RecordedEngine
+from pact_eval.runs.provenance import RecordedEngine, RunNames
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import PROOF_RECORDS, LocalSource
@@ -65,7 +65,7 @@ class WorkerSource:
         return LocalSource(self.model).settings
 
     @property
-    def names(self) -> Mapping[str, Json]:
+    def names(self) -> RunNames:
         """The folders of adapter and base model, and of a decision template."""
         return LocalSource(self.model).names
 
