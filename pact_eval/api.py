@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args
 
 from pact_eval._choices import CONFIDENCE, COVERAGE, RunRole, check_choice
+from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
@@ -651,3 +652,6 @@ def _experiment(runs: Sequence[RunSource], settings: Settings | None) -> Experim
     from pact_eval.evaluation.experiment import Experiment
 
     return Experiment.read(runs, settings, unique_labels=False)
+
+
+readable_hints(globals()[name] for name in __all__)

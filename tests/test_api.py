@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shutil
 import subprocess
 import sys
+import typing
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +52,33 @@ def test_every_name_is_there_and_on_the_page() -> None:
     assert len(pact_eval.__all__) <= 19
     with pytest.raises(AttributeError, match="no attribute 'scores'"):
         _ = pact_eval.scores
+
+
+def functions_of_the_api() -> Iterator[tuple[str, Any]]:
+    """Yields the functions, and the methods and properties of the classes."""
+    for name in pact_eval.__all__:
+        value = getattr(pact_eval, name)
+        yield name, value
+        for member_name, member in vars(value).items() if inspect.isclass(value) else ():
+            function = getattr(member, "__func__", None) or getattr(member, "fget", None)
+            function = function or getattr(member, "func", member)
+            if inspect.isfunction(function):
+                yield f"{name}.{member_name}", function
+
+
+@pytest.mark.parametrize(("name", "value"), [*functions_of_the_api()])
+def test_type_hints_can_be_read(name: str, value: Any) -> None:
+    assert name
+    assert "typing.ForwardRef" not in str(typing.get_type_hints(value))
+
+
+def test_type_hints_load_what_they_name_and_nothing_before() -> None:
+    code = (
+        "import sys, typing, pact_eval; assert 'polars' not in sys.modules;"
+        "print(typing.get_type_hints(pact_eval.read_run)['return'].__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Run\n"
 
 
 def test_importing_loads_no_library() -> None:

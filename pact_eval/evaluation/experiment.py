@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval import metrics
 from pact_eval._choices import Decoding
+from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.answers import (
@@ -1086,6 +1087,9 @@ class Experiment:
     def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
         self.require_same_items()
         return {run.seed: self._scored(run) for run in self.arms[arm]}
+
+
+readable_hints(vars(Experiment).values())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
