@@ -99,16 +99,16 @@ def group_statistics(
     bases: dict[str, Basis] = {}
     sets = []
     for score in (False, True):
-        members_metrics = [metric for metric in chosen if ("score items" in metric.needs) == score]
-        if not members_metrics:
+        set_metrics = [metric for metric in chosen if ("score items" in metric.needs) == score]
+        if not set_metrics:
             continue
-        members = items.score_items if score else items
-        reductions = _reductions(members, members_metrics)
+        set_items = items.score_items if score else items
+        reductions = _reductions(set_items, set_metrics)
         statistics = {name: reduced.statistic for name, reduced in reductions.items()}
         bases |= {
             name: reduced.basis for name, reduced in reductions.items() if reduced.basis is not None
         }
-        sets.append(StatisticSet(statistics, members.clusters, len(members)))
+        sets.append(StatisticSet(statistics, set_items.clusters, len(set_items)))
     return GroupStatistics(items, tuple(sets), bases)
 
 
