@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pact_eval.stats.arms import seed_summary
 from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.seeds import seed_summary
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pact_eval.stats._quantiles import t_quantile
-    from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
     from pact_eval.stats.binomial import (
         critical_count,
         p_value_above,
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
     from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
     from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
     from pact_eval.stats.rate_differences import PairedRates, paired_rates
+    from pact_eval.stats.seeds import SeedSummary, SignAgreement, same_sign, seed_summary
     from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 __all__ = [
@@ -179,7 +179,6 @@ __all__ = [
 
 _HOMES: Final = (
     "_quantiles",
-    "arms",
     "binomial",
     "bootstrap",
     "bootstrap_p_values",
@@ -199,6 +198,7 @@ _HOMES: Final = (
     "proportions",
     "rate_decomposition",
     "rate_differences",
+    "seeds",
     "summed_intervals",
 )
 """The modules that have the names."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from pact_eval.evaluation.arms.differences import Standing
 from pact_eval.evaluation.ece_results import ChanceError
-from pact_eval.stats.arms import seed_summary
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.seeds import seed_summary
 
 
 @dataclass(frozen=True)

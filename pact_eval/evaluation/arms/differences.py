@@ -16,10 +16,10 @@ from pact_eval.evaluation.marks import (
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup
-from pact_eval.stats.arms import SignAgreement, same_sign
 from pact_eval.stats.crossed import crossed_difference
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.few_errors import without_interval
+from pact_eval.stats.seeds import SignAgreement, same_sign
 
 GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
 """The same group of items in two arms: one pair of runs per shared seed."""

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pact_eval.evaluation.arms.means import shared_items
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.stats.arms import SignAgreement
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.seeds import SignAgreement
 
 
 @dataclass(frozen=True)

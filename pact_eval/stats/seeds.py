@@ -69,7 +69,7 @@ def seed_summary(values: npt.ArrayLike) -> SeedSummary:
         ValueError: The shape is not (n,).
 
     Examples:
-        >>> from pact_eval.stats.arms import seed_summary
+        >>> from pact_eval.stats.seeds import seed_summary
         >>> summary = seed_summary([0.840, 0.821, 0.877])
         >>> round(summary.mean, 3), round(summary.deviation, 3), summary.n
         (0.846, 0.028, 3)
@@ -106,7 +106,7 @@ def same_sign(differences: npt.ArrayLike) -> SignAgreement:
         ValueError: The shape is not (n,).
 
     Examples:
-        >>> from pact_eval.stats.arms import same_sign
+        >>> from pact_eval.stats.seeds import same_sign
         >>> same_sign([0.065, 0.040, 0.012])
         SignAgreement(same=True, sign=1, n=3, chance=0.25, reason=None)
         >>> same_sign([0.0, -0.019, 0.0]).reason

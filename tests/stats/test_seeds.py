@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.stats.arms import same_sign, seed_summary
+from pact_eval.stats.seeds import same_sign, seed_summary
 
 numbers = st.lists(st.floats(-100, 100), min_size=2, max_size=8)
 
