@@ -199,7 +199,7 @@ class Letters(QuestionWire):
 ''',
     )
     source.insert("pact_eval/scoring/servers/request.py", '"systemone",', '"letters", ')
-    detect = "pact_eval/scoring/servers/detect.py"
+    detect = "pact_eval/scoring/servers/find_wire.py"
     door = "from pact_eval.scoring.servers.openai_decisions import OpenAIDecisions\n"
     source.insert(detect, door, "from pact_eval.scoring.servers.letters import Letters\n")
     source.insert(detect, "SystemOne, OpenAIDecisions)\n", "Letters, ")

@@ -21,7 +21,7 @@ from pact_eval.prompts.requests import Decision
 from pact_eval.runs.probabilities import with_censored_zeros
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, Order, view_orders
 from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.detect import find_wire
+from pact_eval.scoring.servers.find_wire import find_wire
 from pact_eval.scoring.servers.probe import REPEATS, decimals_of
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.wire import NoAnswer, ViewAnswer, probabilities_of, total_variation

@@ -35,7 +35,7 @@ from pact_eval.scoring.servers.asking import (
     view_orders,
 )
 from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.detect import FoundWire, find_wire
+from pact_eval.scoring.servers.find_wire import FoundWire, find_wire
 from pact_eval.scoring.servers.probe import (
     REPEATS,
     ServerProbe,

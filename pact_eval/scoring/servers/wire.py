@@ -1,7 +1,7 @@
 """The interface of a wire: requests for views, and the reading of replies.
 
 To add a wire, write a class with the members of `Wire` in a file of its own, add its name to
-`WireName` (`request.py`) and construct it in `find_wire` (`detect.py`). A wire makes calls and
+`WireName` (`request.py`) and construct it in `find_wire` (`find_wire.py`). A wire makes calls and
 reads replies; sending, retrying, counting and writing are the same for all.
 
 No wire puts several questions into one prompt: on some servers they would see each other. A wire

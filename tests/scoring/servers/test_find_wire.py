@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pact_eval.errors import ServerError
-from pact_eval.scoring.servers.detect import FoundWire, find_wire
+from pact_eval.scoring.servers.find_wire import FoundWire, find_wire
 from pact_eval.scoring.servers.request import ServerRequest, WireName
 from scoring.conftest import MODEL
 from scoring.servers.loopback import Response, Sent, serving, systemone
