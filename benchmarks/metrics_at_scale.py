@@ -30,7 +30,7 @@ from torchmetrics.functional.classification import binary_calibration_error
 from pact_eval import metrics
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.report import evaluate_items
-from pact_eval.evaluation.statistics import group_statistics, point_values
+from pact_eval.evaluation.resampled_groups import group_statistics, point_values
 from pact_eval.stats.paired_tests import item_accuracy_difference
 
 RESAMPLES = 10_000
@@ -130,7 +130,7 @@ PEAK = """
 import resource, sys
 from pathlib import Path
 from pact_eval.evaluation.items import read_items
-from pact_eval.evaluation.statistics import group_statistics, point_values
+from pact_eval.evaluation.resampled_groups import group_statistics, point_values
 point_values(group_statistics(read_items(Path(sys.argv[1]), "single", letters=False)))
 status = Path("/proc/self/status")
 # The resource module may return the peak of the parent process.

@@ -31,7 +31,7 @@ from common import (
 from random_runs import write_rows
 
 from pact_eval.evaluation.items import read_items
-from pact_eval.evaluation.statistics import group_statistics, point_values
+from pact_eval.evaluation.resampled_groups import group_statistics, point_values
 from pact_eval.runs import seal
 from pact_eval.runs.folder import open_run, read_run
 from pact_eval.runs.provenance import FORMAT_VERSION, write_provenance

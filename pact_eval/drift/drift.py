@@ -32,8 +32,8 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.results import Result
 from pact_eval.runs.folder import RunSource
 from pact_eval.runs.identity import Difference

@@ -24,7 +24,7 @@ from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import FEW_CLUSTERS
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.statistics import resampled_group
+from pact_eval.evaluation.resampled_groups import resampled_group
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.power import DetectableDifference, items_needed
 from pact_eval.stats.proportions import rate_estimate

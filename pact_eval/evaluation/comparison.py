@@ -40,7 +40,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import DifferencePart, find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.statistics import (
+from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
     joint_basis,
     resampled_groups,

@@ -92,9 +92,9 @@ from pact_eval.evaluation.order_audit import (
     order_effect,
 )
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.progress import tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import (

@@ -24,7 +24,7 @@ from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Evaluation
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences

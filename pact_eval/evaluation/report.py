@@ -32,7 +32,7 @@ from pact_eval.evaluation.notes import (
     small_groups,
 )
 from pact_eval.evaluation.registry import Contexts, registered_metrics
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups, same_stream
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run

@@ -16,7 +16,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Group, default_resamples, group_numbers
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked
 from pact_eval.runs.predictions import Predictions
 

@@ -17,7 +17,7 @@ from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import ScoredItems, counted_views
 from pact_eval.evaluation.registry import DifferencePart, Inference, find_metric
-from pact_eval.evaluation.statistics import (
+from pact_eval.evaluation.resampled_groups import (
     GroupStatistics,
     ResampledGroup,
     StatisticSet,

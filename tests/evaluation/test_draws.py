@@ -12,7 +12,7 @@ from run_frames import predictions
 
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_group, resampled_groups
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group, resampled_groups
 
 
 def items_of() -> ScoredItems:

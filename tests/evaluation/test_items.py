@@ -15,10 +15,10 @@ from scipy import optimize, stats
 from pact_eval._choices import Decoding
 from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.errors import RunError
-from pact_eval.evaluation import items, statistics
+from pact_eval.evaluation import items, resampled_groups
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.report import Evaluation, evaluate, evaluate_items
-from pact_eval.evaluation.statistics import group_statistics, point_values
+from pact_eval.evaluation.resampled_groups import group_statistics, point_values
 from pact_eval.runs.predictions import Predictions
 
 
@@ -46,7 +46,7 @@ def test_slices_and_workers_change_nothing(
     in_memory = ScoredItems.of(Predictions.from_frame(pl.read_parquet(path)), "ensemble")
     expected = point_values(group_statistics(in_memory))
     monkeypatch.setattr(items, "_SLICE_ROWS", 4)
-    monkeypatch.setattr(statistics, "_MANY_ITEMS", 40)  # two threads for all items
+    monkeypatch.setattr(resampled_groups, "_MANY_ITEMS", 40)  # two threads for all items
     sliced = read_items(path, "ensemble", workers=workers, letters=False)
     assert point_values(group_statistics(sliced)) == pytest.approx(expected, rel=1e-13)
 

@@ -26,7 +26,7 @@ from pact_eval.evaluation.decoding import (
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import evaluate
-from pact_eval.evaluation.statistics import point_estimates
+from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.runs.predictions import Predictions
 
 HEADER = "run,seed,decoding,group,count,pairs,accuracy,nll,ece,permutation_tv\n"

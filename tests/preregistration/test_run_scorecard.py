@@ -19,8 +19,8 @@ from pact_eval.evaluation.comparison import GroupComparison, compare
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import evaluate
+from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.statistics import point_estimates
 from pact_eval.preregistration.differences import RunDifferences
 from pact_eval.preregistration.run_scorecard import judge_sources
 from pact_eval.preregistration.scorecard import HypothesisResult, WeightedRow

@@ -9,7 +9,7 @@ from run_frames import predictions
 from pact_eval import metrics
 from pact_eval.evaluation import registry
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.statistics import group_statistics
+from pact_eval.evaluation.resampled_groups import group_statistics
 from pact_eval.stats.bootstrap import TotalsStatistic
 from pact_eval.stats.consistency_resampling import shared_draw_rate
 

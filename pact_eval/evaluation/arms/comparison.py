@@ -42,7 +42,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
 from pact_eval.progress import tracked
 from pact_eval.results import Result
 from pact_eval.stats.estimate import Estimate

@@ -15,7 +15,7 @@ from pact_eval.evaluation.marks import (
 )
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, registered_metrics
-from pact_eval.evaluation.statistics import ResampledGroup
+from pact_eval.evaluation.resampled_groups import ResampledGroup
 from pact_eval.stats.crossed import crossed_difference
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.few_errors import without_interval

@@ -19,8 +19,8 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.resampled_groups import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.evaluation.sweep import swept_group
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")

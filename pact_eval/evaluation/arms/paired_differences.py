@@ -14,7 +14,7 @@ from pact_eval.evaluation.common_views import runs_at_common_views
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:

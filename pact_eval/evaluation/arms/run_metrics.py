@@ -15,7 +15,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import Evaluation
-from pact_eval.evaluation.statistics import point_estimates
+from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.stats.estimate import Estimate
 
 

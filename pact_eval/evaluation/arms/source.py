@@ -22,7 +22,7 @@ from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.evaluation.statistics import ResampledGroup
+    from pact_eval.evaluation.resampled_groups import ResampledGroup
 
 MetricQuestion: TypeAlias = tuple[str, MetricDecoding]
 """A metric and the decoding that it is taken under."""
