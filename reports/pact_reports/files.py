@@ -20,8 +20,8 @@ from pact_reports.writers.files import BuiltTables, build_tables, markdown_repor
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.alignment import ItemMismatch
+    from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
     from pact_eval.evaluation.arms.margins import Margin
-    from pact_eval.evaluation.arms.source import ArmMetrics
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.evaluation.experiment import Experiment

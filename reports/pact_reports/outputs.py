@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pact_eval._choices import FigureStyle
 
 if TYPE_CHECKING:  # a report in the terminal writes no files
-    from pact_eval.evaluation.arms.source import ArmMetrics
+    from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
     from pact_eval.thresholds.decision_curves import Decisions
     from pact_reports.figures.canvas import Width
 

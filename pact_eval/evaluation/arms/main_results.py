@@ -8,8 +8,8 @@ from typing import Final
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics, MetricQuestion
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
-from pact_eval.evaluation.arms.source import ArmMetrics, MetricQuestion
 from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 

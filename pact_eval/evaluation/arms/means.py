@@ -9,9 +9,9 @@ from typing import Final
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.cells import MetricRow
-from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun

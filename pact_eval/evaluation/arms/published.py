@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.published_csv import read_csv_rows
 from pact_eval.evaluation.arms.published_paths import result_files
 from pact_eval.evaluation.arms.published_rows import PublishedRow, metric_table
 from pact_eval.evaluation.arms.result_folders import read_result_rows
-from pact_eval.evaluation.arms.source import ArmMetrics
 
 
 def read_published(paths: Sequence[Path]) -> ArmMetrics:

@@ -9,8 +9,8 @@ from typing import Final
 from pact_eval._choices import Decoding, GroupBy
 from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
-from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import made_worse
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.group_differences import (
     ArmDifferences,
@@ -25,7 +26,6 @@ from pact_eval.evaluation.arms.means import (
     published_ece_by_kind,
     views_sweep,
 )
-from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.figures.axes import (
     SEED_AREA,

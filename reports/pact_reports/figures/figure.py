@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_reports.figures.style import Looks

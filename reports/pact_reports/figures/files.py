@@ -16,7 +16,7 @@ import matplotlib.style
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.progress import tracked
 from pact_reports.figures.canvas import STYLES, Canvas, PageStyle

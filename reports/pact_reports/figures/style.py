@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pact_eval._files import read_toml
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.arm_names import KEYS, ArmNames, names_in, plain, read_names
 from pact_reports.plain_text import one_line

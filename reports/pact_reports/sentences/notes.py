@@ -50,7 +50,7 @@ _MOST_NAMED: Final = 8
 
 if TYPE_CHECKING:
     from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.evaluation.arms.source import ArmMetrics
+    from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 
 ViewsUse = Literal["always", "ensembles", "never"]
 """When the numbers of a table or figure depend on K: always, or only if they are of ensembles."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.arms.main_results import ArmSummaries, k_views
-from pact_eval.evaluation.arms.source import MetricQuestion
 from pact_eval.evaluation.decoding import ENSEMBLE, ENSEMBLE_CALIBRATED
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Table

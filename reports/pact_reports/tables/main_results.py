@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.main_results import ArmSummaries, main_results
-from pact_eval.evaluation.arms.source import MetricQuestion
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.arm_names import KEYS, ArmNames

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun

@@ -9,7 +9,7 @@ from typing import Final
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.source import ArmMetrics
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.progress import tracked
 from pact_reports.arm_names import KEYS, ArmNames

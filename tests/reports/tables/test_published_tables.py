@@ -12,11 +12,11 @@ from published import printed, printed_cells
 from reports.tables.table_runs import cells, marked, run_of, texts
 
 from pact_eval.evaluation.arms.ablations import ablations, read_clear_changes
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.main_results import k_views, main_results
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.single_runs import calibrated_runs, group_accuracy
-from pact_eval.evaluation.arms.source import ArmMetrics
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.importing.writing import import_run
