@@ -420,6 +420,20 @@ class Experiment:
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
 
+    def shared_items(self) -> ScoredItems:
+        """Return the items of the first run if every run has the same items.
+
+        Raises:
+            InputError: there is no run, or the item sets differ.
+        """
+        if not self.runs:
+            message = "no run on full contexts"
+            raise InputError(message)
+        if not self.same_items:
+            message = "the item sets of the runs differ, so they cannot be compared"
+            raise InputError(message)
+        return self.runs[0].scored(self.settings.decoding)
+
     @cached_property
     def unlike(self) -> tuple[UnlikeRuns, ...]:
         """Runs that differ from an earlier run of their type, as the user allowed.

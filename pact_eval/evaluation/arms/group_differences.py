@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.arms.means import shared_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import SignAgreement
@@ -66,7 +65,7 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     Raises:
         InputError: the item sets differ, or the arms have no seed in common.
     """
-    views = shared_items(experiment).predictions
+    views = experiment.shared_items().predictions
     groups: list[GroupDifference] = []
     seeds: tuple[int | None, ...] = ()
     kinds: tuple[Literal["kind", "domain"], ...] = ("kind", "domain")

@@ -15,7 +15,6 @@ from pact_eval.evaluation.arms.cells import MetricRow
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
@@ -90,21 +89,6 @@ class ViewsSweep:
     families: int
 
 
-def shared_items(experiment: Experiment) -> ScoredItems:
-    """Return the items of the first run if every run has the same items.
-
-    Raises:
-        InputError: there is no run, or the item sets differ.
-    """
-    if not experiment.runs:
-        message = "no run on full contexts"
-        raise InputError(message)
-    if not experiment.same_items:
-        message = "the item sets of the runs differ, so they cannot be compared"
-        raise InputError(message)
-    return experiment.runs[0].scored(experiment.settings.decoding)
-
-
 def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
     """Compute the rates in the figure of arms, for every arm over all items.
 
@@ -114,7 +98,7 @@ def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
     Raises:
         InputError: there is no run, or the item sets differ.
     """
-    views = shared_items(experiment).predictions
+    views = experiment.shared_items().predictions
     families = len(set(views.family.tolist()))
     means = []
     for spec in registered_metrics("full", "figure of arms"):
@@ -135,7 +119,7 @@ def ece_by_kind(experiment: Experiment) -> EceByKind:
     Raises:
         InputError: there is no run, or the item sets differ.
     """
-    views = shared_items(experiment).predictions
+    views = experiment.shared_items().predictions
     experiment.require_probabilities()
     groups = experiment.evaluation(experiment.runs[0], calibrated=False).groups
     kinds = {
@@ -265,7 +249,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
         InputError: there is no run, the item sets differ, every run has one view, or the views of
             an item have no answer in common.
     """
-    views = shared_items(experiment).predictions
+    views = experiment.shared_items().predictions
     experiment.require_probabilities()
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()

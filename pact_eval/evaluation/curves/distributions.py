@@ -13,7 +13,6 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.arms.means import shared_items
 from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -133,7 +132,7 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
     Raises:
         InputError: there is no run, or the item sets differ.
     """
-    first = shared_items(experiment)
+    first = experiment.shared_items()
     experiment.require_probabilities()
     n = len(first.confidence)
     coverage = np.unique(np.linspace(1, n, min(n, _MOST_COVERAGES)).round()) / n
@@ -185,7 +184,7 @@ def run_risks(experiment: Experiment, coverages: Sequence[float]) -> tuple[RunRi
     Raises:
         InputError: there is no run, the item sets differ, or a run has no probabilities.
     """
-    shared_items(experiment)
+    experiment.shared_items()
     experiment.require_probabilities()
     return tuple(_run_risks(experiment, run, np.asarray(coverages)) for run in experiment.runs)
 
@@ -274,7 +273,7 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     Raises:
         InputError: there is no run, the item sets differ, or every run has one view.
     """
-    first = shared_items(experiment)
+    first = experiment.shared_items()
     experiment.require_probabilities()
     x = np.geomspace(_LOWEST_TV, 1.0, _TV_POINTS)
     x[-1] = 1.0
