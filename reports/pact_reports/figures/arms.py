@@ -11,12 +11,7 @@ from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
-from pact_eval.evaluation.arms.group_differences import (
-    ArmDifferences,
-    GroupDifference,
-    arm_differences,
-)
-from pact_eval.evaluation.arms.means import (
+from pact_eval.evaluation.arms.figure_results import (
     EceByKind,
     MetricMeans,
     ViewsSweep,
@@ -25,6 +20,11 @@ from pact_eval.evaluation.arms.means import (
     published_comparison,
     published_ece_by_kind,
     views_sweep,
+)
+from pact_eval.evaluation.arms.group_differences import (
+    ArmDifferences,
+    GroupDifference,
+    arm_differences,
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.figures.axes import (

@@ -21,8 +21,8 @@ from scipy.stats import t
 
 from pact_cli.main import main
 from pact_eval import metrics
+from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison, views_sweep
 from pact_eval.evaluation.arms.group_differences import arm_differences
-from pact_eval.evaluation.arms.means import ece_by_kind, main_comparison, views_sweep
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.settings import Settings

@@ -1,4 +1,4 @@
-"""Means of arms over their seeds, each with its 95% interval over families."""
+"""Results behind the figures of arms: main comparison, ECE by kind, and the sweep of K."""
 
 from __future__ import annotations
 
