@@ -11,8 +11,8 @@ import click
 
 from pact_cli.commands import command, from_settings
 from pact_cli.console import emit, warn
-from pact_cli.leaks import exit_on_leak, named_data
-from pact_cli.options import PATH, json_option, names_of, settings_options
+from pact_cli.errors import exit_on_leak
+from pact_cli.options import PATH, json_option, named_data, names_of, settings_options
 from pact_cli.parameters import option
 from pact_eval.errors import GateError, InconclusiveError
 

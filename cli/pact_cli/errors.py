@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +14,11 @@ from pact_cli.pipes import outlive_readers
 from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
-from pact_eval.errors import PactError, RecordError
+from pact_eval.errors import GateError, PactError, RecordError, TamperedError
 from pact_reports.plain_text import error_text, one_line, visible
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation.conclusions.data import DataConclusion
 
 _INTERRUPTED = 1
 _LONGEST_LINE = 10_000
@@ -85,6 +88,14 @@ def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> 
         ],
     }
     print_json({"error": details})
+
+
+def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
+    """Exit with 5 if data are not those of their manifest, with 3 if they leak; all is printed."""
+    if any(conclusion.tampered for conclusion in conclusions):
+        click.get_current_context().exit(TamperedError.exit_code)
+    if any(conclusion.status == "leak" for conclusion in conclusions):
+        click.get_current_context().exit(GateError.exit_code)
 
 
 @contextmanager

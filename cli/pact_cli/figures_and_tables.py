@@ -11,12 +11,13 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import emit, warn
-from pact_cli.leaks import exit_on_leak, named_data
+from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
     PATH,
     json_option,
     left_out_files,
     listed,
+    named_data,
     output_options,
     runs_argument,
     settings_options,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from pact_cli.commands import config_of
+from pact_cli.commands import config_of, from_settings
 from pact_cli.console import warn
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import (
@@ -445,6 +445,14 @@ def _published(*paths: Path) -> bool:
     from pact_eval.evaluation.arms.published_paths import is_published
 
     return all(map(is_published, paths))
+
+
+def named_data(data: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return the datasets of `--data` that are audited: those of the command line.
+
+    A dataset that the settings of the project name need not be that of the runs.
+    """
+    return () if from_settings("data") else data
 
 
 def left_out_files() -> list[Json]:

@@ -11,11 +11,12 @@ import click
 
 from pact_cli.commands import command, from_settings
 from pact_cli.console import emit, warn
-from pact_cli.leaks import exit_on_leak, named_data
+from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
     RUN,
     json_option,
     left_out_files,
+    named_data,
     names_of,
     output_options,
     runs_argument,
@@ -169,8 +170,7 @@ def print_reports(
         Of each run, the conclusion on its data.
     """
     from pact_eval.evaluation.experiment import Experiment
-    from pact_reports.presenters.report import present as present_reports
-    from pact_reports.presenters.run_report import present
+    from pact_reports.presenters.run_report import present, present_reports
     from pact_reports.sentences.notes import warning_sentence
 
     experiments, skipped = Experiment.read_each(folders, settings)

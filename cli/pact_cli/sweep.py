@@ -10,7 +10,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import emit
-from pact_cli.leaks import exit_on_leak
+from pact_cli.errors import exit_on_leak
 from pact_cli.options import RUN, json_option, path_argument, settings_options
 from pact_cli.parameters import option
 

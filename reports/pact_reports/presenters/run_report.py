@@ -1,13 +1,15 @@
-"""The report on a run."""
+"""The report on a run, and those on several."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.joins import SkippedRun
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
 from pact_eval.prompts.contract import position_name
 from pact_reports.arm_names import KEYS, ArmNames
@@ -62,6 +64,26 @@ def present(
     )
 
 
+def present_reports(
+    reports: Sequence[tuple[RunReport, Presenter]],
+    skipped: Sequence[SkippedRun],
+    left_out: Sequence[Json],
+) -> Presenter:
+    """Present the reports on all runs of a command, as one object.
+
+    Args:
+        reports: each with its presenter.
+        skipped: runs that were skipped.
+        left_out: warnings on files that are not runs, as JSON values.
+    """
+    return Presenter(
+        tables=lambda: (part for _, presenter in reports for part in presenter.tables()),
+        to_json=partial(_reports_json, reports, skipped, left_out),
+        warnings=[sentence for _, presenter in reports for sentence in presenter.warnings],
+        blocks=lambda: (block for _, presenter in reports for block in presenter.printed()),
+    )
+
+
 def _tempering_lines(tempering: ServedTempering) -> Iterable[Line]:
     from pact_reports.sentences.drift import tempering_sentences
 
@@ -103,3 +125,23 @@ def _order_json(effect: OrderEffect, audit: OrderAudit | None) -> dict[str, Json
         numbers["preferred"] = [position_name(slot) for slot in slots.preferred]
         numbers["avoided"] = [position_name(slot) for slot in slots.avoided]
     return numbers | {"text": [sentence for sentence in sentences if sentence is not None]}
+
+
+def _reports_json(
+    reports: Sequence[tuple[RunReport, Presenter]],
+    skipped: Sequence[SkippedRun],
+    left_out: Sequence[Json],
+) -> dict[str, Json]:
+    """Return the JSON of the one report, or of all by folder."""
+    from pact_reports.writers.json import warnings_json
+
+    if len(reports) == 1 and not skipped:
+        (report, presenter) = reports[0]
+        warnings = [*left_out, *warnings_json(report.warnings)]
+        return presenter.to_json() | {"warnings": warnings}
+    return {
+        "runs": [
+            {"folder": report.run.place, **presenter.to_json()} for report, presenter in reports
+        ],
+        "warnings": [*left_out, *warnings_json(skipped)],
+    }
