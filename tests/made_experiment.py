@@ -70,6 +70,12 @@ def _write(path: Path, rows: Iterator[Mapping[str, object]]) -> None:
 def _weights() -> dict[tuple[str, int], tuple[float, float, float]]:
     turns = {run: 2 * math.pi * at / len(RUNS) for at, run in enumerate(RUNS)}
     slopes = {run: (1.0, math.cos(turn), 2 * math.sin(turn)) for run, turn in turns.items()}
+    lowest, highest = (
+        [float(row[name]) for name in ("log_choices", "log_tokens")]
+        for row in printed_cells("slope_ranges")
+    )
+    slopes["nimble_recipe", 17] = (1.0, lowest[0], highest[1])
+    slopes["pact_full", 17] = (1.0, highest[0], lowest[1])
     shipped = printed_cells("shipped_slopes")[0]
     return slopes | {
         SHIPPED: (SHIPPED_LEVEL, float(shipped["log_choices"]), float(shipped["log_tokens"])),

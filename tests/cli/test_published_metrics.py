@@ -55,6 +55,8 @@ def test_tables_have_the_planted_numbers(planted: Path, tmp_path: Path) -> None:
         "no criteria were given (--criteria HYPOTHESES.toml)",
         "no numbers by domain",
         "no run and no dataset",
+        "no selection is known: expected a folder with dev_history.json files",
+        "no cost of training is known: expected a folder with train_report.json files",
     }
     by_arm = {row["Arm"]: row for row in read_csv(out / "main.csv")}
     assert list(by_arm) == ["base", "pact", "ce"]
@@ -112,7 +114,10 @@ def test_figures_are_main_and_ece_by_kind(planted: Path, tmp_path: Path) -> None
     done = figures(planted, "-o", tmp_path / "out", "--json", "--format", "svg,pdf")
     written = json.loads(done.stdout)
     assert written["files"].keys() == {"main", "ece-kind"}
-    assert set(written["skipped"].values()) == {"needs runs: published metrics have no items"}
+    assert set(written["skipped"].values()) == {
+        "needs runs: published metrics have no items",
+        "no selection is known: expected a folder with dev_history.json files",
+    }
 
 
 def test_the_scorecard_of_published_metrics(planted: Path, tmp_path: Path) -> None:

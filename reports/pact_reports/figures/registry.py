@@ -20,7 +20,7 @@ from pact_reports.figures.margins import build_margins
 from pact_reports.figures.pairs import build_pairs
 from pact_reports.figures.probabilities import build_confidence, build_reliability
 from pact_reports.figures.temperatures import build_choices, build_length
-from pact_reports.figures.training import build_selection, build_training
+from pact_reports.figures.training import build_selection, build_training, publish_selection
 
 _SAME = "runs on the same items"
 
@@ -74,6 +74,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "selection trajectories and holdout accuracy",
         "a training log with selection NLL next to the adapter",
         build_selection,
+        publish=publish_selection,
     ),
     "training": FigureSpec(
         "loss terms, mean d and ablated gap over training",
