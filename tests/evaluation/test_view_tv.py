@@ -13,6 +13,7 @@ from run_frames import rows, write_run
 
 from pact_cli.main import main
 from pact_eval.errors import RecordError
+from pact_eval.evaluation.curves.distributions import view_tv_distribution
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import read_items
@@ -76,6 +77,8 @@ def test_the_view_tv_of_a_log(tmp_path: Path) -> None:
     assert signal_values(run.scored(), "disagreement") is None
     items = read_items(folder / "predictions.parquet", "single")
     np.testing.assert_array_equal(items.view_tv, run.scored().view_tv)
+    (curve,) = view_tv_distribution(experiment).arms
+    assert curve.summary == pytest.approx([estimates["view_tv"].value])
     text = CliRunner().invoke(main, ["report", str(folder), "--full"]).stdout
     assert "View TV of 4 items, as the log states it: median 1.2%" in text
     assert "2 (50%) below 1%" in " ".join(text.split())
