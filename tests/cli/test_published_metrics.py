@@ -104,7 +104,7 @@ def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
             assert "values without intervals, no difference is tested." in text, name
     drawn = figures(planted, "-o", tmp_path / "drawn", "--json")
     assert json.loads(drawn.stdout)["warnings"] == [warning]
-    for name in ("main", "ece-kind"):
+    for name in ("main", "ece-kind", "differences-pact-ce"):
         text = (tmp_path / "drawn" / f"{name}.svg").read_text(encoding="utf-8")
         assert "published values without intervals" in text
         assert "95% over families" not in text
@@ -113,7 +113,7 @@ def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
 def test_figures_are_main_and_ece_by_kind(planted: Path, tmp_path: Path) -> None:
     done = figures(planted, "-o", tmp_path / "out", "--json", "--format", "svg,pdf")
     written = json.loads(done.stdout)
-    assert written["files"].keys() == {"main", "ece-kind"}
+    assert written["files"].keys() == {"main", "ece-kind", "differences"}
     assert set(written["skipped"].values()) == {
         "needs runs: published metrics have no items",
         "no selection is known: expected a folder with dev_history.json files",

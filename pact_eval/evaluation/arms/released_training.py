@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from pact_eval._choices import Mode
 from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
-from pact_eval.calibration.temperatures import Calibrator, Mode, TemperatureSummary, Weights
+from pact_eval.calibration.temperatures import Calibrator, TemperatureSummary, Weights
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.published_paths import result_files
 from pact_eval.evaluation.decoding import SINGLE_CALIBRATED

@@ -10,6 +10,7 @@ from pact_reports.figures.arms import (
     build_ece_by_kind,
     build_main,
     build_views,
+    publish_differences,
     publish_ece_by_kind,
     publish_main,
 )
@@ -69,6 +70,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "difference in accuracy between two arms, by kind and domain",
         "two arms with a seed in common, on the same items",
         build_differences,
+        publish=publish_differences,
     ),
     "selection": FigureSpec(
         "selection trajectories and holdout accuracy",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pact_eval._choices import Decoding
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.source import ArmMetrics
@@ -24,6 +23,7 @@ from pact_eval.evaluation.curves.training import (
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.axes import (
     arms_and_seeds,
     counts_text,
@@ -296,7 +296,7 @@ def build_selection(experiment: Experiment, looks: Looks) -> Built:
     return Built((_selection_file(trajectories, looks),), missing)
 
 
-def publish_selection(metrics: ArmMetrics, _decoding: Decoding, looks: Looks) -> Built:
+def publish_selection(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
     """Build the file of trajectories and holdout accuracy from released result folders."""
     return Built((_selection_file(released_trajectories(metrics), looks),))
 

@@ -31,6 +31,7 @@ from pact_eval.evaluation.curves.temperatures import temperature_by_choices, tem
 from pact_eval.evaluation.curves.training import selection_trajectory, smoothed, training_curves
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.training_log import read_training_log
 from pact_reports.figures.figure import Built
 from pact_reports.figures.margins import draw_leads, draw_margins
@@ -287,7 +288,7 @@ def test_selection_against_the_log(tmp_path: Path) -> None:
 
 def test_the_selection_of_released_runs(made_files: Path, tmp_path: Path) -> None:
     metrics = read_published([write_result_folder(made_files, tmp_path / "results")])
-    (file,) = FIGURES["selection"].published(metrics, "single", Looks.of_published(metrics)).files
+    (file,) = FIGURES["selection"].published(metrics, Settings(), Looks.of_published(metrics)).files
     nll, accuracy, holdout = [drawn(panel) for panel in file.panels]
     at = [(run.arm, run.seed) for run in metrics.trainings].index(("ce_only", 18))
     assert points(nll.lines[at])[0].tolist() == [146, 292, 438, 584]
