@@ -155,8 +155,9 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
         k: number of views of each item.
 
     Raises:
-        RunError: a value is missing, not finite, out of its range or no order of the letters, or
-            the views of an item differ in their id, kind, family, reference or number of answers.
+        RunError: a column of `OF_LOGS` has another type, a value is missing, not finite, out of its
+            range or no order of the letters, or the views of an item differ in their id, kind,
+            family, reference or number of answers.
             A logit of minus infinity (an imported probability of 0) is allowed.
 
     Examples:
@@ -166,6 +167,11 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
         pact_eval.errors.RunError: answer_mass: expected values from 0 to 1, got 7.5
     """
     columns = {name: frame[name] for name in frame.columns}
+    for name, dtype in OF_LOGS.items():
+        dtype_read = columns[name].dtype if name in columns else pl.Null()
+        if dtype_read != pl.Null and type_family(dtype_read) != type_family(dtype):
+            message = f"column {name}: expected {dtype}, got {dtype_read}"
+            raise RunError(message)
     for name in _SAME_IN_EVERY_VIEW if k > 1 else ():
         if name in columns:
             _check_same(columns[name], k)

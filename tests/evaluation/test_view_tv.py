@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner
 from run_frames import rows, write_run
 
 from pact_cli.main import main
-from pact_eval.errors import RecordError
+from pact_eval.errors import RecordError, RunError
 from pact_eval.evaluation.curves.distributions import view_tv_distribution
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -21,6 +22,7 @@ from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.report import ViewTvQuantiles
 from pact_eval.evaluation.settings import Settings
 from pact_eval.importing.writing import import_run
+from pact_eval.runs.predictions import Predictions
 from pact_eval.thresholds.signals import signal_values
 
 
@@ -115,3 +117,18 @@ def test_of_several_views_the_stated_value_is_not_used(tmp_path: Path) -> None:
 def test_a_view_tv_that_is_none_is_refused(tmp_path: Path, stated: Any) -> None:
     with pytest.raises(RecordError, match="view_tv: expected a number from 0 to 1"):
         imported(tmp_path, [stated])
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("view_tv", "x"), ("view_tv", [0.5]), ("view_tv", True), ("censored", "x"), ("accepted", 1)],
+)
+def test_a_column_of_another_type_is_refused(tmp_path: Path, column: str, value: Any) -> None:
+    path = imported(tmp_path, [0.5]) / "predictions.parquet"
+    frame = pl.read_parquet(path).with_columns(pl.lit(value).alias(column))
+    frame.write_parquet(path)
+    with pytest.raises(RunError, match=f"column {column}: expected"):
+        Predictions.from_frame(frame)
+    if column != "censored":  # which is not read in slices
+        with pytest.raises(RunError, match=f"column {column}: expected"):
+            read_items(path, "single")
