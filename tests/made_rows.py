@@ -32,6 +32,14 @@ DOMAINS: Final = ("commerce", "education", "media", "public_services", "supply_c
 RIGHT: Final = {0.9995: 93, 0.995: 61, 0.9582: 57, 0.8454: 12, 0.7357: 19, 0.5543: 24}
 WRONG: Final = {0.99: 7, 0.93: 9, 0.79: 9, 0.74: 7, 0.58: 14, 0.45: 12}
 
+# View TV by rank: from, to, first rank, and the rank after the last.
+VIEW_TV: Final = (
+    (0.0, 0.01, 0, 101),
+    (0.01, 0.019, 101, 162),
+    (0.019, 0.3, 162, 300),
+    (0.3, 0.5, 300, 324),
+)
+
 BINS: Final = 15
 
 
@@ -88,6 +96,13 @@ class MadeItem:
         rest = sum(levels) - self.picked
         return abs(self.confidence * self.picked + self.others * rest - self.reference)
 
+    @property
+    def view_tv(self) -> float:
+        """Return a view TV: 101 of 324 are below 1%, half are below 1.9%, and 24 are above 30%."""
+        at = (2 * self.family + self.member) * 5 % 324
+        low, high, first, last = next(part for part in VIEW_TV if at < part[3])
+        return low + (high - low) * (at - first) / (last - first)
+
     def row(self) -> dict[str, Any]:
         """Return the item in the published layout."""
         variant = ("base", "counterfactual")[self.member]
@@ -102,7 +117,7 @@ class MadeItem:
             "variant": variant,
             "gold": self.reference,
             "probabilities": probabilities,
-            "permutation_tv": 0.0,
+            "permutation_tv": self.view_tv,
         }
 
 

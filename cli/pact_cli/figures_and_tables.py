@@ -81,7 +81,8 @@ def figures(
     They have the width of a printed column: 3.5 inches, or that of a LaTeX template with --style.
     A figure that lacks data is left out, with the reason, for example: no calibrator, K = 1, one
     arm, no training log next to the adapter. Published metrics have no intervals and no items: the
-    figures main and ece-kind show their values.
+    figures main, ece-kind and differences show their values, and selection those of a released
+    folder.
 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """

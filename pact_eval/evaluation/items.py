@@ -494,7 +494,8 @@ def read_items(
     groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", by, *units]))
     scoring = _Scoring(decoding, calibrator, letters=letters)
     columns_read = [*_columns_read(scoring, several_views=k > 1), *groupings]
-    columns_read += ["accepted"] if "accepted" in scan.collect_schema() else []
+    optional = ["accepted", *(["view_tv"] if k * per_item == 1 else [])]
+    columns_read += [name for name in optional if name in scan.collect_schema()]
     frames = scan.select(list(dict.fromkeys(columns_read)))
     size = _SLICE_ROWS if _SLICE_ROWS % (k * per_item) == 0 else _SLICE_ROWS * k * per_item
     columns, values = _Columns(rows // k), _Columns(rows // k)
@@ -640,6 +641,7 @@ class _ViewSlice:
             slice; None if no pair is in it.
         at_edge: (n,) whether the other member may be in the slice before or after; None for views
             in memory.
+        view_tv: (n,) view TV that a log states of items with one view, NaN if it does not; or None.
     """
 
     k: int
@@ -656,10 +658,16 @@ class _ViewSlice:
     answer_mass: FloatArray | None
     other_reference: IntArray | None = None
     at_edge: BoolArray | None = None
+    view_tv: FloatArray | None = None
 
     @property
     def several_orders(self) -> BoolArray:
-        """(n,) False for items whose K > 1 views have one order; unknown orders count as others."""
+        """(n,) False for items whose K > 1 views have one order; unknown orders count as others.
+
+        Of a log that states view TV, it is False for the items without one.
+        """
+        if self.view_tv is not None:
+            return ~np.isnan(self.view_tv)
         return np.asarray((self.distinct.sum(axis=1) > 1) | (self.k == 1), dtype=np.bool_)
 
 
@@ -747,6 +755,7 @@ def _slice_of_views(views: Predictions, rows_per_item: int) -> _ViewSlice:
         other_reference=None
         if views.references is None
         else _other_references(Labels.of(views.family), is_base, views.references, rows_per_item),
+        view_tv=views.view_tv,
     )
 
 
@@ -791,6 +800,9 @@ def _slice_of_frame(
             joined_families([families]), is_base, reference, rows_per_item
         ),
         at_edge=_half_pairs_at_edges(families, rows_per_item),
+        view_tv=first["view_tv"].cast(pl.Float64).fill_null(math.nan).to_numpy()
+        if "view_tv" in frame.columns
+        else None,
     )
 
 
@@ -886,7 +898,9 @@ def _score(
                 picks[block.rows] = block.predicted_by_view
                 smallest = min(smallest, block.smallest_log_prob)
     reordered = views.several_orders
-    if k > 1:
+    if views.view_tv is not None:
+        values.put("view_tv", slice(start, start + n), views.view_tv)
+    if k > 1 or views.view_tv is not None:
         columns.put("reordered", slice(start, start + n), reordered)
     columns.put("is_base", slice(start, start + n), views.is_base)
     if views.reference is not None:
@@ -894,7 +908,7 @@ def _score(
     of_item, slots = _slots(views, picks, reordered)
     return _Part(
         rows=slice(start, start + n),
-        metrics=frozenset(functions),
+        metrics=frozenset(functions) | ({"view_tv"} if views.view_tv is not None else set()),
         slots=slots,
         of_item=start + of_item,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),

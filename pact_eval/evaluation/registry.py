@@ -482,12 +482,13 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
     if items.k > 1 and "ensemble" in find_metric(name).needs:
         reason = "the views of an item rule out all of its answers"
     values = items.values[name]
-    if len(values) and np.isnan(values[0]):
+    if len(values) and np.isnan(values[0]) and np.isnan(values).all():
         return undefined(reason)
     orders = items.reordered
     if orders is not None:
         # Where the order of the answers never changes, nothing is said about it.
-        ratio = ratio_statistic(values * orders, orders, items.cluster, items.n_clusters)
+        moved = np.where(orders, values, 0.0)
+        ratio = ratio_statistic(moved, orders, items.cluster, items.n_clusters)
         return Reduced(ratio, _where(items, orders, "no item is shown in two orders"))
     mean = mean_over_items(items, name).statistic
     return Reduced(mean, Basis(len(items), items.n_clusters, reason))

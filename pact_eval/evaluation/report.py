@@ -49,6 +49,9 @@ if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
 Calibration = Literal["raw", "calibrated", "as shipped"]
 """Whether distributions were divided by a temperature: fitted, or shipped with a template."""
 
+SMALL_VIEW_TV: Final = 0.01
+"""View TV below which an item counts as hardly moved by the order of its answers."""
+
 _NO_ORDERS: Final = "the run does not record the order in which answers were shown"
 _MOST_RESAMPLES: Final = 10_000
 _FEWEST_RESAMPLES: Final = 200
@@ -56,6 +59,36 @@ _LARGE_RESAMPLES: Final = 1_000
 # Items times resamples: up to the first, 10,000 resamples; up to the second, 1,000.
 _ITEM_DRAWS: Final = 200_000_000
 _LARGE_ITEM_DRAWS: Final = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class ViewTvQuantiles:
+    """Quantiles of view TV over the items that are shown in several orders; fractions.
+
+    Attributes:
+        items: number of these items.
+        median: half of them have this view TV or less.
+        p90: 90% of them have this view TV or less.
+        largest: highest view TV of an item.
+        share_below_small: share of them with a view TV below `SMALL_VIEW_TV`.
+        recorded: whether an imported log states view TV, and the run has one view of an item.
+    """
+
+    items: int
+    median: float
+    p90: float
+    largest: float
+    share_below_small: float
+    recorded: bool
+
+    @classmethod
+    def of(cls, items: ScoredItems) -> ViewTvQuantiles | None:
+        """Return the quantiles, interpolated between items; None if no item has a view TV."""
+        tv = items.view_tv[~np.isnan(items.view_tv)] if items.repeats == 1 else np.empty(0)
+        if not tv.size:
+            return None
+        median, p90, largest = np.quantile(tv, [0.5, 0.9, 1.0]).tolist()
+        return cls(tv.size, median, p90, largest, float(np.mean(tv < SMALL_VIEW_TV)), items.k == 1)
 
 
 @dataclass(frozen=True)
@@ -112,6 +145,7 @@ class Evaluation(Framed):
         smallest_probability: smallest probability above 0 in the run.
         near_ties: answers that rounding could have changed; None if the precision is unknown.
         notes: notes on the numbers.
+        view_tv: quantiles of view TV over all items; None if no item is shown in several orders.
         warnings: warnings on the run and its calibrator; `pact_eval.evaluate` fills them.
         conclusions: on the order and the probabilities of the run; `pact_eval.evaluate` fills them.
     """
@@ -130,6 +164,7 @@ class Evaluation(Framed):
     smallest_probability: float
     near_ties: NearTies | None
     notes: tuple[Note, ...]
+    view_tv: ViewTvQuantiles | None = None
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
 
@@ -235,6 +270,7 @@ def evaluate_items(
             *_notes(items, groups[0], ties),
             *small_groups({group.name: group.items.n_clusters for group in drawn}, items.unit),
         ),
+        view_tv=ViewTvQuantiles.of(items),
     )
 
 

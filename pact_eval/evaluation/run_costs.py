@@ -1,7 +1,8 @@
-"""Cost: time and size of scoring each run and of training its adapter."""
+"""Cost: time and size of scoring each run and of training its adapter, and of released arms."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,14 @@ from typing import Final
 from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.arm_summary import ArmSummary
+from pact_eval.evaluation.arms.released_training import ReleasedTraining
+from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.folder import RunFolder
+from pact_eval.stats.estimate import Estimate
 
 TRAINING_NAME: Final = "training.json"
 """A file that a trainer may write into the adapter folder, with `wall_minutes` and `steps`."""
@@ -89,3 +95,54 @@ def _number(value: Json) -> float | None:
     if isinstance(value, int | float) and finite_number(value) is not None:
         return value
     return None
+
+
+@dataclass(frozen=True)
+class ArmCost:
+    """Cost of training one released arm.
+
+    Attributes:
+        arm: its name.
+        steps: optimiser steps of each run, by seed.
+        views_per_pair: training views of a pair, the largest of its runs.
+        hours: time of training over seeds.
+        peak_gib: peak GPU memory, the largest of its runs; None if one does not record it.
+        accuracy: of view 0 over seeds, uncalibrated.
+    """
+
+    arm: str
+    steps: tuple[int, ...]
+    views_per_pair: float
+    hours: ArmSummary
+    peak_gib: float | None
+    accuracy: ArmSummary
+
+
+def arm_costs(metrics: ArmMetrics) -> tuple[ArmCost, ...]:
+    """Gather the cost of training every arm of released runs.
+
+    Raises:
+        InputError: the metrics are not from released result folders.
+    """
+    if not metrics.trainings:
+        message = "no cost of training is known: expected a folder with train_report.json files"
+        raise InputError(message)
+    by_arm: dict[str, list[ReleasedTraining]] = {}
+    for run in metrics.trainings:
+        by_arm.setdefault(run.arm, []).append(run)
+    accuracy = metrics.summaries([*by_arm], "accuracy", SINGLE)
+    return tuple(_arm_cost(runs, accuracy[arm]) for arm, runs in by_arm.items())
+
+
+def _arm_cost(runs: list[ReleasedTraining], accuracy: ArmSummary) -> ArmCost:
+    arm = runs[0].arm
+    hours = {run.seed: Estimate(run.wall_seconds / 3600, math.nan, math.nan, 0, 0) for run in runs}
+    peaks = [run.peak_gib for run in runs if run.peak_gib is not None]
+    return ArmCost(
+        arm=arm,
+        steps=tuple(run.steps for run in runs),
+        views_per_pair=max(run.views_per_pair for run in runs),
+        hours=ArmSummary.of(arm, hours),
+        peak_gib=max(peaks) if len(peaks) == len(runs) else None,
+        accuracy=accuracy,
+    )

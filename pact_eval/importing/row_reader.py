@@ -38,6 +38,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "code_order": ("code_order",),
     "prompt_tokens": ("prompt_tokens",),
     "answer_mass": ("answer_mass",),
+    "view_tv": ("view_tv", "permutation_tv"),
     "ceiling": ("ceiling",),
     "answer": ("answer",),
     "n_choices": ("n_choices",),
@@ -119,6 +120,7 @@ class _View:
         censored: answers whose logits are upper bounds; None if there are none.
         prompt_tokens: length of the prompt.
         answer_mass: probability on the answer letters.
+        view_tv: TV between orders that the log states of the item.
         scored: whether the log counts the row.
         right: whether the answer is right.
     """
@@ -130,6 +132,7 @@ class _View:
     censored: list[int] | None = None
     prompt_tokens: int | None = None
     answer_mass: float | None = None
+    view_tv: float | None = None
     scored: bool = True
     right: bool = False
 
@@ -251,6 +254,7 @@ class RowReader:
             if self._get(obj, "prompt_tokens") is not None
             else None,
             answer_mass=self._share(obj, "answer_mass"),
+            view_tv=self._share(obj, "view_tv"),
         )
 
     def _without_answer(self, obj: Mapping[str, Json]) -> _View:

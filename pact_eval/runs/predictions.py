@@ -47,6 +47,8 @@ class Predictions:
         accepted: shape (n, C), all right answers, if items have several; None otherwise. The
             reference of such an item is the most probable of them in view 0, so an answer counts if
             it is one of them.
+        view_tv: shape (n,), TV between orders that an imported log states of each item, NaN if it
+            does not; None if it states none, or if items have several views.
         repeats: whether the views of an item repeat one prompt or show its answers in one order, as
             epochs and trials do.
     """
@@ -67,6 +69,7 @@ class Predictions:
     answers_only: bool = False
     censored: BoolArray | None = None
     accepted: BoolArray | None = None
+    view_tv: FloatArray | None = None
     repeats: bool = False
 
     @classmethod
@@ -302,6 +305,7 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
         "censored": _marked(frame["censored"], width).reshape(n, k, width)
         if "censored" in frame.columns
         else None,
+        "view_tv": _floats(first["view_tv"]) if k == 1 and "view_tv" in frame.columns else None,
     }
 
 

@@ -45,10 +45,13 @@ ABLATED_SCHEMA: Final = pl.Schema({**SCHEMA, "answers": pl.List(pl.Int16())})
 """Columns of a run on ablated contexts: `reference` is null, `variant` is "ablated", and `answers`
 holds the two canonical indices between which the context no longer decides."""
 
-OF_LOGS: Final = pl.Schema({"censored": pl.List(pl.Int16()), "accepted": pl.List(pl.Int16())})
-"""Further columns that imported logs may have, with canonical indices of answers. Those of
+OF_LOGS: Final = pl.Schema(
+    {"censored": pl.List(pl.Int16()), "accepted": pl.List(pl.Int16()), "view_tv": pl.Float64()}
+)
+"""Further columns that imported logs may have. Two hold canonical indices of answers. Those of
 `censored` were not listed by the log: their logits are the largest that they can have. `accepted`
-are all right answers, if there are several; `reference` is then the first of them."""
+are all right answers, if there are several; `reference` is then the first of them. `view_tv` is the
+TV between orders that the log states of an item, of which it lists one view."""
 
 UNANSWERED: Final = pl.Schema({"status": pl.String(), "reason": pl.String()})
 """Further columns of rows that may be of unanswered items. `status` is null in the row of a view;
@@ -66,9 +69,7 @@ STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 ABLATED: Final = "ablated"
 
-_OF_A_VIEW: Final = (
-    *("view", "code_order", "logits", "prompt_tokens", "answer_mass", "censored", "accepted"),
-)
+_OF_A_VIEW: Final = (*("view", "code_order", "logits", "prompt_tokens", "answer_mass", *OF_LOGS),)
 _IN_EVERY_ROW: Final = ("id", "kind", "n_choices", "view", "code_order", "logits")
 _KINDS: Final = get_args(FieldKind)
 _BITS: Final = 62
@@ -154,8 +155,9 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
         k: number of views of each item.
 
     Raises:
-        RunError: a value is missing, not finite, out of its range or no order of the letters, or
-            the views of an item differ in their id, kind, family, reference or number of answers.
+        RunError: a column of `OF_LOGS` has another type, a value is missing, not finite, out of its
+            range or no order of the letters, or the views of an item differ in their id, kind,
+            family, reference or number of answers.
             A logit of minus infinity (an imported probability of 0) is allowed.
 
     Examples:
@@ -165,6 +167,11 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
         pact_eval.errors.RunError: answer_mass: expected values from 0 to 1, got 7.5
     """
     columns = {name: frame[name] for name in frame.columns}
+    for name, dtype in OF_LOGS.items():
+        dtype_read = columns[name].dtype if name in columns else pl.Null()
+        if dtype_read != pl.Null and type_family(dtype_read) != type_family(dtype):
+            message = f"column {name}: expected {dtype}, got {dtype_read}"
+            raise RunError(message)
     for name in _SAME_IN_EVERY_VIEW if k > 1 else ():
         if name in columns:
             _check_same(columns[name], k)
@@ -182,7 +189,8 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
         "prompt_tokens": lambda column: _check_range(column, 1, None),
         "logits": lambda column: _check_logits(column, n_choices),
         "code_order": lambda column: _check_orders(column, n_choices),
-        **dict.fromkeys(OF_LOGS, lambda column: _check_indices(column, n_choices)),
+        "view_tv": lambda column: _check_range(column, 0, 1),
+        **dict.fromkeys(("censored", "accepted"), lambda column: _check_indices(column, n_choices)),
     }
     for name, check in checks.items():
         # A column of nulls only has no type that could be compared.

@@ -37,7 +37,7 @@ def signal_values(items: ScoredItems, signal: Signal) -> FloatArray | None:
         return items.confidence
     if signal == "disagreement":
         tv = np.asarray(items.values["view_tv"], dtype=np.float64)
-        return None if np.isnan(tv).any() else tv
+        return None if items.k == 1 or np.isnan(tv).any() else tv
     log_p = items.log_probs
     if signal == "entropy":
         p = np.exp(log_p)

@@ -55,6 +55,8 @@ def test_tables_have_the_planted_numbers(planted: Path, tmp_path: Path) -> None:
         "no criteria were given (--criteria HYPOTHESES.toml)",
         "no numbers by domain",
         "no run and no dataset",
+        "no selection is known: expected a folder with dev_history.json files",
+        "no cost of training is known: expected a folder with train_report.json files",
     }
     by_arm = {row["Arm"]: row for row in read_csv(out / "main.csv")}
     assert list(by_arm) == ["base", "pact", "ce"]
@@ -102,7 +104,7 @@ def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
             assert "values without intervals, no difference is tested." in text, name
     drawn = figures(planted, "-o", tmp_path / "drawn", "--json")
     assert json.loads(drawn.stdout)["warnings"] == [warning]
-    for name in ("main", "ece-kind"):
+    for name in ("main", "ece-kind", "differences-pact-ce"):
         text = (tmp_path / "drawn" / f"{name}.svg").read_text(encoding="utf-8")
         assert "published values without intervals" in text
         assert "95% over families" not in text
@@ -111,8 +113,11 @@ def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
 def test_figures_are_main_and_ece_by_kind(planted: Path, tmp_path: Path) -> None:
     done = figures(planted, "-o", tmp_path / "out", "--json", "--format", "svg,pdf")
     written = json.loads(done.stdout)
-    assert written["files"].keys() == {"main", "ece-kind"}
-    assert set(written["skipped"].values()) == {"needs runs: published metrics have no items"}
+    assert written["files"].keys() == {"main", "ece-kind", "differences"}
+    assert set(written["skipped"].values()) == {
+        "needs runs: published metrics have no items",
+        "no selection is known: expected a folder with dev_history.json files",
+    }
 
 
 def test_the_scorecard_of_published_metrics(planted: Path, tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.published import read_metric_table, read_published
 from pact_eval.evaluation.arms.published_paths import is_published, result_files
+from pact_eval.evaluation.arms.released_training import ReleasedTraining, SelectionPoint
+from pact_eval.evaluation.curves.training import released_trajectories
+from pact_eval.evaluation.run_costs import arm_costs
 
 
 @pytest.fixture
@@ -152,3 +155,175 @@ def test_runs_and_published_metrics_are_not_mixed(results: Path, tmp_path: Path)
     result = CliRunner().invoke(main, ["tables", str(results), str(run), "-o", str(tmp_path / "o")])
     assert result.exit_code == 1
     assert "expected published metrics alone, or runs alone" in result.stderr
+
+
+def training_of(folder: Path, arm: str, seed: int) -> ReleasedTraining:
+    runs = read_published([folder]).trainings
+    return next(run for run in runs if (run.arm, run.seed) == (arm, seed))
+
+
+def test_the_training_of_a_run_by_hand(results: Path) -> None:
+    path = results / "runs" / "pact_full" / "seed-18"
+    edited_file(path / "train_report.json", edited("wall_seconds", 4_945.5))
+    edited_file(path / "train_report.json", edited("peak_gpu_gib", None))
+    views = {"train/primary": 2_334, "train/perm1": 2_334, "train/necessity": 1_167}
+    edited_file(path / "results.json", edited("views/views", {**views, "dev_calib/primary": 226}))
+    points = [(146, 0.5, 0.75), (292, 0.25, 0.875), (438, 0.125, 0.5), (438, 0.125, 0.5)]
+    history = [
+        {"step": step, "summary": {"all": {"nll": nll, "accuracy": accuracy}}}
+        for step, nll, accuracy in points
+    ]
+    (path / "dev_history.json").write_text(json.dumps(history))
+    edited_file(path / "train_report.json", edited("best/step", 292))
+    training = training_of(results, "pact_full", 18)
+    assert (training.steps, training.wall_seconds, training.peak_gib) == (584, 4_945.5, None)
+    assert training.views_per_pair == 5
+    assert training.history == tuple(SelectionPoint(*point) for point in points[:3])
+    assert training.selected == training.history[1]
+    assert training.calibration is not None
+    weights = json.loads((path / "calibration.json").read_text())["weights"]
+    slopes = training.calibration.calibrator.weights
+    assert (slopes.log_choices, slopes.log_tokens) == (
+        weights["log_choices"],
+        weights["log_tokens"],
+    )
+
+
+def test_costs_of_arms_by_hand(results: Path) -> None:
+    for seed, seconds in ((17, 3_600), (18, 5_400), (19, 7_200)):
+        path = results / "runs" / "ce_only" / f"seed-{seed}" / "train_report.json"
+        edited_file(path, edited("wall_seconds", seconds))
+        edited_file(path, edited("peak_gpu_gib", seconds / 900))
+    (cost,) = (cost for cost in arm_costs(read_published([results])) if cost.arm == "ce_only")
+    assert (cost.steps, cost.views_per_pair, cost.peak_gib) == ((584, 584, 584), 2, 8)
+    assert (cost.hours.mean, cost.hours.deviation) == (1.5, 0.5)
+    edited_file(path, edited("peak_gpu_gib", None))
+    (cost,) = (cost for cost in arm_costs(read_published([results])) if cost.arm == "ce_only")
+    assert cost.peak_gib is None
+
+
+def edited_file(path: Path, edit: Callable[[Any], None]) -> None:
+    value = json.loads(path.read_text())
+    edit(value)
+    path.write_text(json.dumps(value))
+
+
+def test_metrics_alone_say_nothing_of_training(results: Path, made_files: Path) -> None:
+    """A table, a file of results, and the base model."""
+    for path in (
+        made_files / "run_metrics.csv",
+        results / "runs" / "pact_full" / "seed-17" / "results.json",
+        results / "baselines.json",
+    ):
+        metrics = read_published([path])
+        assert metrics.trainings == ()
+        with pytest.raises(InputError, match=r"expected a folder with train_report\.json files"):
+            arm_costs(metrics)
+        with pytest.raises(InputError, match=r"expected a folder with dev_history\.json files"):
+            released_trajectories(metrics)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("train_report.json", "plan, steps, best, wall_seconds and peak_gpu_gib"),
+        ("dev_history.json", "step and summary of every selection"),
+        ("calibration.json", "mode and weights"),
+    ],
+)
+def test_a_missing_file_of_a_run_is_named_with_its_keys(
+    results: Path, name: str, keys: str
+) -> None:
+    path = results / "runs" / "no_cf" / "seed-17" / name
+    path.unlink()
+    result = CliRunner().invoke(main, ["tables", str(results), "-o", str(results / "out")])
+    assert result.exit_code == 1
+    assert f"{path}: no such file; expected {keys}" in " ".join(result.stderr.split("\n"))
+
+
+def test_a_run_without_calibrated_metrics_needs_no_calibrator(results: Path) -> None:
+    path = results / "runs" / "no_cf" / "seed-17"
+    edited_file(path / "results.json", lambda value: value["holdout"].pop("single_calibrated"))
+    (path / "calibration.json").unlink()
+    assert training_of(results, "no_cf", 17).calibration is None
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "expected"),
+    [
+        ("results.json", edited("views/views", {}), "views.views: expected numbers of training"),
+        (
+            "results.json",
+            edited("views/views", {"train/primary": -1}),
+            "views.views.train/primary: expected a number of at least 0",
+        ),
+        (
+            "results.json",
+            edited("calibration/ece_after", 5.7),
+            "calibration.ece_after: expected a fraction in 0 to 1",
+        ),
+        (
+            "results.json",
+            edited("calibration/temperature_min", None),
+            "calibration.temperature_min: expected a number of at least 0",
+        ),
+        ("train_report.json", edited("steps", "584"), "steps: expected a whole number above 0"),
+        ("train_report.json", edited("steps", 10**30), "steps: expected a whole number above 0"),
+        (
+            "train_report.json",
+            edited("plan/train_groups", 0),
+            "plan.train_groups: expected a whole number above 0",
+        ),
+        (
+            "train_report.json",
+            edited("best/step", 7),
+            "best.step: expected a step of dev_history.json",
+        ),
+        (
+            "train_report.json",
+            edited("wall_seconds", True),
+            "wall_seconds: expected a number of at least 0",
+        ),
+        (
+            "train_report.json",
+            edited("peak_gpu_gib", "28"),
+            "peak_gpu_gib: expected a number of at least 0",
+        ),
+        (
+            "dev_history.json",
+            lambda value: value[0].pop("step"),
+            "0.step: expected a whole number above 0",
+        ),
+        (
+            "dev_history.json",
+            lambda value: value[0]["summary"]["all"].update(nll=-1),
+            "0.summary.all.nll: expected a number of at least 0",
+        ),
+        (
+            "dev_history.json",
+            lambda value: value[2]["summary"].pop("all"),
+            "2.summary.all.accuracy: expected a fraction in 0 to 1",
+        ),
+        ("dev_history.json", lambda value: value.clear(), "0: expected a list of selections"),
+        (
+            "calibration.json",
+            edited("weights/log_choices", "steep"),
+            "weights.log_choices: expected a number",
+        ),
+        ("calibration.json", edited("weights/bias", [1.0]), "expected 3 biases"),
+        ("calibration.json", edited("mode", "cubic"), "expected mode"),
+        ("calibration.json", edited("weights", None), "weights.log_tokens: expected a number"),
+    ],
+)
+def test_a_malformed_file_of_a_run_is_refused_with_its_key(
+    results: Path, name: str, edit: Callable[[Any], None], expected: str
+) -> None:
+    path = results / "runs" / "pact_full" / "seed-18" / name
+    edited_file(path, edit)
+    with pytest.raises((InputError, RecordError)) as refused:
+        read_published([results])
+    assert str(refused.value).startswith(str(path))
+    assert expected in str(refused.value)
+    result = CliRunner().invoke(main, ["figures", str(results), "-o", str(results / "out")])
+    assert result.exit_code == 1
+    assert str(path) in "".join(result.stderr.split("\n"))

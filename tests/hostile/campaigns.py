@@ -147,6 +147,7 @@ _RECORD: Final = "adapter/training_data.json"
 _LOGGED: Final = ("report", "logged", "--json", *_FEW)
 _COST: Final = ("tables", "run", "--out", "tables", "--only", "cost", *_FEW)
 _TRAINING: Final = ("figures", "run", "--out", "figures", "--only", "training", *_FEW)
+_RELEASED: Final = ("tables", "released", "--out", "tables", "--only", "cost,selection,calibration")
 _LENGTHS: Final = ("audit", "data", "data", "--tokenizer", "model")
 _EXPORT: Final = ("calibrate", "fitted", "--out", "t.json")
 _BASE: Final = (*_ADAPTER, "--base-model", "model")
@@ -222,6 +223,12 @@ CAMPAIGNS: Final = {
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
     "released results": Campaign("results.json", JSON, ("scorecard", "h.toml", "results.json")),
+    **{
+        f"released {name}": Campaign(
+            f"released/method/seed-1/{name}.json", JSON, _RELEASED, weight=0.3
+        )
+        for name in ("results", "train_report", "dev_history", "calibration")
+    },
     "imported rows": Campaign(
         "rows.jsonl",
         JSON,
@@ -322,6 +329,7 @@ def make_healthy(home: Path) -> Path:
     holdout = {decoding: {"summary": summary} for decoding in ("single", "single_calibrated")}
     result = {"run": "method", "seed": 1, "holdout": holdout}
     (home / "results.json").write_text(json.dumps(result))
+    _write_released(home / "released" / "method" / "seed-1", result)
     probabilities = {"reference": 1, "probabilities": [0.25, 0.75]}
     names = frame["id"].unique(maintain_order=True)
     write_jsonl(home / "rows.jsonl", [{"id": name, **probabilities} for name in names])
@@ -332,6 +340,29 @@ def make_healthy(home: Path) -> Path:
     (home / "pact.toml").write_text('decoding = "single"\nk = 4\nbootstrap-seed = 0\n')
     (home / "context.json").write_text('{"turns": ["Clerk: The seal is intact.", 3]}')
     return home
+
+
+def _write_released(folder: Path, result: dict[str, Any]) -> None:
+    """Writes the files of a released run."""
+    names = ("temperature_mean", "temperature_min", "temperature_max", "ece_before", "ece_after")
+    selected = {"step": 8, "summary": {"all": {"nll": 0.5, "accuracy": 0.75}}}
+    slopes = {"log_choices": 0.5, "log_tokens": -0.5}
+    files: dict[str, Any] = {
+        "results": result
+        | {"views": {"views": {"train/primary": 12}}, "calibration": dict.fromkeys(names, 0.5)},
+        "train_report": {
+            "plan": {"train_groups": 6},
+            "steps": 8,
+            "best": {"step": 8},
+            "wall_seconds": 60.5,
+            "peak_gpu_gib": 20.5,
+        },
+        "dev_history": [selected],
+        "calibration": {"mode": "contextual", "weights": {"bias": [1.0, 1.0, 1.0], **slopes}},
+    }
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
 
 
 def _write_logs(home: Path) -> None:

@@ -37,7 +37,7 @@ def test_the_published_rows_are_accepted_as_they_are(
 ) -> None:
     path = experiment_files / "shipped_holdout_rows.jsonl"
     imported = import_run(path, tmp_path / "run", {"arm": "pact_full", "seed": 18})
-    assert imported.remarks == ("Ignored columns: permutation_tv.",)
+    assert imported.remarks == ()
     run = read_run(tmp_path / "run")
     assert run.provenance["counts"] == {"items": 324, "views": 324}
     published = {(r := json.loads(line))["id"]: r for line in path.read_text().splitlines()}
@@ -50,6 +50,8 @@ def test_the_published_rows_are_accepted_as_they_are(
         assert predictions.reference[number] == expected["gold"]
         n = int(predictions.n_choices[number])
         assert probabilities[number, :n] == pytest.approx(expected["probabilities"], abs=1e-14)
+        assert predictions.view_tv is not None
+        assert predictions.view_tv[number] == expected["permutation_tv"]
 
 
 def test_columns_can_be_mapped_and_defaults_filled(tmp_path: Path) -> None:

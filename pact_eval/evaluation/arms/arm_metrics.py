@@ -21,6 +21,7 @@ from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:
+    from pact_eval.evaluation.arms.released_training import ReleasedTraining
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.resampled_groups import ResampledGroup
 
@@ -39,11 +40,13 @@ class ArmMetrics:
         experiment: the runs, all on the same items; None for published metrics, which have no
             intervals and no tests.
         files: the tables of published metrics; empty for runs.
+        trainings: how released runs were trained; empty for runs and for tables.
     """
 
     table: MetricTable
     experiment: Experiment | None = None
     files: tuple[Path, ...] = ()
+    trainings: tuple[ReleasedTraining, ...] = ()
 
     @classmethod
     def of_runs(cls, experiment: Experiment) -> ArmMetrics:

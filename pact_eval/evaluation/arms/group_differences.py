@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
+import numpy as np
+
+from pact_eval._choices import Decoding
+from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.cells import MetricCell
+from pact_eval.evaluation.arms.matching import SeedMatch, against
+from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.seeds import SignAgreement
+from pact_eval.stats.seeds import SignAgreement, same_sign
+
+_GROUPINGS: Final[tuple[Literal["kind", "domain"], ...]] = ("kind", "domain")
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class ArmDifferences:
         seeds: seeds of the compared pairs of runs; None for two runs without a seed.
         groups: all items, then kinds, then domains.
         items: number of all items.
-        families: number of their families.
+        families: number of their families; None for published metrics, which have no intervals.
     """
 
     a: str
@@ -49,7 +61,7 @@ class ArmDifferences:
     seeds: tuple[int | None, ...]
     groups: tuple[GroupDifference, ...]
     items: int
-    families: int
+    families: int | None
 
 
 def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
@@ -68,8 +80,7 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     views = experiment.shared_items().predictions
     groups: list[GroupDifference] = []
     seeds: tuple[int | None, ...] = ()
-    kinds: tuple[Literal["kind", "domain"], ...] = ("kind", "domain")
-    for by in kinds:
+    for by in _GROUPINGS:
         settings = replace(experiment.settings, by=by, calibrated=False)
         pair = replace(experiment, settings=settings).seeds(a, b)
         compared = list(pair.seeds.values())
@@ -92,3 +103,59 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
             )
     families = len(set(views.family.tolist()))
     return ArmDifferences(a, b, seeds, tuple(groups), len(views), families)
+
+
+def published_differences(
+    metrics: ArmMetrics, a: str, decoding: Decoding = "single"
+) -> tuple[ArmDifferences, ...]:
+    """Take the same differences of one arm from every other from published metrics.
+
+    Args:
+        metrics: the numbers.
+        a: name of the first arm.
+        decoding: of the accuracies.
+
+    Raises:
+        InputError: no other arm has a seed in common with the first.
+    """
+    arms = {arm: {seed: seed for seed in metrics.seeds(arm)} for arm in metrics.arms}
+    matches = {b: pairs for b, pairs in against(arms, a).items() if pairs}
+    if not matches:
+        message = f"no other arm has a seed in common with {a}"
+        raise InputError(message)
+    results = []
+    for b, pairs in matches.items():
+        groups = tuple(_published(metrics, (a, b), pairs, MetricDecoding(decoding)))
+        items = groups[0].items if groups else 0
+        results.append(
+            ArmDifferences(a, b, tuple(pair.seed for pair in pairs), groups, items, None)
+        )
+    return tuple(results)
+
+
+def _published(
+    metrics: ArmMetrics,
+    arms: tuple[str, str],
+    pairs: tuple[SeedMatch[int | None], ...],
+    decoding: MetricDecoding,
+) -> Iterator[GroupDifference]:
+    """Yield the groups of which every compared run has an accuracy."""
+    for by in _GROUPINGS:
+        table = metrics.by_group(by)
+        for name in dict.fromkeys(row.cell.group for row in table.table.rows):
+            if by == "domain" and name == "all":
+                continue
+            rows = [
+                [
+                    table.row(MetricCell("accuracy", arm, decoding, name), seed)
+                    for arm, seed in zip(arms, (pair.a, pair.b), strict=True)
+                ]
+                for pair in pairs
+            ]
+            values = [one.value - other.value for one, other in rows]
+            if any(map(math.isnan, values)):
+                continue
+            items = rows[0][0].n or 0
+            mean = Estimate(float(np.mean(values)), math.nan, math.nan, items, 0)
+            kind: Literal["all", "kind", "domain"] = "all" if name == "all" else by
+            yield GroupDifference(kind, name, items, tuple(values), mean, same_sign(values))

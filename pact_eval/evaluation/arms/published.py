@@ -1,7 +1,7 @@
 """Published metrics, for experiments whose predictions nobody has any more.
 
-They are tables as CSV (`published_csv.py`) or released result folders (`result_folders.py`). Their
-numbers have no intervals.
+They are tables as CSV (`published_csv.py`) or released result folders (`result_folders.py`), which
+also say how their runs were trained (`released_training.py`). Their numbers have no intervals.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.published_csv import read_csv_rows
 from pact_eval.evaluation.arms.published_paths import result_files
 from pact_eval.evaluation.arms.published_rows import PublishedRow, metric_table
+from pact_eval.evaluation.arms.released_training import read_released_training
 from pact_eval.evaluation.arms.result_folders import read_result_rows
 
 
@@ -30,7 +31,13 @@ def read_published(paths: Sequence[Path]) -> ArmMetrics:
         RecordError: a row or a value cannot be understood; all of them with their places.
     """
     tables = [read_metric_table(path) for path in paths]
-    return ArmMetrics(MetricTable(row for table in tables for row in table.rows), None, (*paths,))
+    table = MetricTable(row for table in tables for row in table.rows)
+    trainings = {
+        (training.arm, training.seed): training
+        for path in paths
+        for training in read_released_training(path)
+    }
+    return ArmMetrics(table, None, (*paths,), tuple(trainings.values()))
 
 
 def read_metric_table(path: Path) -> MetricTable:

@@ -11,6 +11,7 @@ from pact_eval.calibration.temperatures import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow
+from pact_eval.evaluation.arms.released_training import ReleasedCalibration
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import made_worse
 
@@ -31,6 +32,7 @@ class CalibratedRun:
         before: NLL, ECE and AURC, raw.
         after: the same, calibrated.
         temperature: mean and range of T(x) over its items; None where it is not known.
+        fitted: the calibrator of a released run, with numbers of the split of its fit; else None.
         shown_worse: names of the metrics that T(x) is shown to make worse; None for published
             numbers, which have no intervals.
     """
@@ -41,6 +43,7 @@ class CalibratedRun:
     after: tuple[MetricRow, ...]
     temperature: TemperatureSummary | None
     shown_worse: frozenset[str] | None = None
+    fitted: ReleasedCalibration | None = None
 
     @property
     def worse(self) -> tuple[bool, ...]:
@@ -67,6 +70,7 @@ def calibrated_runs(
     """
     experiment = metrics.experiment
     runs = {} if experiment is None else {(run.arm, run.seed): run for run in experiment.runs}
+    fitted = {(run.arm, run.seed): run.calibration for run in metrics.trainings}
     raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
     gathered = []
     for arm in metrics.arms:
@@ -80,7 +84,8 @@ def calibrated_runs(
             run = runs.get((arm, seed))
             temperature = None if run is None else run.temperature
             worse = None if experiment is None or run is None else made_worse(experiment, run)
-            gathered.append(CalibratedRun(arm, seed, before, after, temperature, worse))
+            numbers = before, after, temperature, worse
+            gathered.append(CalibratedRun(arm, seed, *numbers, fitted.get((arm, seed))))
     if not gathered:
         message = "no run has a calibrator in its folder"
         raise InputError(message)

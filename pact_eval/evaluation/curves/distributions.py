@@ -282,7 +282,9 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     for arm, runs in experiment.arms.items():
         views = ((run, run.predictions) for run in runs)
         several = [
-            run for run, predictions in views if predictions.k > 1 and not predictions.repeats
+            run
+            for run, predictions in views
+            if (predictions.k > 1 and not predictions.repeats) or predictions.view_tv is not None
         ]
         if not several:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,9 @@ import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.cells import MetricCell
+from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log_of_run
@@ -77,9 +81,11 @@ class Trajectory:
         seed: seed of the run, or None.
         steps: (m,) training steps at which the selection split was evaluated.
         nll_nats: (m,) selection NLL at these steps.
-        selected_step: the step with the lowest NLL.
+        selected_step: the step of the selected checkpoint, which has the lowest NLL.
         selected_nll_nats: the NLL at this step.
-        accuracy: accuracy of the run, a fraction with its 95% interval over families.
+        accuracy: accuracy of the run, a fraction with its 95% interval over families; published
+            ones have no interval.
+        selection_accuracy: (m,) accuracy of the selection split, if it is known.
     """
 
     arm: str
@@ -89,6 +95,14 @@ class Trajectory:
     selected_step: int
     selected_nll_nats: float
     accuracy: Estimate
+    selection_accuracy: FloatArray | None = None
+
+    @property
+    def selected_accuracy(self) -> float | None:
+        """Accuracy of the selection split at the selected step; None if it is not known."""
+        if self.selection_accuracy is None:
+            return None
+        return float(self.selection_accuracy[self.steps == self.selected_step][0])
 
 
 def training_curves(run: ExperimentRun) -> TrainingCurves:
@@ -151,3 +165,30 @@ def selection_trajectory(experiment: Experiment, run: ExperimentRun) -> Trajecto
     selected, lowest = log.selected
     accuracy = experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"]
     return Trajectory(run.arm, run.seed, steps, nll, selected, lowest, accuracy)
+
+
+def released_trajectories(metrics: ArmMetrics) -> tuple[Trajectory, ...]:
+    """Return the selection of every released run, with its accuracy at view 0.
+
+    Raises:
+        InputError: the metrics are not from released result folders.
+    """
+    if not metrics.trainings:
+        message = "no selection is known: expected a folder with dev_history.json files"
+        raise InputError(message)
+    trajectories = []
+    for run in metrics.trainings:
+        row = metrics.row(MetricCell("accuracy", run.arm, SINGLE, "all"), run.seed)
+        trajectories.append(
+            Trajectory(
+                run.arm,
+                run.seed,
+                np.array([point.step for point in run.history], dtype=np.int64),
+                np.array([point.nll_nats for point in run.history]),
+                run.selected.step,
+                run.selected.nll_nats,
+                Estimate(row.value, math.nan, math.nan, row.n or 0, 0),
+                np.array([point.accuracy for point in run.history]),
+            )
+        )
+    return tuple(trajectories)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
@@ -25,8 +24,10 @@ from pact_eval.evaluation.arms.group_differences import (
     ArmDifferences,
     GroupDifference,
     arm_differences,
+    published_differences,
 )
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.axes import (
     SEED_AREA,
     SIDES_POINTS,
@@ -242,8 +243,10 @@ def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
     below = counts_text(result.items, result.families)
     headed(ax, names, below, wide=True, above=SIDES_POINTS)
     several = len(result.seeds) > 1
-    handles = [dot_mark(ax), line_mark(ax)]
-    labels = ["mean over seeds" if several else "difference", INTERVAL]
+    handles, labels = [dot_mark(ax)], ["mean over seeds" if several else "difference"]
+    if result.families is not None:
+        handles.append(line_mark(ax))
+        labels.append(INTERVAL)
     if several:
         handles.append(dot_mark(ax, small=True))
         labels.append("one seed")
@@ -261,9 +264,9 @@ def build_main(experiment: Experiment, looks: Looks) -> Built:
     return _main(main_comparison(experiment), looks)
 
 
-def publish_main(metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built:
+def publish_main(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
     """Build the file of the main comparison from published metrics, without intervals."""
-    return _main(published_comparison(metrics, decoding), looks)
+    return _main(published_comparison(metrics, settings.decoding), looks)
 
 
 def _main(results: Sequence[MetricMeans], looks: Looks) -> Built:
@@ -296,9 +299,9 @@ def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
     return Built((_ece_by_kind(ece_by_kind(experiment), looks),), uncalibrated(experiment, looks))
 
 
-def publish_ece_by_kind(metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built:
+def publish_ece_by_kind(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
     """Build the file of ECE by kind from published metrics, without intervals."""
-    return Built((_ece_by_kind(published_ece_by_kind(metrics, decoding), looks),))
+    return Built((_ece_by_kind(published_ece_by_kind(metrics, settings.decoding), looks),))
 
 
 def _ece_by_kind(result: EceByKind, looks: Looks) -> FigureFile:
@@ -344,16 +347,29 @@ def build_differences(experiment: Experiment, looks: Looks) -> Built:
         except InputError as error:
             missing.append(reason(error))
             continue
-        same = any(group.sign.same for group in result.groups) and len(result.seeds) > 1
-        files.append(
-            FigureFile(
-                stem("differences", main, other),
-                f"Difference in accuracy, {looks.names.arm(main)} minus {looks.names.arm(other)}, "
-                "by kind and domain",
-                (partial(draw_differences, result, looks=looks),),
-                inches=0.85 + _ROW_INCHES * len(result.groups),
-                basis=counts_text(result.items, result.families),
-                note="* same sign at every seed" if same else "",
-            )
-        )
+        files.append(_differences(result, looks))
     return Built(tuple(files), tuple(missing))
+
+
+def publish_differences(metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
+    """Build the same files from published metrics, without intervals."""
+    main = metrics.main_arm(settings.method)
+    results = published_differences(metrics, main, settings.decoding)
+    return Built(tuple(_differences(result, looks) for result in results))
+
+
+def _differences(result: ArmDifferences, looks: Looks) -> FigureFile:
+    same = any(group.sign.same for group in result.groups) and len(result.seeds) > 1
+    notes = (
+        "* same sign at every seed" if same else "",
+        _PUBLISHED if result.families is None else "",
+    )
+    return FigureFile(
+        stem("differences", result.a, result.b),
+        f"Difference in accuracy, {looks.names.arm(result.a)} minus {looks.names.arm(result.b)}, "
+        "by kind and domain",
+        (partial(draw_differences, result, looks=looks),),
+        inches=0.85 + _ROW_INCHES * len(result.groups),
+        basis=counts_text(result.items, result.families),
+        note="; ".join(filter(None, notes)),
+    )

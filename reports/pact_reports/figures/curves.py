@@ -224,10 +224,20 @@ def build_view_tv(experiment: Experiment, looks: Looks) -> Built:
     panel = partial(draw_view_tv, result, looks=looks)
     basis = counts_text(result.items, result.families)
     file = FigureFile("tv", title, (panel,), inches=2.0, basis=basis)
-    return Built((file,), single_views(experiment, looks))
+    return Built((file,), single_views(experiment, looks, view_tv=True))
 
 
-def single_views(experiment: Experiment, looks: Looks) -> tuple[str, ...]:
-    """Return a note for every run with one view, which figures of views leave out."""
-    single = [run.label for run in experiment.runs if run.predictions.k == 1]
+def single_views(experiment: Experiment, looks: Looks, *, view_tv: bool = False) -> tuple[str, ...]:
+    """Return a note for every run with one view, which figures of views leave out.
+
+    Args:
+        experiment: the runs.
+        looks: with their display names.
+        view_tv: whether the figure shows view TV, which a log may state of one view.
+    """
+    single = [
+        run.label
+        for run in experiment.runs
+        if run.predictions.k == 1 and not (view_tv and run.predictions.view_tv is not None)
+    ]
     return tuple(f"{looks.names.run(label)}: one view only (K is 1)" for label in single)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pact_eval._choices import Decoding
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.style import Looks
 from pact_reports.sentences.notes import NEEDS_RUNS, ViewsUse, views_notes
 
@@ -100,7 +100,7 @@ class FigureSpec:
     build: Callable[[Experiment, Looks], Built]
     views: ViewsUse = "ensembles"
     decide: Callable[[Experiment, Looks, Decisions], Built] | None = None
-    publish: Callable[[ArmMetrics, Decoding, Looks], Built] | None = None
+    publish: Callable[[ArmMetrics, Settings, Looks], Built] | None = None
 
     def built(
         self, experiment: Experiment, looks: Looks, decisions: Decisions | None = None
@@ -112,15 +112,15 @@ class FigureSpec:
         notes = views_notes(experiment, self.views, looks.names)
         return replace(figure, missing=(*figure.missing, *notes))
 
-    def published(self, metrics: ArmMetrics, decoding: Decoding, looks: Looks) -> Built:
-        """Make the files from published metrics.
+    def published(self, metrics: ArmMetrics, settings: Settings, looks: Looks) -> Built:
+        """Make the files from published metrics, under the decoding and method of the settings.
 
         Raises:
             InputError: the figure needs runs, or as `publish`.
         """
         if self.publish is None:
             raise InputError(NEEDS_RUNS)
-        return self.publish(metrics, decoding, looks)
+        return self.publish(metrics, settings, looks)
 
     def _made(self, experiment: Experiment, looks: Looks, decisions: Decisions | None) -> Built:
         if self.decide is not None and decisions is not None:

@@ -109,7 +109,7 @@ def draw_figures(
             if published is None:
                 built = FIGURES[name].built(experiment, looks, decisions)
             else:
-                built = FIGURES[name].published(published, experiment.settings.decoding, looks)
+                built = FIGURES[name].published(published, experiment.settings, looks)
         except InputError as error:
             skipped[name] = reason(error)
         else:

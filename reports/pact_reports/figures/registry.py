@@ -10,6 +10,7 @@ from pact_reports.figures.arms import (
     build_ece_by_kind,
     build_main,
     build_views,
+    publish_differences,
     publish_ece_by_kind,
     publish_main,
 )
@@ -20,7 +21,7 @@ from pact_reports.figures.margins import build_margins
 from pact_reports.figures.pairs import build_pairs
 from pact_reports.figures.probabilities import build_confidence, build_reliability
 from pact_reports.figures.temperatures import build_choices, build_length
-from pact_reports.figures.training import build_selection, build_training
+from pact_reports.figures.training import build_selection, build_training, publish_selection
 
 _SAME = "runs on the same items"
 
@@ -69,11 +70,13 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "difference in accuracy between two arms, by kind and domain",
         "two arms with a seed in common, on the same items",
         build_differences,
+        publish=publish_differences,
     ),
     "selection": FigureSpec(
         "selection trajectories and holdout accuracy",
         "a training log with selection NLL next to the adapter",
         build_selection,
+        publish=publish_selection,
     ),
     "training": FigureSpec(
         "loss terms, mean d and ablated gap over training",

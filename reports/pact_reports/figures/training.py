@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.curves.training import (
     DECAY,
     TERMS,
     Smoothed,
     TrainingCurves,
     Trajectory,
+    released_trajectories,
     selection_trajectory,
     training_curves,
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
 from pact_reports.figures.axes import (
     arms_and_seeds,
     counts_text,
@@ -187,21 +191,38 @@ def _every(term: Smoothed) -> slice:
 def draw_trajectories(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
     """Draw selection NLL against training steps; a star marks the selected checkpoint."""
     for run in runs:
-        style = looks.arms[run.arm]
-        dash = looks.dash(run.seed)
-        ax.plot(run.steps, run.nll_nats, color=style.colour, linestyle=dash, linewidth=0.9)
-        ax.scatter(
-            [run.selected_step],
-            [run.selected_nll_nats],
-            s=45,
-            marker="*",
-            color=style.colour,
-            edgecolors=PAPER,
-            linewidths=0.4,
-            zorder=4,
-        )
-    ax.set_xlabel("Training step")
+        _draw_trajectory(ax, run, run.nll_nats, looks)
     ax.set_ylabel("Selection NLL (nats)")
+    return _finished(ax, runs, looks)
+
+
+def draw_selection_accuracy(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
+    """Draw selection accuracy against training steps, of the runs that know it."""
+    known = [run for run in runs if run.selection_accuracy is not None]
+    for run in known:
+        _draw_trajectory(ax, run, 100 * np.asarray(run.selection_accuracy), looks)
+    ax.set_ylabel("Selection accuracy (%)")
+    return _finished(ax, known, looks)
+
+
+def _draw_trajectory(ax: Axes, run: Trajectory, values: FloatArray, looks: Looks) -> None:
+    style = looks.arms[run.arm]
+    dash = looks.dash(run.seed)
+    ax.plot(run.steps, values, color=style.colour, linestyle=dash, linewidth=0.9)
+    ax.scatter(
+        [run.selected_step],
+        values[run.steps == run.selected_step][:1],
+        s=45,
+        marker="*",
+        color=style.colour,
+        edgecolors=PAPER,
+        linewidths=0.4,
+        zorder=4,
+    )
+
+
+def _finished(ax: Axes, runs: Sequence[Trajectory], looks: Looks) -> Axes:
+    ax.set_xlabel("Training step")
     headed(ax, "", f"n = {len(runs)} training runs; stars: selected checkpoints")
     arms_and_seeds(ax, runs, looks)
     return inert(ax)
@@ -226,8 +247,9 @@ def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("Selection NLL of the selected checkpoint (nats)")
     ax.set_ylabel("Holdout accuracy (%)")
-    counts = counts_text(*n.pop()) if len(n) == 1 else "n differs between runs"
-    headed(ax, "", f"{counts}; whiskers: 95% over families")
+    items, families = n.pop() if len(n) == 1 else (0, 0)
+    counts = counts_text(items, families or None) if items else "n differs between runs"
+    headed(ax, "", f"{counts}; whiskers: 95% over families" if families else counts)
     return inert(ax)
 
 
@@ -271,9 +293,18 @@ def build_selection(experiment: Experiment, looks: Looks) -> Built:
     missing = each_run(experiment, looks, gather).missing
     if not trajectories:
         raise InputError("; ".join(missing))
+    return Built((_selection_file(trajectories, looks),), missing)
+
+
+def publish_selection(metrics: ArmMetrics, _settings: Settings, looks: Looks) -> Built:
+    """Build the file of trajectories and holdout accuracy from released result folders."""
+    return Built((_selection_file(released_trajectories(metrics), looks),))
+
+
+def _selection_file(runs: Sequence[Trajectory], looks: Looks) -> FigureFile:
+    panels = [partial(draw_trajectories, runs, looks=looks)]
+    if any(run.selection_accuracy is not None for run in runs):
+        panels.append(partial(draw_selection_accuracy, runs, looks=looks))
+    panels.append(partial(draw_holdout, runs, looks=looks))
     title = "Selection NLL over training, and holdout accuracy of the selected checkpoints"
-    panels = (
-        partial(draw_trajectories, trajectories, looks=looks),
-        partial(draw_holdout, trajectories, looks=looks),
-    )
-    return Built((FigureFile("selection", title, panels, inches=1.95),), missing)
+    return FigureFile("selection", title, tuple(panels), inches=1.95)

@@ -66,6 +66,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Json]:
         "metrics": _metrics(evaluation.metrics),
         "groups": [_group(group, smallest, evaluation.unit) for group in evaluation.groups],
         "letters": _letters(evaluation.letters, evaluation.unit),
+        "view_tv": to_json(evaluation.view_tv),
         "mean_answer_mass": to_json(evaluation.mean_answer_mass),
         "smallest_probability": to_json(smallest),
         "near_ties": None if ties is None else asdict(ties),

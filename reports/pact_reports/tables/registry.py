@@ -18,6 +18,7 @@ from pact_reports.tables.paired_tests import build_paired
 from pact_reports.tables.request import TableSpec
 from pact_reports.tables.run_costs import build_cost
 from pact_reports.tables.scorecard import build_scorecard
+from pact_reports.tables.selection import build_selection
 
 __all__ = ["TABLES"]
 
@@ -76,6 +77,14 @@ TABLES: Final[Mapping[str, TableSpec]] = {
         build_costs,
         views="never",
     ),
-    "cost": TableSpec("what scoring and training took", "a run", build_cost, views="never"),
+    "selection": TableSpec(
+        "selected checkpoints",
+        "a training log with selection NLL next to the adapter",
+        build_selection,
+        published=True,
+    ),
+    "cost": TableSpec(
+        "what scoring and training took", "a run", build_cost, views="never", published=True
+    ),
 }
 """Every table, in the order in which a report shows them."""

@@ -13,7 +13,7 @@ from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import OrderAudit
 from pact_eval.evaluation.registry import CONFIDENT, find_metric
-from pact_eval.evaluation.report import Evaluation, Group
+from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.prompts.contract import LETTERS, position_name
 from pact_eval.runs.provenance import Provenance
@@ -111,8 +111,25 @@ def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) ->
         parts.append(groups_table(evaluation.groups))
     if evaluation.letters is not None and evaluation.letters.units:
         parts.append(_letters_table(evaluation.letters, evaluation.unit))
+    parts += _view_tv(evaluation)
     parts += _order(evaluation, audit)
     return (*parts, *_notes(evaluation))
+
+
+def _view_tv(evaluation: Evaluation) -> tuple[Line, ...]:
+    """Say how view TV is distributed over the items, if any item is shown in several orders."""
+    tv = evaluation.view_tv
+    if tv is None:
+        return ()
+    median, p90, largest = (f"{100 * value:.1f}%" for value in (tv.median, tv.p90, tv.largest))
+    small = count_and_share(round(tv.share_below_small * tv.items), tv.items)
+    source = ", as the log states it" if tv.recorded else ""
+    return (
+        Line(
+            f"View TV of {tv.items:,} items{source}: median {median}, 90% at most {p90}, largest "
+            f"{largest}; {small} below {100 * SMALL_VIEW_TV:g}%."
+        ),
+    )
 
 
 def _order(evaluation: Evaluation, audit: OrderAudit | None) -> tuple[Part, ...]:

@@ -1,11 +1,16 @@
-"""Costs of scoring each run and of training its adapter."""
+"""Costs of scoring each run and of training its adapter; costs of training released arms."""
 
 from __future__ import annotations
 
+import math
+
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
+from pact_eval.evaluation.decoding import SINGLE
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.run_costs import TRAINING_NAME, ArmCost, RunCost, arm_costs, run_costs
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.tables.arm_cells import mean_cell, mean_column
 from pact_reports.tables.cells import arm_cell, count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest
 
@@ -14,8 +19,10 @@ def build_cost(request: TableRequest) -> Table:
     """Make the table of costs.
 
     Raises:
-        InputError: there is no run on full contexts.
+        InputError: there is no run on full contexts, or published metrics say nothing of training.
     """
+    if request.published is not None:
+        return arm_cost_table(arm_costs(request.published), request.names)
     costs = run_costs(request.experiment)
     if not costs:
         message = "no run on full contexts"
@@ -67,6 +74,53 @@ def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
         _measured(cost.training_steps, 0, untrained),
         _measured(cost.training_minutes, 1, untrained),
     )
+
+
+def arm_cost_table(costs: tuple[ArmCost, ...], names: ArmNames = KEYS) -> Table:
+    """Lay out costs of training: one row per arm."""
+    accuracy = metric_spec("accuracy")
+    return Table(
+        name="cost",
+        title="Cost of training",
+        caption=(
+            "Each arm: optimiser steps, training views per pair, hours of wall time (mean ± "
+            "deviation over seeds), highest peak of GPU memory of a run, and accuracy of view 0."
+        ),
+        columns=(
+            Column("Arm", "left"),
+            count_column("Runs"),
+            Column("Steps", numbers=("training steps, lowest", "training steps, highest")),
+            Column("Views/pair", numbers=("training views per pair",)),
+            Column("Hours", numbers=("hours mean", "hours deviation")),
+            Column("Peak GiB", numbers=("peak GPU memory (GiB)",)),
+            mean_column(accuracy, SINGLE),
+        ),
+        rows=tuple(
+            Row(
+                (
+                    arm_cell(cost.arm, names),
+                    count_cell(len(cost.steps)),
+                    _steps(cost.steps),
+                    _measured(cost.views_per_pair, 1, ""),
+                    _hours(cost),
+                    _measured(cost.peak_gib, 1, "not measured in every run"),
+                    mean_cell(cost.accuracy, accuracy),
+                )
+            )
+            for cost in costs
+        ),
+    )
+
+
+def _steps(steps: tuple[int, ...]) -> Cell:
+    low, high = min(steps), max(steps)
+    return Cell(f"{low:,}" if low == high else f"{low:,} to {high:,}", (low, high))
+
+
+def _hours(cost: ArmCost) -> Cell:
+    mean, deviation = cost.hours.mean, cost.hours.deviation
+    text = f"{mean:.2f}" if math.isnan(deviation) else f"{mean:.2f} ± {deviation:.2f}"
+    return Cell(text, (mean, deviation))
 
 
 def _measured(value: float | None, decimals: int, reason: str) -> Cell:

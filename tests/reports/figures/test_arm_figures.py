@@ -21,8 +21,12 @@ from scipy.stats import t
 
 from pact_cli.main import main
 from pact_eval import metrics
+from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison, views_sweep
-from pact_eval.evaluation.arms.group_differences import arm_differences
+from pact_eval.evaluation.arms.group_differences import arm_differences, published_differences
+from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.settings import Settings
@@ -339,3 +343,40 @@ def test_differences_are_those_of_the_comparison(experiment: Experiment) -> None
         compared = experiment.comparison(pact, experiment.runs[-1])
         for group, drawn_group in zip(compared.groups, result.groups, strict=False):
             assert drawn_group.values[seed] == group.metrics["accuracy"].difference.value
+
+
+def test_differences_of_published_metrics_by_hand() -> None:
+    """Accuracies by seed of two arms in all items, a kind and two domains, one of one arm."""
+    accuracy = {
+        ("pact", "all"): (0.75, 0.5),
+        ("ce", "all"): (0.5, 0.75),
+        ("pact", "score"): (0.75, 0.75),
+        ("ce", "score"): (0.5, 0.625),
+        ("pact", "travel"): (0.25, 0.25),
+        ("ce", "travel"): (0.5, 0.25),
+        ("pact", "media"): (0.5, 0.5),
+    }
+    table = MetricTable(
+        MetricRow(MetricCell("accuracy", arm, SINGLE, group), seed, value, 8)
+        for (arm, group), values in accuracy.items()
+        for seed, value in zip((17, 18), values, strict=True)
+    )
+    numbers = ArmMetrics(table)
+    (result,) = published_differences(numbers, "pact")
+    assert (result.a, result.b, result.seeds, result.families) == ("pact", "ce", (17, 18), None)
+    assert [(group.by, group.name, group.values) for group in result.groups] == [
+        ("all", "all", (0.25, -0.25)),
+        ("kind", "score", (0.25, 0.125)),
+        ("domain", "travel", (-0.25, 0.0)),
+    ]
+    assert [group.mean.value for group in result.groups] == [0, 0.1875, -0.125]
+    assert [group.sign.same for group in result.groups] == [False, True, False]
+    looks = Looks.of_published(numbers)
+    (file,) = FIGURES["differences"].published(numbers, Settings(method="pact"), looks).files
+    assert file.note == "* same sign at every seed; published values without intervals"
+    ax = drawn(file.panels[0])
+    assert legend_texts(ax) == ["mean over seeds", "one seed"]
+    (reverse,) = published_differences(numbers, "ce")
+    assert [group.mean.value for group in reverse.groups] == [0, -0.1875, 0.125]
+    with pytest.raises(InputError, match="no other arm has a seed in common with pact"):
+        published_differences(ArmMetrics(MetricTable(table.rows[:2])), "pact")
