@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pact_eval.evaluation.arms.comparison import by_group
+from pact_eval.evaluation.arms.differences import GroupPairs, arm_difference
 from pact_eval.evaluation.arms.means import shared_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats.arms import SignAgreement
@@ -56,7 +58,7 @@ class ArmDifferences:
 def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     """Compute the difference in accuracy between two arms, by kind and by domain.
 
-    The numbers are those of `Experiment.seeds`.
+    No temperature is applied, which would change no answer.
 
     Args:
         experiment: an experiment with the runs of both arms.
@@ -67,29 +69,27 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
         InputError: the item sets differ, or the arms have no seed in common.
     """
     views = shared_items(experiment).predictions
-    groups: list[GroupDifference] = []
-    seeds: tuple[int | None, ...] = ()
-    kinds: tuple[Literal["kind", "domain"], ...] = ("kind", "domain")
-    for by in kinds:
-        settings = replace(experiment.settings, by=by, calibrated=False)
-        pair = replace(experiment, settings=settings).seeds(a, b)
-        compared = list(pair.seeds.values())
-        seeds = tuple(pair.seeds)
-        for place, group in enumerate(compared[0].groups):
-            if by == "domain" and place == 0:
-                continue
-            values = [
-                comparison.groups[place].metrics["accuracy"].difference for comparison in compared
-            ]
-            groups.append(
-                GroupDifference(
-                    by="all" if place == 0 else by,
-                    name=group.name,
-                    items=group.items,
-                    values=tuple(difference.value for difference in values),
-                    mean=pair.differences[group.name]["accuracy"].same_seeds,
-                    sign=pair.differences[group.name]["accuracy"].sign,
-                )
-            )
+    raw = replace(experiment, settings=replace(experiment.settings, calibrated=False))
+    kinds, domains = (raw.accuracy_matches(a, b, by) for by in ("kind", "domain"))
+    groups = (
+        *(_difference("kind", pairs) for pairs in by_group(kinds)),
+        *(_difference("domain", pairs) for pairs in by_group(domains)[1:]),
+    )
     families = len(set(views.family.tolist()))
-    return ArmDifferences(a, b, seeds, tuple(groups), len(views), families)
+    seeds = tuple(match.seed for match in kinds)
+    return ArmDifferences(
+        a, b, seeds, (replace(groups[0], by="all"), *groups[1:]), len(views), families
+    )
+
+
+def _difference(by: Literal["kind", "domain"], pairs: GroupPairs) -> GroupDifference:
+    difference = arm_difference("accuracy", pairs)
+    group, _ = pairs[0]
+    return GroupDifference(
+        by=by,
+        name=group.name,
+        items=group.items.n_items,
+        values=tuple(left.difference(right, "accuracy").value for left, right in pairs),
+        mean=difference.same_seeds,
+        sign=difference.sign,
+    )
