@@ -143,7 +143,8 @@ class _DifferingItems:
         if not self.number.size:
             return 0.0
         wins = (1 + difference / self.share) / 2
-        rejected = sum(_at_most(self.most, self.number, rate) for rate in (wins, 1 - wins))
+        rejected = _at_most(self.most, self.number, wins)
+        rejected = rejected + _at_most(self.most, self.number, 1 - wins)
         return float(self.chance @ rejected)
 
 
@@ -157,7 +158,8 @@ def _largest_rejected(differing: npt.NDArray[np.int64], level: float) -> FloatAr
 
 def _at_most(count: npt.ArrayLike, trials: npt.ArrayLike, rate: float) -> FloatArray:
     """Returns the chances of at most `count` positive trials; the count may be -1."""
-    return np.where(np.less(count, 0), 0.0, p_value_below(np.maximum(count, 0), trials, rate))
+    chance = p_value_below(np.maximum(count, 0), trials, rate)
+    return np.asarray(np.where(np.less(count, 0), 0.0, chance), dtype=np.float64)
 
 
 def detectable_difference(
