@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval import metrics
-from pact_eval._choices import Decoding
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
@@ -38,8 +38,10 @@ from pact_eval.evaluation.answers import (
 from pact_eval.evaluation.arms.comparison import (
     ArmPair,
     ArmsComparison,
+    GroupMatch,
     compare_arms,
     compare_seeds,
+    resampled_matches,
 )
 from pact_eval.evaluation.arms.matching import SeedMatch, against
 from pact_eval.evaluation.common_views import (
@@ -49,6 +51,7 @@ from pact_eval.evaluation.common_views import (
 )
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.conclusions.better import (
+    HEADLINE,
     BetterConclusion,
     better_of_arms,
     better_of_runs,
@@ -1059,7 +1062,9 @@ class Experiment:
         return items.over(settings.unit)
 
     def seeds(self, a: str, b: str) -> ArmPair:
-        """Compare two arms at the seeds that both have; computed once.
+        """Compare two arms in accuracy and pair accuracy at the seeds that both have.
+
+        It is computed once, over all items. `arms_comparison` has every metric and group.
 
         Args:
             a: name of the first arm.
@@ -1074,12 +1079,33 @@ class Experiment:
             lambda: compare_seeds(
                 (a, self._scored_seeds(a)),
                 (b, self._scored_seeds(b)),
-                by=settings.by,
+                metrics=HEADLINE,
                 rng=settings.rng(),
                 resamples=settings.resamples,
                 margin=settings.margin,
             ),
         )
+
+    def accuracy_matches(self, a: str, b: str, by: GroupBy) -> tuple[GroupMatch, ...]:
+        """Resample the accuracy of two arms by group, at the seeds that both have.
+
+        Args:
+            a: name of the first arm.
+            b: name of the second arm.
+            by: kind, domain or source_family.
+
+        Raises:
+            InputError: an arm is unknown, the arms have no seed in common, or items differ.
+        """
+        matches, _ = resampled_matches(
+            (a, self._scored_seeds(a)),
+            (b, self._scored_seeds(b)),
+            by=by,
+            metrics=("accuracy",),
+            rng=self.settings.rng(),
+            resamples=self.settings.resamples,
+        )
+        return matches
 
     @cached_property
     def arms_comparison(self) -> ArmsComparison:

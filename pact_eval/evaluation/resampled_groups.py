@@ -300,20 +300,28 @@ def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
 
 
 def resampled_groups(
-    items: ScoredItems, by: GroupBy, *, rng: np.random.Generator, resamples: int
+    items: ScoredItems,
+    by: GroupBy | None,
+    *,
+    rng: np.random.Generator,
+    resamples: int,
+    entries: Sequence[Metric] | None = None,
 ) -> tuple[ResampledGroup, ...]:
-    """Resample every metric on all items and on each group; each is drawn once.
+    """Resample metrics on all items and on each group; each is drawn once.
 
     Args:
         items: the items of a run under one decoding.
-        by: kind, domain or source_family.
+        by: kind, domain or source_family; None has no group but all items.
         rng: source of the resamples; every group starts from its current state.
         resamples: bootstrap resamples of families.
+        entries: the metrics; None uses every reported metric that is defined for such items.
 
     Returns:
         All items first, then the groups in the order of the report.
     """
-    sampling = _Sampling(items, rng, resamples)
+    sampling = _Sampling(items, rng, resamples, entries)
+    if by is None:
+        return (sampling.all_items("all"),)
     return tuple(
         sampling.all_items(name) if len(rows) == len(items) else sampling.group(by, name, rows)
         for name, rows in sampling.sorted_items.rows_by_group(by).items()

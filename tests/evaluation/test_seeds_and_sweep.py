@@ -88,10 +88,16 @@ def test_arms_are_compared_on_the_views_that_all_runs_have(decoding: Decoding) -
     assert to_json(found.pairs[0].differences) == to_json(expected.pairs[0].differences)
     ks = {"a, seed 1": 3, "a, seed 2": 2, "b, seed 1": 2, "b, seed 2": 2}
     assert found.notes == (DifferentViews(ks, 2, decoding == "ensemble"), *expected.notes)
+    names = ("accuracy", "view_tv")
     pair = compare_seeds(
-        ("a", long["a"]), ("b", long["b"]), by="kind", rng=np.random.default_rng(1), resamples=100
+        *(("a", long["a"]), ("b", long["b"])),
+        metrics=names,
+        rng=np.random.default_rng(1),
+        resamples=100,
     )
-    assert to_json(pair.differences) == to_json(found.pairs[0].differences)
+    differences = found.pairs[0].differences["all"]
+    expected_pair = {"all": {name: differences[name] for name in names}}
+    assert to_json(pair.differences) == to_json(expected_pair)
     assert pair.notes == found.notes[:1]
 
 

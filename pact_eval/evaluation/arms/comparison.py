@@ -53,6 +53,9 @@ without a seed, such as the base model."""
 
 _Groups = Mapping[int | None, tuple[ResampledGroup, ...]]
 
+GroupMatch = SeedMatch[tuple[ResampledGroup, ...]]
+"""The groups of two runs with the same seed, in the same order."""
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -172,9 +175,7 @@ def compare_arms(
         for other in tracked(others, "Comparing arms", "arms")
     }
     differences = {
-        pair: pairs[pair[1]].differences
-        if pair[0] == first
-        else arm_differences(_by_group(of_pair))
+        pair: pairs[pair[1]].differences if pair[0] == first else arm_differences(by_group(of_pair))
         for pair, of_pair in matches.items()
     }
     differences = adjusted_arm_differences(differences) if holm else differences
@@ -248,20 +249,50 @@ def compare_seeds(
     a: tuple[str, SeedRuns],
     b: tuple[str, SeedRuns],
     *,
-    by: GroupBy,
+    metrics: Sequence[str],
     rng: np.random.Generator,
     resamples: int | None = None,
     margin: float | None = None,
 ) -> ArmPair:
-    """Compare two arms at their shared seeds.
+    """Compare two arms at their shared seeds, over all items.
 
     Args:
         a: name and runs of the first arm.
         b: name and runs of the second arm, on the same items in the same order.
-        by: kind, domain or source_family.
+        metrics: names of the metrics.
         rng: source of the resamples; every run has the same resamples.
         resamples: bootstrap resamples of families; None uses `default_resamples`.
         margin: largest difference in a rate that does not matter; see `compare`.
+
+    Raises:
+        InputError: the arms have no seed in common.
+    """
+    resamples = resamples or default_resamples(len(next(iter(a[1].values()))))
+    matches, notes = resampled_matches(a, b, by=None, metrics=metrics, rng=rng, resamples=resamples)
+    return replace(_pair((a[0], b[0]), matches, "kind", rng, resamples, margin), notes=notes)
+
+
+def resampled_matches(
+    a: tuple[str, SeedRuns],
+    b: tuple[str, SeedRuns],
+    *,
+    by: GroupBy | None,
+    metrics: Sequence[str],
+    rng: np.random.Generator,
+    resamples: int | None = None,
+) -> tuple[tuple[GroupMatch, ...], tuple[DifferentViews, ...]]:
+    """Resample some metrics of two arms at their shared seeds.
+
+    Args:
+        a: name and runs of the first arm.
+        b: name and runs of the second arm, on the same items in the same order.
+        by: kind, domain or source_family; None has no group but all items.
+        metrics: names of the metrics.
+        rng: source of the resamples; every run has the same resamples.
+        resamples: bootstrap resamples of families; None uses `default_resamples`.
+
+    Returns:
+        The runs of both arms by seed, as groups; and a note if their views differ.
 
     Raises:
         InputError: the arms have no seed in common.
@@ -280,15 +311,15 @@ def compare_seeds(
         for name, runs in (a, b)
     }
     same_k, notes = _at_common_views(compared)
+    entries = [find_metric(name) for name in metrics]
     drawn = [
         {
-            seed: resampled_groups(run, by, rng=rng, resamples=resamples)
+            seed: resampled_groups(run, by, rng=rng, resamples=resamples, entries=entries)
             for seed, run in same_k[name].items()
         }
         for name in (a[0], b[0])
     ]
-    pair = _pair((a[0], b[0]), matched_seeds(*drawn), by, rng, resamples, margin)
-    return replace(pair, notes=notes)
+    return matched_seeds(*drawn), notes
 
 
 def _at_common_views(
@@ -334,7 +365,7 @@ def _estimate(group: ResampledGroup, metric: str) -> Estimate:
     return Estimate(group.drawn[metric].value, math.nan, math.nan, basis.units, basis.families)
 
 
-def _by_group(matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]]) -> list[GroupPairs]:
+def by_group(matches: Sequence[GroupMatch]) -> list[GroupPairs]:
     """Return the runs of two arms group by group: one pair per shared seed."""
     runs = (*(match.a for match in matches), *(match.b for match in matches))
     return [
@@ -345,7 +376,7 @@ def _by_group(matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]]) -> list[
 
 def _pair(
     arms: tuple[str, str],
-    matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]],
+    matches: Sequence[GroupMatch],
     by: GroupBy,
     rng: np.random.Generator,
     resamples: int,
@@ -357,7 +388,7 @@ def _pair(
         )
         for match in matches
     }
-    return ArmPair(*arms, compared, arm_differences(_by_group(matches)))
+    return ArmPair(*arms, compared, arm_differences(by_group(matches)))
 
 
 def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:

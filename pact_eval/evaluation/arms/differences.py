@@ -98,10 +98,12 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
 
 
 def arm_differences(by_group: Sequence[GroupPairs]) -> GroupDifferences:
-    """Compare two arms in every metric on every group of items; see `arm_difference`."""
+    """Compare two arms in every resampled metric on every group; see `arm_difference`."""
     return {
         pairs[0][0].name: {
-            spec.name: arm_difference(spec.name, pairs) for spec in registered_metrics()
+            spec.name: arm_difference(spec.name, pairs)
+            for spec in registered_metrics()
+            if spec.name in pairs[0][0].drawn
         }
         for pairs in by_group
     }

@@ -13,6 +13,8 @@ from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell
+from pact_eval.evaluation.arms.comparison import by_group
+from pact_eval.evaluation.arms.differences import GroupPairs, arm_difference
 from pact_eval.evaluation.arms.matching import SeedMatch, against
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
@@ -67,7 +69,7 @@ class ArmDifferences:
 def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     """Compute the difference in accuracy between two arms, by kind and by domain.
 
-    The numbers are those of `Experiment.seeds`.
+    No temperature is applied, which would change no answer.
 
     Args:
         experiment: an experiment with the runs of both arms.
@@ -78,31 +80,30 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
         InputError: the item sets differ, or the arms have no seed in common.
     """
     views = experiment.shared_items().predictions
-    groups: list[GroupDifference] = []
-    seeds: tuple[int | None, ...] = ()
-    for by in _GROUPINGS:
-        settings = replace(experiment.settings, by=by, calibrated=False)
-        pair = replace(experiment, settings=settings).seeds(a, b)
-        compared = list(pair.seeds.values())
-        seeds = tuple(pair.seeds)
-        for place, group in enumerate(compared[0].groups):
-            if by == "domain" and place == 0:
-                continue
-            values = [
-                comparison.groups[place].metrics["accuracy"].difference for comparison in compared
-            ]
-            groups.append(
-                GroupDifference(
-                    by="all" if place == 0 else by,
-                    name=group.name,
-                    items=group.items,
-                    values=tuple(difference.value for difference in values),
-                    mean=pair.differences[group.name]["accuracy"].same_seeds,
-                    sign=pair.differences[group.name]["accuracy"].sign,
-                )
-            )
+    raw = replace(experiment, settings=replace(experiment.settings, calibrated=False))
+    kinds, domains = (raw.accuracy_matches(a, b, by) for by in ("kind", "domain"))
+    groups = (
+        *(_difference("kind", pairs) for pairs in by_group(kinds)),
+        *(_difference("domain", pairs) for pairs in by_group(domains)[1:]),
+    )
     families = len(set(views.family.tolist()))
-    return ArmDifferences(a, b, seeds, tuple(groups), len(views), families)
+    seeds = tuple(match.seed for match in kinds)
+    return ArmDifferences(
+        a, b, seeds, (replace(groups[0], by="all"), *groups[1:]), len(views), families
+    )
+
+
+def _difference(by: Literal["kind", "domain"], pairs: GroupPairs) -> GroupDifference:
+    difference = arm_difference("accuracy", pairs)
+    group, _ = pairs[0]
+    return GroupDifference(
+        by=by,
+        name=group.name,
+        items=group.items.n_items,
+        values=tuple(left.difference(right, "accuracy").value for left, right in pairs),
+        mean=difference.same_seeds,
+        sign=difference.sign,
+    )
 
 
 def published_differences(
