@@ -179,10 +179,10 @@ print("", *loaded, sep="\\n", file=sys.stderr)
 """
 
 
-def _modules_of(main: str, command: str, path: Path) -> set[str]:
+def _modules_of(main: str, command: str, path: Path, *options: str) -> set[str]:
     """Return our modules that a command has imported when it ends, in a new process."""
     done = subprocess.run(
-        [sys.executable, "-c", MODULES.format(main=main), command, str(path)],
+        [sys.executable, "-c", MODULES.format(main=main), command, str(path), *options],
         capture_output=True,
         text=True,
         check=False,
@@ -190,8 +190,9 @@ def _modules_of(main: str, command: str, path: Path) -> set[str]:
     return {line for line in done.stderr.splitlines() if re.fullmatch(r"pact_[\w.]+", line)}
 
 
-def test_the_audit_of_data_imports_few_modules() -> None:
-    loaded = _modules_of("pact_cli.audit.main", "data", DATA)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_the_audit_of_data_imports_few_modules(options: tuple[str, ...]) -> None:
+    loaded = _modules_of("pact_cli.audit.main", "data", DATA, *options)
     assert loaded >= {f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}
     assert len(loaded) <= 110
     others = ("pact_eval.evaluation.registry", "pact_eval.metrics", "pact_eval.audit.adapter")

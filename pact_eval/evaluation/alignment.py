@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import IntArray
 from pact_eval.errors import InputError
-from pact_eval.runs.predictions import Predictions
+
+if TYPE_CHECKING:
+    from pact_eval.runs.predictions import Predictions
 
 _SHOWN = 5
 _ABOUT_FAMILIES = "; logs need the same --family-from when they are imported"

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pact_eval._choices import Allowance
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import LeftOutItems
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.runs.custody import TrainedOnRun, TrainedRole
-from pact_eval.runs.folder import EVALUATION, RunFolder
 from pact_eval.runs.identity import Difference, join_differences
+from pact_eval.runs.provenance import EVALUATION
 from pact_eval.runs.seal import unsealed_files
+
+if TYPE_CHECKING:
+    from pact_eval.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.resampled_groups import point_estimates
 from pact_eval.progress import tracked
-from pact_eval.runs.folder import EVALUATION, RunFolder, open_run, views_written
-from pact_eval.runs.provenance import NAME, Provenance, read_provenance
+from pact_eval.runs.folder import RunFolder, open_run, views_written
+from pact_eval.runs.provenance import EVALUATION, NAME, Provenance, read_provenance
 from pact_eval.runs.seal import PREDICTIONS, seal_digest
 from pact_eval.stats.estimate import ClusterText, Estimate
 

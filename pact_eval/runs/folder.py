@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import polars as pl
 
@@ -39,6 +39,7 @@ from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import (
     DAMAGE_ADVICE,
+    EVALUATION,
     FORMAT_VERSION,
     Counts,
     Provenance,
@@ -59,9 +60,6 @@ from pact_eval.runs.seal import check_counts, check_seal, rows_of_seal, seal_of_
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
-
-EVALUATION: Final = "evaluation"
-"""The role of a run that does not record one."""
 
 _LOCK = ".lock"
 _FIXED_LABELS = ("arm", "seed")

@@ -45,6 +45,9 @@ SHUFFLED: Final = "shuffled repeats"
 TRIALS: Final = "trials"
 """`log.views` of an import whose views have other examples in the prompt, and one order."""
 
+EVALUATION: Final = "evaluation"
+"""The role of a run that does not record one."""
+
 NAME: Final = "run.json"
 """Name of the file in a run folder."""
 

@@ -58,6 +58,12 @@ def test_mcnemar_against_the_published_table_below_one_in_a_thousand(b: int, c: 
     assert mcnemar_from_counts(b, c, 324 - b - c, 0).p_value < 0.001
 
 
+@pytest.mark.parametrize("fewer", [0, 7, 23, 26, 500])
+def test_halves_of_an_odd_number_give_exactly_one(fewer: int) -> None:
+    """By symmetry; a sum of binomial probabilities gave 0.9999999999999998 for 7 of 15."""
+    assert mcnemar_from_counts(fewer, fewer + 1, 0, 0).p_value == 1.0
+
+
 def test_mcnemar_counts_by_hand() -> None:
     a = np.array([1, 1, 1, 0, 0, 1, 0], dtype=bool)
     b = np.array([1, 0, 0, 1, 0, 1, 0], dtype=bool)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.joins import (
     Notice,
     OtherTraining,
@@ -51,6 +50,7 @@ _MOST_NAMED: Final = 8
 if TYPE_CHECKING:
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
+    from pact_eval.evaluation.experiment import Experiment
 
 ViewsUse = Literal["always", "ensembles", "never"]
 """When the numbers of a table or figure depend on K: always, or only if they are of ensembles."""

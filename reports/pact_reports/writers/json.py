@@ -13,7 +13,6 @@ import numpy as np
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.evaluation.alignment import ItemMismatch
-from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
@@ -29,6 +28,7 @@ _MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.calibration.notes import CalibrationNote, CalibrationWarning
+    from pact_eval.evaluation.conclusions.better import BetterConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.stats.estimate import Estimate
 
