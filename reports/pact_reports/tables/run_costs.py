@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import arm_cell, count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest
+
+_GIB: Final = 1024**3
 
 
 def build_cost(request: TableRequest) -> Table:
@@ -34,8 +39,9 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
         title="Cost",
         caption=(
             "Scoring: views of all items, K of each item, seconds of wall time on the device and "
-            "in the type named, longest prompt in tokens. Training: optimiser steps and minutes of "
-            f"wall time, if {TRAINING_NAME} next to the adapter records it."
+            "in the type named, longest prompt in tokens. Training: optimiser steps, views of a "
+            "pair, minutes of wall time and peak memory of the GPU (or else of the process), if "
+            f"{TRAINING_NAME} or {TRAINING_RECORD} next to the adapter records it."
         ),
         columns=(
             Column("Arm", "left"),
@@ -47,7 +53,9 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
             Column("Device", "left"),
             Column("Type", "left"),
             Column("Train. steps", numbers=("training steps",)),
+            Column("Views per pair", numbers=("training views per pair",)),
             Column("Train. min", numbers=("training (min)",)),
+            Column("Train. GiB", numbers=("training, peak memory (GiB)",)),
         ),
         rows=tuple(rows),
     )
@@ -55,6 +63,7 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
 
 def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
     untrained = f"not recorded in {TRAINING_NAME}" if cost.has_adapter else "no adapter"
+    peak = cost.training_peak_bytes
     return (
         arm_cell(cost.arm, names),
         text_cell("–" if cost.seed is None else str(cost.seed)),
@@ -65,7 +74,9 @@ def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
         text_cell(cost.device or "–"),
         text_cell(cost.dtype or "–"),
         _measured(cost.training_steps, 0, untrained),
+        _measured(cost.training_views_per_pair, 1, untrained),
         _measured(cost.training_minutes, 1, untrained),
+        _measured(peak and peak / _GIB, 1, untrained),
     )
 
 
