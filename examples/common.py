@@ -52,6 +52,7 @@ class Options:
     accumulation: int = PACT_SETTINGS.accumulation
     model: Path = FIXTURES / "model"
     data: Path = FIXTURES / "data" / "train.jsonl"
+    unpaired: Path | None = None  # labelled records without a pair
     out: Path | None = None
 
     @classmethod
@@ -78,8 +79,12 @@ class Task:
         records = read_records(options.data)  # the records of a family are adjacent
         cut = 2 * options.families
         held_out = records[cut : cut + 2 * options.selection_families]
-        self.used = UsedData(options.data, records[:cut]), UsedData(options.data, held_out)
-        self.views = training_views(records[:cut], encoder, ViewPlan(seed=options.seed))
+        unpaired = [] if options.unpaired is None else read_records(options.unpaired)
+        self.used = [UsedData(options.data, records[:cut])]
+        self.used += [] if options.unpaired is None else [UsedData(options.unpaired)]
+        self.used_for_selection = [UsedData(options.data, held_out)]
+        plan = ViewPlan(seed=options.seed)
+        self.views = training_views(records[:cut], encoder, plan, unpaired=unpaired)
         self.selection = training_views(held_out, encoder, ViewPlan(permuted=0, ablated=False))
         self.loss = PactLoss()  # the paper's weights, margin and ramp
         self.optimizer = lora_plus_optimizer(self.model, learning_rate=options.learning_rate)
@@ -97,7 +102,7 @@ class Task:
 
     def save(self) -> None:
         """Save the adapter for `pact-eval score`, if `--out` names a folder."""
-        o, (train, selection) = self.options, self.used
+        o = self.options
         if o.out is not None:
             save_adapter(
                 self.model,
@@ -106,7 +111,8 @@ class Task:
                 tokenizer=self.tokenizer,
                 arm="pact",
                 seed=o.seed,
-                data={"train": [train], "selection": [selection]},  # `score` refuses them
+                # `score` refuses them.
+                data={"train": self.used, "selection": self.used_for_selection},
                 training={"steps": o.steps},
             )
 
