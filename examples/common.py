@@ -52,7 +52,6 @@ class Options:
     accumulation: int = PACT_SETTINGS.accumulation
     model: Path = FIXTURES / "model"
     data: Path = FIXTURES / "data" / "train.jsonl"
-    unpaired: Path | None = None  # labelled records without a pair
     out: Path | None = None
 
     @classmethod
@@ -79,12 +78,8 @@ class Task:
         records = read_records(options.data)  # the records of a family are adjacent
         cut = 2 * options.families
         held_out = records[cut : cut + 2 * options.selection_families]
-        unpaired = [] if options.unpaired is None else read_records(options.unpaired)
-        self.used = [UsedData(options.data, records[:cut])]
-        self.used += [] if options.unpaired is None else [UsedData(options.unpaired)]
-        self.used_for_selection = [UsedData(options.data, held_out)]
-        plan = ViewPlan(seed=options.seed)
-        self.views = training_views(records[:cut], encoder, plan, unpaired=unpaired)
+        self.used = UsedData(options.data, records[:cut]), UsedData(options.data, held_out)
+        self.views = training_views(records[:cut], encoder, ViewPlan(seed=options.seed))
         self.selection = training_views(held_out, encoder, ViewPlan(permuted=0, ablated=False))
         self.loss = PactLoss()  # the paper's weights, margin and ramp
         self.optimizer = lora_plus_optimizer(self.model, learning_rate=options.learning_rate)
@@ -102,7 +97,7 @@ class Task:
 
     def save(self) -> None:
         """Save the adapter for `pact-eval score`, if `--out` names a folder."""
-        o = self.options
+        o, (train, selection) = self.options, self.used
         if o.out is not None:
             save_adapter(
                 self.model,
@@ -111,8 +106,7 @@ class Task:
                 tokenizer=self.tokenizer,
                 arm="pact",
                 seed=o.seed,
-                # `score` refuses them.
-                data={"train": self.used, "selection": self.used_for_selection},
+                data={"train": [train], "selection": [selection]},  # `score` refuses them
                 training={"steps": o.steps},
             )
 
