@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 # Two families that the base model cannot tell apart: d is below 0, and without its evidence the
 # base record is still decided by about a nat.
 FAMILIES = ("commerce-01-001", "commerce-04-002")
-STEPS = 16
+STEPS = 24
 
 
 @pytest.fixture(scope="module")
