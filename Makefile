@@ -86,7 +86,7 @@ vulnerabilities: $(VENV)/.lock  ## compare the locked versions with the advisori
 docs: $(VENV)/.dev  ## the docs site, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-replicate: $(VENV)/.model  ## the paper's experiment in miniature: an hour on two fast cores
+replicate: $(VENV)/.model  ## the paper's experiment in miniature: two to six hours on two cores
 	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
 
 tetris: $(VENV)/.model  ## Tetris by typed decisions: a dataset of decisions, and policies on held-out sequences

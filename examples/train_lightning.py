@@ -41,7 +41,7 @@ class PactModule(LightningModule):
         """One optimiser step."""
         optimizer: Any = self.optimizers()
         schedule: Any = self.lr_schedulers()
-        progress = self.global_step / self.trainer.max_steps
+        progress = (self.global_step + 1) / self.trainer.max_steps
         totals = unit_totals(batches)
         loss = 0.0
         for batch in batches:

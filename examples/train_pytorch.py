@@ -44,7 +44,7 @@ def train(task: Task) -> list[float]:
         loss = 0.0
         for batch in batches:
             logits = candidate_logits(task.model, batch)
-            out = task.loss(logits, batch, progress=step / n_steps, totals=totals)
+            out = task.loss(logits, batch, progress=(step + 1) / n_steps, totals=totals)
             out.total.backward()
             loss += float(out.total.detach())
         torch.nn.utils.clip_grad_norm_(task.weights, PACT_SETTINGS.max_gradient_norm)

@@ -71,7 +71,7 @@ class PactTrainer(Trainer):
         batch = inputs["batch"]
         logits = candidate_logits(model, batch)
         batch = batch.to(logits.device)
-        progress = self.state.global_step / max(1, self.state.max_steps)
+        progress = min(1.0, (self.state.global_step + 1) / max(1, self.state.max_steps))
         out = self.task.loss(
             logits, batch, progress=progress, totals=self.totals if model.training else None
         )

@@ -9,6 +9,7 @@
     │   │   └── ContractMismatchError     ... because it was trained on another prompt contract
     │   ├── ServerError                   a server that cannot be reached, used or believed
     │   ├── WorkerError                   workers that cannot be started, disagree or fail
+    │   ├── RoleError                     a source family that cannot have the role it is named for
     │   └── RunError                      a run folder that cannot be read or written
     │       └── RunSettingsError          ... because it belongs to other settings
     ├── MissingExtraError (also ImportError)  exit 1: a library of an extra is not installed
@@ -40,6 +41,7 @@ __all__ = [
     "PromptError",
     "RecordError",
     "RequestError",
+    "RoleError",
     "RunError",
     "RunSettingsError",
     "ServerError",
@@ -162,6 +164,10 @@ class ServerError(InputError):
 
 class WorkerError(InputError):
     """Workers cannot be started, do not agree, or cannot score a window."""
+
+
+class RoleError(InputError):
+    """A source family that is named for a split is unknown, or is named for two roles."""
 
 
 class RunError(InputError):

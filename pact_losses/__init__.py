@@ -1,6 +1,6 @@
 """The PACT objective for any trainer. Imports torch and none of our other packages."""
 
-from pact_losses.batch import NO_REFERENCE, PactBatch, PactCollator
+from pact_losses.batch import NO_REFERENCE, PactBatch, PactCollator, PairViews
 from pact_losses.candidates import candidate_logits
 from pact_losses.errors import BatchError, FamilyError, NonFiniteError, PactLossError, ViewError
 from pact_losses.families import Family, FamilyBatchSampler, group_families
@@ -9,6 +9,7 @@ from pact_losses.optimisation import (
     NIMBLE_RECIPE_SETTINGS,
     PACT_SETTINGS,
     PaperSettings,
+    language_targets,
     learning_rate_schedule,
     lora_config,
     lora_plus_optimizer,
@@ -47,6 +48,7 @@ __all__ = [
     "PactLossError",
     "PactOutput",
     "PactWeights",
+    "PairViews",
     "PaperSettings",
     "PolicyGradient",
     "TrainingView",
@@ -58,6 +60,7 @@ __all__ = [
     "cross_entropy",
     "group_families",
     "jensen_shannon",
+    "language_targets",
     "learning_rate_schedule",
     "lora_config",
     "lora_plus_optimizer",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from torch import Tensor
 from pact_losses.errors import BatchError, FamilyError
 from pact_losses.families import group_families
 from pact_losses.views import TrainingView
+
+PairViews = Literal["all", "primary"]
+"""The views of a pair that the margin links: all, each with that of its number, or the primary."""
 
 NO_REFERENCE: Final = -1
 """The reference of a row without one."""
@@ -39,7 +42,7 @@ class PactBatch:
         reference: shape (n,), int64; canonical index of the correct answer, `NO_REFERENCE` for a
             row without a label.
         is_score: shape (n,), bool; rows of Score fields, whose answers are ordered levels.
-        pairs: shape (n_pairs, 2), int64; rows (base, counterfactual).
+        pairs: shape (n_pairs, 2), int64; rows (base, counterfactual), one for each linked view.
         views: shape (n_views, 2), int64; rows that show one record under two letter orders,
             with one reference.
         ablations: shape (n_ablations, 3), int64; (row, y_a, y_b) with canonical answers.
@@ -277,13 +280,16 @@ class PactCollator:
     """Turns a list of views into a `PactBatch`; the `collate_fn` of a `DataLoader`.
 
     Rows are in the order of the views. Prompts are padded on the left, so the last position of
-    every row is the answer position. Every permuted view is paired with the primary view of its
-    record, and the primary views of a family with each other.
+    every row is the answer position. Every permuted view is linked with the primary view of its
+    record. The margin links the two members of a pair view by view: primary with primary, and the
+    permuted views of one number with each other.
 
     Args:
         pad_token_id: any valid id; padding is masked out.
         n_codes: width of the code tables; that of the row with the most answers by default.
         pad_to_multiple_of: round the padded length up, for kernels that prefer it.
+        pair_views: "all" for a margin of every view of a pair, as in the released code of the
+            paper; "primary" for the primary views alone.
         require_pairs: refuse batches with incomplete families, to detect a family that is split
             over two batches. False for batches of single views, as in evaluation: pairs and views
             are then linked if both are in the batch.
@@ -308,8 +314,13 @@ class PactCollator:
     n_codes: int | None = None
     pad_to_multiple_of: int | None = None
     require_pairs: bool = True
+    pair_views: PairViews = "all"
 
     def __post_init__(self) -> None:
+        if self.pair_views not in get_args(PairViews):
+            options = " or ".join(get_args(PairViews))
+            message = f"expected pair_views to be {options}, got {self.pair_views}"
+            raise ValueError(message)
         lowest = {"pad_token_id": 0, "n_codes": 2, "pad_to_multiple_of": 1}
         for name, low in lowest.items():
             value = getattr(self, name)
@@ -331,7 +342,7 @@ class PactCollator:
         width = self._code_width(views)
         if self.require_pairs:
             _check_complete(views)
-        pairs, permuted = _tables(views)
+        pairs, permuted = _paired_rows(views, self.pair_views), _permuted_rows(views)
         ids, mask = self._padded(views)
         return PactBatch(
             code_order=_filled([view.code_order for view in views], width, -1),
@@ -389,23 +400,30 @@ def _check_complete(views: Sequence[TrainingView]) -> None:
         raise FamilyError(message) from error
 
 
-def _tables(views: Sequence[TrainingView]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Rows (base, counterfactual), and rows (primary, permuted) of one record."""
+def _paired_rows(views: Sequence[TrainingView], of: PairViews) -> list[tuple[int, int]]:
+    """Rows (base, counterfactual) of one family and one number of the view."""
+    labelled: dict[tuple[Hashable, str, int], int] = {}
+    for row, view in enumerate(views):
+        if view.role == "primary" or (view.role == "permuted" and of == "all"):
+            labelled.setdefault((view.family, view.variant, view.view), row)
+    return [
+        (row, labelled[family, "counterfactual", number])
+        for (family, variant, number), row in labelled.items()
+        if variant == "base" and (family, "counterfactual", number) in labelled
+    ]
+
+
+def _permuted_rows(views: Sequence[TrainingView]) -> list[tuple[int, int]]:
+    """Rows (primary, permuted) of one record."""
     primary: dict[tuple[Hashable, str], int] = {}
     for row, view in enumerate(views):
         if view.role == "primary":
             primary.setdefault((view.family, view.variant), row)
-    pairs = [
-        (row, primary[family, "counterfactual"])
-        for (family, variant), row in primary.items()
-        if variant == "base" and (family, "counterfactual") in primary
-    ]
-    permuted = [
+    return [
         (primary[view.family, view.variant], row)
         for row, view in enumerate(views)
         if view.role == "permuted" and (view.family, view.variant) in primary
     ]
-    return pairs, permuted
 
 
 def _filled(rows: Sequence[Sequence[int]], width: int, value: int) -> torch.Tensor:

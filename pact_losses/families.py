@@ -2,6 +2,7 @@
 
 The counterfactual margin needs both members of a pair in one forward pass. The consistency term
 needs both letter orders of a record. The unit of batching is therefore a family with all its views.
+An unpaired record is a family of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _VARIANTS: Final = ("base", "counterfactual")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The two members of a contrastive pair with all of their views.
+    """The two members of a contrastive pair, or an unpaired record, with all of their views.
 
     Attributes:
         key: the `family` of its views.
@@ -47,10 +48,11 @@ def group_families(views: Sequence[TrainingView]) -> list[Family]:
         The families, in the order in which the first view of each appears.
 
     Raises:
-        FamilyError: a family has only one member, members of different kinds or with different
-            answers or letters, members with the same reference, two primary views of one member, a
-            permuted view without its primary view, or an ablated view whose answers are not the
-            references of the pair. One line per family, up to 20; each names a record.
+        FamilyError: a family has only one member and does not say that it is unpaired, members of
+            different kinds or with different answers or letters, members with the same reference,
+            two primary views of one member, a permuted view without its primary view, an ablated
+            view whose answers are not the references of the pair, or an unpaired record next to
+            others. One line per family, up to 20; each names a record.
 
     Examples:
         >>> def view(variant, reference):
@@ -83,6 +85,9 @@ def group_families(views: Sequence[TrainingView]) -> list[Family]:
 
 def _faults(views: Sequence[TrainingView]) -> Iterator[tuple[TrainingView, str]]:
     """Yield the faults of a family, each with a view that shows it."""
+    if any(view.variant == "unpaired" for view in views):
+        yield from _faults_of_unpaired(views)
+        return
     yield from _faults_of_membership(views)
     base, other = (
         next(view for view in views if view.role == "primary" and view.variant == variant)
@@ -93,14 +98,32 @@ def _faults(views: Sequence[TrainingView]) -> Iterator[tuple[TrainingView, str]]
     if base.reference == other.reference:
         yield base, f"expected different references, both members have {base.reference}"
     for view in views:
-        fault = _fault_of_view(view, base, other)
+        fault = _fault_of_view(view, base if view.variant == "base" else other, base, other)
         if fault is not None:
             yield view, fault
 
 
-def _fault_of_view(view: TrainingView, base: TrainingView, other: TrainingView) -> str | None:
-    """Compare a view with the primary views of its family."""
-    primary = base if view.variant == "base" else other
+def _faults_of_unpaired(views: Sequence[TrainingView]) -> Iterator[tuple[TrainingView, str]]:
+    """Yield the faults of a family that has a view of an unpaired record."""
+    yield from _repeated_views(views)
+    primary = next((view for view in views if view.role == "primary"), None)
+    if primary is None:
+        yield views[0], "unpaired record without its primary view"
+        return
+    for view in views:
+        if view.variant != "unpaired":
+            yield view, f"expected unpaired views only, got one of the {view.variant} member"
+        elif view.role == "ablated":
+            yield view, "expected no ablated view of an unpaired record: it needs two answers"
+        fault = _fault_of_view(view, primary, primary, primary)
+        if fault is not None:
+            yield view, fault
+
+
+def _fault_of_view(
+    view: TrainingView, primary: TrainingView, base: TrainingView, other: TrainingView
+) -> str | None:
+    """Compare a view with its own primary view and with those of its family."""
     if view.record_id != primary.record_id:
         return f"expected its primary view to be of the same record, got {primary.record_id}"
     if view.kind != base.kind:
@@ -123,15 +146,7 @@ def _fault_of_view(view: TrainingView, base: TrainingView, other: TrainingView) 
 
 
 def _faults_of_membership(views: Sequence[TrainingView]) -> Iterator[tuple[TrainingView, str]]:
-    seen: set[tuple[str, str, int]] = set()
-    for view in views:
-        place = (view.role, view.variant, view.view)
-        if place in seen:
-            yield (
-                view,
-                f"two {view.role} views, both number {view.view}, of the {view.variant} member",
-            )
-        seen.add(place)
+    yield from _repeated_views(views)
     primaries = {view.variant for view in views if view.role == "primary"}
     for view in views:
         if view.role == "permuted" and view.variant not in primaries:
@@ -139,6 +154,16 @@ def _faults_of_membership(views: Sequence[TrainingView]) -> Iterator[tuple[Train
     if len(primaries) < len(_VARIANTS):
         actual = f"only the {next(iter(primaries))}" if primaries else "no primary view"
         yield views[0], f"expected a base and a counterfactual, got {actual}"
+
+
+def _repeated_views(views: Sequence[TrainingView]) -> Iterator[tuple[TrainingView, str]]:
+    seen: set[tuple[str, str, int]] = set()
+    for view in views:
+        place = (view.role, view.variant, view.view)
+        if place in seen:
+            member = "unpaired record" if view.variant == "unpaired" else f"{view.variant} member"
+            yield view, f"two {view.role} views, both number {view.view}, of the {member}"
+        seen.add(place)
 
 
 class FamilyBatchSampler(Sampler[list[int]]):

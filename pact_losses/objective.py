@@ -148,7 +148,7 @@ class PactLoss(nn.Module):
         """Return r_t, the factor of all terms except cross-entropy, from 0 to 1.
 
         Args:
-            progress: completed share of the training, 0 to 1.
+            progress: share of the training up to and with this step, 0 to 1.
 
         Raises:
             PactLossError: progress is outside [0, 1].
@@ -174,7 +174,8 @@ class PactLoss(nn.Module):
             code_logits: shape (n, C), any floating type; logits of the letter tokens at the last
                 position, in letter order. Values in unused slots are ignored.
             batch: the n rows.
-            progress: completed share of the training, step / total_steps.
+            progress: share of the training up to and with this step: (step + 1) / total_steps for
+                steps from 0, so that the first step has a ramp above 0, as in the released code.
             totals: for gradient accumulation, `unit_totals` of all batches of the optimiser step.
                 The losses of those batches then add up to the loss of the step as one batch; do not
                 divide them by the number of batches. Without `totals`, every batch has its own

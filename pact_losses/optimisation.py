@@ -1,4 +1,4 @@
-"""The paper's settings, and their PEFT and transformers objects: LoRA, LoRA+, schedule, NF4.
+"""The paper's settings, and the objects that they stand for: LoRA, LoRA+, schedule, NF4.
 
 PEFT and transformers are imported only by the functions that need them.
 """
@@ -12,8 +12,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from pact_losses.batch import PairViews
 from pact_losses.errors import PactLossError
 from pact_losses.objective import PactWeights
 
@@ -37,18 +39,22 @@ class PaperSettings:
         alpha: alpha of LoRA.
         dropout: dropout of the LoRA input.
         rslora: scale by alpha/sqrt(rank) instead of alpha/rank.
-        targets: modules of the language model with LoRA.
+        targets: modules of the language model with LoRA; `language_targets` leaves out those of
+            other parts, such as a vision tower.
         learning_rate: peak learning rate of the A matrices.
         weight_decay: weight decay of AdamW.
         lora_plus_ratio: learning rate of the B matrices over that of the A matrices.
         schedule: decay of the learning rate to 0 after warm-up.
-        warmup: share of the steps in which the rate rises from 0.
+        warmup: share of the steps in which the rate rises.
         epochs: passes over the families.
         pairs_per_batch: families per forward pass.
         accumulation: forward passes per optimiser step.
         max_gradient_norm: gradients are clipped to this global norm.
         permuted_views: number of permuted views per member.
         ablated_view: whether the base has an ablated view.
+        pair_views: views of a pair that the margin links; see `PactCollator`.
+        unpaired_weight: weight of the views of unpaired records; 0 leaves them out.
+        unpaired_permuted_views: permuted views of an unpaired record, for permutation consistency.
         weights: weights of the terms.
         margin: m, nats.
         epsilon: eps, nats.
@@ -84,6 +90,9 @@ class PaperSettings:
     max_gradient_norm: float = 1.0
     permuted_views: int = 1
     ablated_view: bool = True
+    pair_views: PairViews = "all"
+    unpaired_weight: float = 0.3
+    unpaired_permuted_views: int = 0
     weights: PactWeights = field(default_factory=PactWeights)
     margin: float = 2.0
     epsilon: float = 0.0
@@ -226,7 +235,52 @@ def lora_plus_optimizer(
     return optimizer
 
 
-@_needs_model_extra
+def language_targets(
+    model: nn.Module, targets: Sequence[str] = PACT_SETTINGS.targets
+) -> tuple[str, ...]:
+    """Return the modules of the language part of a model that LoRA adapts, for `lora_config`.
+
+    The names of `targets` also occur in the vision tower of a multimodal model, which PEFT would
+    adapt as well.
+
+    Args:
+        model: the base model.
+        targets: last parts of the names of the modules.
+
+    Returns:
+        Full names of the linear layers below a module `language_model`, in their order. If there is
+        no such module, the model is a language model, and the result is `targets`.
+
+    Raises:
+        PactLossError: the language part has no such layer.
+
+    Examples:
+        >>> shell = torch.nn.ModuleDict({
+        ...     part: torch.nn.ModuleDict({"q_proj": torch.nn.Linear(2, 2)})
+        ...     for part in ("visual", "language_model")})
+        >>> language_targets(shell)
+        ('language_model.q_proj',)
+        >>> language_targets(shell["language_model"], ["q_proj"])
+        ('q_proj',)
+    """
+    inside = {
+        name: module
+        for name, module in model.named_modules()
+        if "language_model" in name.split(".")
+    }
+    if not inside:
+        return tuple(targets)
+    names = tuple(
+        name
+        for name, module in inside.items()
+        if isinstance(module, nn.Linear) and name.rpartition(".")[2] in targets
+    )
+    if not names:
+        message = f"expected linear layers {', '.join(targets)} in the language part, found none"
+        raise PactLossError(message)
+    return names
+
+
 def learning_rate_schedule(
     optimizer: torch.optim.Optimizer,
     schedule: Schedule = PACT_SETTINGS.schedule,
@@ -234,16 +288,18 @@ def learning_rate_schedule(
     n_steps: int,
     warmup: float = PACT_SETTINGS.warmup,
 ) -> LambdaLR:
-    """Return transformers' schedule: linear warm-up from 0, then down to 0 at the last step.
+    """Return the schedule of the released code: linear warm-up, then down to 0 after the last step.
+
+    Of w warm-up steps, step s (from 0) has the share (s + 1) / w of the rate, so that no step has
+    rate 0.
 
     Args:
         optimizer: the optimiser; ratios between its parameter groups are kept.
         schedule: shape of the decay.
         n_steps: optimiser steps of the training.
-        warmup: share of the steps that warm up, rounded up as Trainer does.
+        warmup: share of the steps that warm up, rounded down as in the released code.
 
     Raises:
-        ModuleNotFoundError: transformers is not installed.
         PactLossError: no steps, a share outside [0, 1], or another schedule.
 
     Examples:
@@ -255,21 +311,30 @@ def learning_rate_schedule(
         ...     optimizer.step()
         ...     steps.step()
         >>> rates
-        [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
+        [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
     """
-    from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup
-
-    makers: dict[str, Callable[..., LambdaLR]] = {
-        "cosine": get_cosine_schedule_with_warmup,
-        "linear": get_linear_schedule_with_warmup,
-    }
-    if n_steps < 1 or not 0.0 <= warmup <= 1.0 or schedule not in makers:
+    if n_steps < 1 or not 0.0 <= warmup <= 1.0 or schedule not in _DECAYS:
         message = (
             "expected n_steps of 1 or more, warmup from 0 to 1 and one of "
-            f"{', '.join(makers)}; got {n_steps}, {warmup} and {schedule}"
+            f"{', '.join(_DECAYS)}; got {n_steps}, {warmup} and {schedule}"
         )
         raise PactLossError(message)
-    return makers[schedule](optimizer, math.ceil(warmup * n_steps), n_steps)
+    rising = int(warmup * n_steps)
+    falling = max(1, n_steps - rising)
+
+    def share(step: int) -> float:
+        if step < rising:
+            return (step + 1) / rising
+        return _DECAYS[schedule](min(1.0, (step - rising) / falling))
+
+    return LambdaLR(optimizer, share)
+
+
+_DECAYS: Final[dict[str, Callable[[float], float]]] = {
+    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
+    "linear": lambda done: 1.0 - done,
+}
+"""Share of the rate, by the share of the decay that is done."""
 
 
 @_needs_model_extra

@@ -2,8 +2,9 @@
 
 A family is the two records of a contrastive pair with all of their views: the canonical (primary)
 view of each, permuted views under other letter orders, and an ablated view of the base record
-without its decisive sentence. This module does not use records or prompts: the encoder of a trainer
-creates views.
+without its decisive sentence. An unpaired record has no counterfactual: it is a family of its own,
+with a primary view and perhaps permuted ones. This module does not use records or prompts: the
+encoder of a trainer creates views.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from pact_losses.errors import ViewError
 FieldKind = Literal["choice", "boolean", "score"]
 """The three kinds of typed decision; `score` answers are ordered levels."""
 
-_Variant = Literal["base", "counterfactual"]
-"""The two members of a contrastive pair."""
+_Variant = Literal["base", "counterfactual", "unpaired"]
+"""The two members of a contrastive pair, and a record without a pair."""
 
 ViewRole = Literal["primary", "permuted", "ablated"]
 """The role of a view in its family."""
@@ -31,8 +32,8 @@ class TrainingView:
 
     Attributes:
         record_id: id of the record; an ablated view has the id of the base record.
-        family: the contrastive pair.
-        variant: member of the pair; an ablated view is of the base.
+        family: the contrastive pair; of an unpaired record, a name that no other record has.
+        variant: member of the pair, or unpaired; an ablated view is of the base.
         view: 0 is the canonical letter order, 1, 2, ... are permuted ones; an ablated view is 0.
         kind: kind of the field.
         token_ids: the prompt, one id per token.

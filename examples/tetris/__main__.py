@@ -17,6 +17,7 @@ from rich.table import Table
 from pact_cli.steps import watched_steps
 from pact_eval._files import write_atomically
 from tetris.evaluate import BASELINES, Mean, Played, Policy, mean, mean_over_seeds, play_games
+from tetris.letters import ALWAYS_A, AlwaysA, LetterAudit
 from tetris.play import Chooser, save_svg, search_choice, watch
 from tetris.record import record_games
 
@@ -67,7 +68,7 @@ def record(
     "--policy",
     "policies",
     multiple=True,
-    type=click.Choice(list(BASELINES)),
+    type=click.Choice([*BASELINES, ALWAYS_A]),
     help="Policies to play; all by default.",
 )
 @click.option(
@@ -131,10 +132,13 @@ def evaluate(
                     final = played_by(folder.name, ModelPolicy(base, folder))
                 played[folder.name] = final
                 arms.setdefault(arm_of(folder), []).append(played[folder.name])
-        for name in policies or BASELINES:
-            played[name] = played_by(name, BASELINES[name])
+        always_a = AlwaysA()
+        for name in policies or (ALWAYS_A, *BASELINES):
+            played[name] = played_by(name, always_a if name == ALWAYS_A else BASELINES[name])
     seeds = {name: runs for name, runs in arms.items() if len(runs) > 1}
     Console().print(_table(played, seeds, games, cap))
+    if ALWAYS_A in played:
+        Console().print(_letters_line(always_a.audit()), highlight=False)
     if out is not None:
         every = {name: result.as_json() for name, result in played.items()}
         write_atomically(out, json.dumps(every) + "\n")
@@ -236,6 +240,15 @@ def _table(
         by_seed = np.array([[column.mean() for column in of_games(run)] for run in runs])
         add(f"{name}, interval over seeds", list(by_seed.T))
     return table
+
+
+def _letters_line(audit: LetterAudit) -> str:
+    first, *others = (f"{100 * share:.1f}%" for share in audit.top_picks)
+    return (
+        f"{ALWAYS_A}: flip rate over {audit.k} letter orders {100 * audit.flip_rate:.1f}% of "
+        f"{audit.decisions:,} decisions; top picks {first} in the released order, "
+        f"{', '.join(others)} in the others"
+    )
 
 
 def _percent(result: Mean) -> str:

@@ -66,7 +66,7 @@ def screen(move: Move, *, speed: float, paused: bool) -> RenderableType:
     """Lay out the board, the candidates with their probabilities, and the counts."""
     game = move.game
     rows = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for heading in ("", "placement", "probability", "after the next piece"):
+    for heading in ("", "place", "probability", "after the next piece"):
         rows.add_column(heading, no_wrap=True)
     moves = placements(game.piece)
     chosen = int(move.probabilities.argmax())
@@ -75,11 +75,13 @@ def screen(move: Move, *, speed: float, paused: bool) -> RenderableType:
     ):
         index = int(move.result.move[row])
         share = float(move.probabilities[at])
-        bar = "█" * round(10 * share)
+        bar = "█" * round(5 * share)
         name = f"r{moves.rotation[index]}c{moves.column[index]}"
         style = "bold green" if at == chosen else ""
         rows.add_row(
-            "abcdefghijklmnopqrstuvwxyz"[at], name, f"{bar:10} {share:4.0%}", text, style=style
+            *("abcdefghijklmnopqrstuvwxyz"[at], name, f"{bar:5} {share:4.0%}"),
+            text.partition("; ")[2].removeprefix("then "),  # what comes first is on the board
+            style=style,
         )
     facts = (
         f"piece {game.piece}, next {game.upcoming}\n{game.placed:,} pieces, {game.lines:,} rows, "

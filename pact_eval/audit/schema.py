@@ -113,13 +113,21 @@ class SchemaScan:
 
     def _check_answers(self, located: Located) -> None:
         field = located.record.field
-        texts: list[list[str | None]] = [[answer.key for answer in field.answers]]
-        if field.kind != "choice":  # choices are distinguished by key, the others by description
-            texts.append([answer.description for answer in field.answers])
-        for shown in texts:
-            alike = _first_alike(field.answers, shown)
-            if alike is not None:
-                self._findings.add("answers-alike", located.place, "different answers", alike)
+        alike = _first_alike(field.answers, [answer.key for answer in field.answers])
+        if alike is not None:
+            self._findings.add("answers-alike", located.place, "different answers", alike)
+        texts = [answer.description for answer in field.answers]
+        described = _first_alike(field.answers, texts)
+        if described is None:
+            return
+        if field.kind == "choice":
+            # Keys distinguish choices. If all have one description, they alone are meant to.
+            if len({folded(text or "") for text in texts}) == 1:
+                return
+            expected = "different descriptions"
+            self._findings.add("descriptions-alike", located.place, expected, described)
+        else:
+            self._findings.add("answers-alike", located.place, "different answers", described)
 
     def _check_key(self, located: Located, path: str, key: str, value: Json) -> None:
         says = _said_by(key)
@@ -234,6 +242,7 @@ CHECK: Final[Check[DataContext]] = Check(
         "malformed": ("error", "A line is not a record, or its reference is not an answer."),
         "duplicate-id": ("error", "An id appears twice in a file."),
         "answers-alike": ("error", "Two answers of a question read alike."),
+        "descriptions-alike": ("warning", "Two answers of a choice have the same description."),
         "reference-in-input": ("error", "A key inside the input reveals the reference."),
         "split-mismatch": ("error", "A record's split is not that of its file."),
         "empty-file": ("error", "A dataset file holds no record."),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,11 @@ from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
 from pact_eval.data.index import Index, index_of_records
 from pact_eval.data.records import FieldKind
-from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.errors import InputError, Problem, RecordError, RoleError
 
-__all__ = ["SplitPart", "assign_roles", "split_training_file"]
+__all__ = ["HeldOut", "SplitPart", "assign_roles", "split_training_file"]
+
+_NAMES_SHOWN: Final = 10
 
 _PARTS: Final[tuple[Role, ...]] = ("train", "selection", "calibration")
 
@@ -50,45 +52,109 @@ class SplitPart:
     kinds: Mapping[FieldKind, int]
 
 
-def assign_roles(
-    source_families: Iterable[str], *, select: int, calibrate: int, seed: int
-) -> dict[str, Role]:
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Source families that a split holds out of the training.
+
+    Attributes:
+        select: number of random source families for selection, 0 or more.
+        calibrate: number for calibration, 0 or more.
+        seed: decides which.
+        selection: names for selection; if there are any, none is drawn for it.
+        calibration: names for calibration, likewise.
+    """
+
+    select: int = 2
+    calibrate: int = 2
+    seed: int = 17
+    selection: tuple[str, ...] = ()
+    calibration: tuple[str, ...] = ()
+
+    @property
+    def drawn(self) -> tuple[Role, ...]:
+        """Roles of the drawn source families: selection and calibration alternate."""
+        left: dict[Role, int] = {
+            "selection": 0 if self.selection else self.select,
+            "calibration": 0 if self.calibration else self.calibrate,
+        }
+        rounds = range(max(left.values()))
+        return tuple(role for number in rounds for role in left if number < left[role])
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the content of a manifest."""
+        numbers: dict[str, Json] = {
+            "select": len(self.selection) or self.select,
+            "calibrate": len(self.calibration) or self.calibrate,
+            "seed": self.seed,
+        }
+        named = {"selection": self.selection, "calibration": self.calibration}
+        return numbers | {role: list(names) for role, names in named.items() if names}
+
+
+def assign_roles(source_families: Iterable[str], held_out: HeldOut) -> dict[str, Role]:
     """Deal source families out to training, selection and calibration.
+
+    The names are shuffled. The first is for selection, the second for calibration, the third for
+    selection, and so on, as in the released code of the paper.
 
     Args:
         source_families: their names; neither order nor repetition matters.
-        select: number of source families for selection, 0 or more.
-        calibrate: number for calibration, 0 or more.
-        seed: decides which.
+        held_out: which of them are not trained on.
 
     Returns:
         The role of each source family, by name.
 
     Raises:
+        RoleError: a named source family is unknown or has both roles.
         InputError: no source family would be left to train on.
 
     Examples:
-        >>> assign_roles("abcd", select=1, calibrate=1, seed=17)
+        >>> assign_roles("abcd", HeldOut(select=1, calibrate=1, seed=17))
         {'a': 'selection', 'b': 'train', 'c': 'calibration', 'd': 'train'}
+        >>> assign_roles("abcd", HeldOut(calibrate=1, selection=("d",)))
+        {'a': 'calibration', 'b': 'train', 'c': 'train', 'd': 'selection'}
     """
     names = sorted(set(source_families))
-    if select + calibrate >= len(names):
+    named = _named_roles(names, held_out)
+    drawn = held_out.drawn
+    if len(named) + len(drawn) >= len(names):
+        roles = [*named.values(), *drawn]
         message = (
-            f"expected more than {select + calibrate} source families (select {select}, calibrate "
-            f"{calibrate}, and some to train on), got {len(names)}"
+            f"expected more than {len(roles)} source families (select "
+            f"{roles.count('selection')}, calibrate {roles.count('calibration')}, and some to "
+            f"train on), got {len(names)}"
         )
         raise InputError(message)
     shuffled = list(names)
-    random.Random(seed).shuffle(shuffled)
-    roles: dict[str, Role] = dict.fromkeys(names, "train")
-    roles |= dict.fromkeys(shuffled[:select], "selection")
-    roles |= dict.fromkeys(shuffled[select : select + calibrate], "calibration")
-    return roles
+    random.Random(held_out.seed).shuffle(shuffled)
+    unnamed = [name for name in shuffled if name not in named]
+    trained: dict[str, Role] = dict.fromkeys(names, "train")
+    return trained | named | dict(zip(unnamed, drawn, strict=False))
 
 
-def split_training_file(
-    source: Path, out: Path, *, select: int, calibrate: int, seed: int
-) -> tuple[SplitPart, ...]:
+def _named_roles(names: Sequence[str], held_out: HeldOut) -> dict[str, Role]:
+    selection, calibration = held_out.selection, held_out.calibration
+    unknown = sorted({*selection, *calibration} - set(names))
+    if unknown:
+        message = (
+            f"no source family is named {', '.join(unknown)}; the file has {_shown_names(names)}"
+        )
+        raise RoleError(message)
+    both = sorted(set(selection) & set(calibration))
+    if both:
+        message = f"for selection and for calibration: {', '.join(both)}; give each one role"
+        raise RoleError(message)
+    roles: dict[str, Role] = dict.fromkeys(selection, "selection")
+    return roles | dict.fromkeys(calibration, "calibration")
+
+
+def _shown_names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    rest = len(names) - _NAMES_SHOWN
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def split_training_file(source: Path, out: Path, held_out: HeldOut) -> tuple[SplitPart, ...]:
     """Split a training file into files for training, selection and calibration.
 
     Lines are copied byte for byte, in their order. Next to them a manifest says what each file is
@@ -97,22 +163,19 @@ def split_training_file(
     Args:
         source: the training file.
         out: folder to write; files of ours that are already there are not overwritten.
-        select: number of source families for selection.
-        calibrate: number of source families for calibration.
-        seed: decides which.
+        held_out: the source families that are not trained on.
 
     Returns:
         The parts that are not empty.
 
     Raises:
+        RoleError: a named source family is unknown or has both roles.
         InputError: there are too few source families, or a file to write exists.
         RecordError: a line is not a record, or a family belongs to two source families.
     """
     index = index_of_records([DataFile(str(source), "train", source)])
     _check_families(index, source)
-    roles = assign_roles(
-        index.frame["source_family"], select=select, calibrate=calibrate, seed=seed
-    )
+    roles = assign_roles(index.frame["source_family"], held_out)
     parts = [_part(index, role, roles, out) for role in _PARTS if role in roles.values()]
     _refuse_existing([*(part.path for part in parts), out / MANIFEST_NAME])
     out.mkdir(parents=True, exist_ok=True)
@@ -120,9 +183,7 @@ def split_training_file(
     origin: Json = {
         "name": source.name,
         "sha256": index.facts[0].sha256,
-        "select": select,
-        "calibrate": calibrate,
-        "seed": seed,
+        **held_out.to_json(),
     }
     manifest = make_manifest(
         [DataFile(part.path.name, part.role, part.path) for part in parts],

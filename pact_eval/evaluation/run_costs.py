@@ -10,6 +10,7 @@ from typing import Final
 
 from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
+from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
@@ -21,7 +22,8 @@ from pact_eval.runs.folder import RunFolder
 from pact_eval.stats.estimate import Estimate
 
 TRAINING_NAME: Final = "training.json"
-"""A file that a trainer may write into the adapter folder, with `wall_minutes` and `steps`."""
+"""A file that a trainer may write into the adapter folder, with `wall_minutes`, `steps`,
+`views_per_pair` and `peak_memory_bytes`. What it lacks is taken from the training record."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class RunCost:
         has_adapter: whether an adapter was used.
         training_minutes: time of training the adapter.
         training_steps: steps of the optimiser.
+        training_views_per_pair: views of a pair in training: primary, permuted, ablated.
+        training_peak_bytes: most memory that the training held: of the GPU, or of the process.
     """
 
     arm: str
@@ -53,10 +57,12 @@ class RunCost:
     has_adapter: bool
     training_minutes: float | None
     training_steps: float | None
+    training_views_per_pair: float | None
+    training_peak_bytes: float | None
 
 
 def run_costs(experiment: Experiment) -> tuple[RunCost, ...]:
-    """Read the costs of the runs from `run.json` and from `training.json` in the adapter folder."""
+    """Read the costs of the runs from `run.json` and from the files in the adapter folder."""
     return tuple(_cost(run) for runs in experiment.arms.values() for run in runs)
 
 
@@ -74,21 +80,38 @@ def _cost(run: ExperimentRun) -> RunCost:
         has_adapter=recorded.adapter is not None,
         training_minutes=_number(training.get("wall_minutes")),
         training_steps=_number(training.get("steps")),
+        training_views_per_pair=_number(training.get("views_per_pair")),
+        training_peak_bytes=_number(training.get("peak_memory_bytes")),
     )
 
 
 def _training(run: RunFolder) -> Mapping[str, Json]:
-    """Return the `training.json` next to the adapter of a run; empty if it cannot be read."""
+    """Return what the files of the adapter of a run say of its training; empty without them."""
     named = run.provenance.adapter_folder
     if named is None:
         return {}
     for above in (Path(), *run.folder.resolve().parents):
-        try:
-            value = read_json(above / named / TRAINING_NAME)
-        except InputError:
-            continue
-        return value if isinstance(value, dict) else {}
+        facts = _recorded(above / named) | _read(above / named / TRAINING_NAME)
+        if facts:
+            return facts
     return {}
+
+
+def _recorded(adapter: Path) -> dict[str, Json]:
+    """Return the facts of a training record, with its wall time in minutes."""
+    facts = _read(adapter / TRAINING_RECORD).get("training")
+    if not isinstance(facts, dict):
+        return {}
+    seconds = _number(facts.get("wall_seconds"))
+    return facts if seconds is None else facts | {"wall_minutes": seconds / 60}
+
+
+def _read(path: Path) -> dict[str, Json]:
+    try:
+        value = read_json(path)
+    except InputError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _number(value: Json) -> float | None:

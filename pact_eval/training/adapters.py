@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +39,7 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import TrainingPrompts
 from pact_eval.runs.folder import library_versions
+from pact_eval.training.memory import peak_memory_bytes
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -147,20 +147,8 @@ def training_facts(model: Any, schema: Mapping[str, Json]) -> dict[str, Json]:
         "base_sha256": schema["base_weights_sha256"],
         "versions": library_versions(),
         "device": device.type,
-        "peak_memory_bytes": _peak_memory_bytes(device),
+        "peak_memory_bytes": peak_memory_bytes(device),
     }
-
-
-def _peak_memory_bytes(device: torch.device) -> int | None:
-    """Return the most memory that a GPU has held, or else this process; None if not known."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    try:
-        import resource  # POSIX only
-    except ImportError:
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _save_with_peft(model: PeftModel, folder: Path, state: Mapping[str, torch.Tensor]) -> None:

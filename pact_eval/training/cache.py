@@ -23,7 +23,7 @@ from pact_eval.training.views import ViewPlan, training_views
 from pact_losses import PactLossError, TrainingView
 
 # Part of every key. Increase it whenever the columns or the construction of views change.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _PROBES: Final = 64
 
 _SCHEMA: Final = pl.Schema(
@@ -49,6 +49,7 @@ def cached_training_views(
     plan: ViewPlan,
     folder: Path,
     *,
+    unpaired: Sequence[Record] = (),
     source: str = "training records",
     log: Callable[[str], None] = lambda _line: None,
 ) -> list[TrainingView]:
@@ -59,6 +60,7 @@ def cached_training_views(
         encoder: likewise.
         plan: likewise.
         folder: folder of the cache, created if it does not exist; one Parquet file per key.
+        unpaired: as for `training_views`.
         source: name of the records in messages.
         log: called with one line about what was read, encoded or found damaged.
 
@@ -66,7 +68,7 @@ def cached_training_views(
         RecordError: as for `training_views`.
         PromptError: likewise.
     """
-    path = folder / f"views-{cache_key(records, encoder, plan)[:32]}.parquet"
+    path = folder / f"views-{cache_key(records, encoder, plan, unpaired)[:32]}.parquet"
     if path.exists():
         try:
             views = _read(path)
@@ -75,13 +77,18 @@ def cached_training_views(
         else:
             log(f"{path}: {len(views):,} views read")
             return views
-    views = training_views(records, encoder, plan, source=source)
+    views = training_views(records, encoder, plan, unpaired=unpaired, source=source)
     _write(views, path)
     log(f"{path}: {len(views):,} views encoded")
     return views
 
 
-def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> str:
+def cache_key(
+    records: Sequence[Record],
+    encoder: Encoder,
+    plan: ViewPlan,
+    unpaired: Sequence[Record] = (),
+) -> str:
     """Return the SHA-256 of everything that determines the views, as 64 hex digits.
 
     The key depends on the state, question, reference, certificate and names of each record, and on
@@ -96,10 +103,11 @@ def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> st
         "contract": encoder.contract.fingerprint,
         "max_prompt_tokens": encoder.max_prompt_tokens,
         "tokens": [list(view.token_ids) for view in encoder.encode(probes, 1, plan.seed)],
+        "paired_records": len(records),
         **asdict(plan),
     }
     digest.update(dumps(head).encode("utf-8"))
-    for record in records:
+    for record in (*records, *unpaired):
         content = asdict(record) | {"line": 0}
         digest.update(b"\n" + dumps(content).encode("utf-8"))
     return digest.hexdigest()

@@ -1,12 +1,13 @@
 """Training views of records, encoded as for scoring.
 
 The views of a family are the canonical and permuted views of both members, and one ablated view:
-the base context without its changed focus sentence. Training and scoring use the same `Encoder`, so
-their prompts are identical.
+the base context without its changed focus sentence. Unpaired records have a canonical view, with a
+lower weight. Training and scoring use the same `Encoder`, so their prompts are identical.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,21 +23,33 @@ from pact_losses import TrainingView
 
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
-    """The views of a family.
+    """The views of a family, and of an unpaired record.
 
     Attributes:
         permuted: number of permuted views of each member, 0 or more.
         ablated: whether the base also has an ablated view.
         seed: seed of the letter orders.
+        unpaired_weight: weight of the views of unpaired records in every mean, 0 or more; 0 leaves
+            these records out.
+        unpaired_permuted: number of permuted views of an unpaired record, for permutation
+            consistency, 0 or more.
     """
 
     permuted: int = 1
     ablated: bool = True
     seed: int = 0
+    unpaired_weight: float = 0.3
+    unpaired_permuted: int = 0
 
     def __post_init__(self) -> None:
-        if self.permuted < 0:
-            message = f"expected 0 or more permuted views, got {self.permuted}"
+        if self.permuted < 0 or self.unpaired_permuted < 0:
+            message = (
+                "expected 0 or more permuted views, got "
+                f"{self.permuted} and {self.unpaired_permuted} of unpaired records"
+            )
+            raise ValueError(message)
+        if not 0 <= self.unpaired_weight < math.inf:
+            message = f"expected a finite unpaired_weight of 0 or more, got {self.unpaired_weight}"
             raise ValueError(message)
 
 
@@ -49,6 +62,7 @@ def training_views(
     encoder: Encoder,
     plan: ViewPlan = DEFAULT_PLAN,
     *,
+    unpaired: Sequence[Record] = (),
     source: str = "training records",
 ) -> list[TrainingView]:
     """Encode all views of a training run.
@@ -57,15 +71,18 @@ def training_views(
         records: labelled records, both members of every family.
         encoder: tokenizer and prompt contract.
         plan: the views of a family.
+        unpaired: labelled records without a pair, such as a mix of public data; each is a family of
+            its own.
         source: name of the records in messages, usually their file.
 
     Returns:
-        The views, family by family: base, counterfactual, their permuted views, the ablated view. A
-        record with too few orders (C = 2 and `permuted` above 1) repeats one, as in scoring.
+        The views, family by family: base, counterfactual, their permuted views, the ablated view;
+        then those of the unpaired records. A record with too few orders (C = 2 and `permuted` above
+        1) repeats one, as in scoring.
 
     Raises:
-        RecordError: a family is not a pair, its references do not differ, or its ablated context
-            cannot be made; one error lists all of them.
+        RecordError: a family is not a pair, its references do not differ, its ablated context
+            cannot be made, or an unpaired record has no reference; one error lists all of them.
         PromptError: a prompt is over the limit.
 
     Examples:
@@ -80,6 +97,11 @@ def training_views(
                 contexts[base.id] = _without_evidence(base)
             except ValueError as error:
                 problems.append(Problem(base.line, base.id, str(error)))
+    problems += [
+        Problem(record.line, record.id, "expected a reference in an unpaired record, got none")
+        for record in unpaired
+        if record.reference is None
+    ]
     if problems:
         raise RecordError(source, problems)
     members = [member for pair in pairs for member in pair]
@@ -95,7 +117,7 @@ def training_views(
             )
         if plan.ablated:
             views.append(_ablated(pair, ablated[number]))
-    return views
+    return views + _unpaired(unpaired, encoder, plan)
 
 
 def _pairs(records: Sequence[Record]) -> tuple[list[tuple[Record, Record]], list[Problem]]:
@@ -119,7 +141,8 @@ def _faults(members: Sequence[Record]) -> Iterator[str]:
     variants = sorted(member.variant for member in members)
     if variants != ["base", "counterfactual"]:
         actual = ", ".join(variants)
-        yield f"{family}: expected one base and one counterfactual record, got {actual}"
+        hint = "; give records without a pair as `unpaired`" if len(members) == 1 else ""
+        yield f"{family}: expected one base and one counterfactual record, got {actual}{hint}"
         return
     first, second = members
     if first.reference is None or second.reference is None:
@@ -136,6 +159,23 @@ def _without_evidence(base: Record) -> Record:
         message = "expected an evidence certificate (for the ablated view), got none"
         raise ValueError(message)
     return replace(base, state=ablate(base, parse_certificate(base.certificate).changed).state)
+
+
+def _unpaired(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> list[TrainingView]:
+    if plan.unpaired_weight == 0:
+        return []
+    k = 1 + plan.unpaired_permuted
+    encoded = encoder.encode(records, k, plan.seed)
+    return [
+        replace(
+            _labelled(replace(record, variant="base"), view),
+            family=f"unpaired: {record.id}",
+            variant="unpaired",
+            weight=plan.unpaired_weight,
+        )
+        for row, record in enumerate(records)
+        for view in encoded[k * row : k * (row + 1)]
+    ]
 
 
 def _labelled(record: Record, view: EncodedView) -> TrainingView:

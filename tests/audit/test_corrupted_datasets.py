@@ -186,6 +186,22 @@ def answers_alike(data: Data) -> None:
                 return
 
 
+@corruption("descriptions-alike", "holdout.jsonl:{line} (id {id})")
+def descriptions_alike(data: Data) -> None:
+    """The keys differ, and only a key can tell the model which of them is meant."""
+    row = next(
+        row
+        for row, record in enumerate(data.holdout)
+        if decision(record)["type"] == "choice" and len(decision(record)["criteria"]) > 2
+    )
+    pair = data.holdout[row : row + 2]
+    data.holdout[:] = pair + data.holdout[:row] + data.holdout[row + 2 :]
+    for member in pair:
+        first, second, *_ = criteria = decision(member)["criteria"]
+        alike = {first: "is in the window", second: "Is in the  window"}
+        decision(member)["criteria"] = criteria | alike
+
+
 @corruption("reference-in-input", "holdout.jsonl:3 (id {id})")
 def reference_in_the_input(data: Data) -> None:
     for record in data.holdout[2:4]:
@@ -590,6 +606,25 @@ def test_every_code_of_a_dataset_has_its_corruption() -> None:
 
 def test_every_check_has_a_corruption_that_it_alone_rejects() -> None:
     assert {CODES[each.code].check for each in CORRUPTIONS if each.alone} == set(DATA_CHECKS)
+
+
+def test_a_warning_names_both_answers_of_one_description(tmp_path: Path) -> None:
+    data = healthy(FAMILIES)
+    descriptions_alike(data)
+    first, second, *_ = decision(data.holdout[0])["criteria"]
+    (finding, _) = findings(audited(data.write(tmp_path), ("schema",)))
+    assert (finding.code, finding.severity) == ("descriptions-alike", "warning")
+    assert finding.found == f"{first} and {second}: Is in the  window"
+
+
+def test_answers_that_all_have_one_description_are_told_apart_by_their_keys(
+    tmp_path: Path,
+) -> None:
+    data = healthy(FAMILIES)
+    descriptions_alike(data)
+    for member in data.holdout[:2]:
+        decision(member)["criteria"] = dict.fromkeys(decision(member)["criteria"], "the same")
+    assert findings(audited(data.write(tmp_path), ("schema",))) == []
 
 
 def test_the_healthy_dataset_has_no_finding(tmp_path: Path, tokenizer: NamedTokenizer) -> None:

@@ -13,7 +13,7 @@ from pact_eval.audit.adapter.audit import AdapterAudit, audit_adapter
 from pact_eval.audit.adapter.overlap import MeasuredOverlap
 from pact_eval.audit.findings import CheckResult
 from pact_eval.data.manifest import write_manifest
-from pact_eval.data.splits import split_training_file
+from pact_eval.data.splits import HeldOut, split_training_file
 from pact_fixtures.generator.dataset import generate_dataset, write_dataset
 from pact_fixtures.replicate.plan import MiniatureSettings, planned_runs
 
@@ -107,17 +107,17 @@ def test_lines_that_are_no_records_are_left_out(tmp_path: Path, data: Path) -> N
 
 
 def test_no_alarm_on_the_adapters_of_the_miniature(tmp_path: Path) -> None:
-    """Records of its fourteen adapters, from its generated and divided data, meet no holdout."""
+    """Records of its seventeen adapters, from its generated and divided data, meet no holdout."""
     write_dataset(generate_dataset("small", 17), tmp_path / "data")
     parts = tmp_path / "parts"
-    split_training_file(tmp_path / "data" / "train.jsonl", parts, select=2, calibrate=2, seed=17)
+    split_training_file(tmp_path / "data" / "train.jsonl", parts, HeldOut())
     roles = {
         "train": [parts / "train.jsonl"],
         "selection": [parts / "selection.jsonl"],
         "calibration": [parts / "calibration.jsonl"],
     }
     plans = list(planned_runs(MiniatureSettings()))
-    assert len(plans) == 14
+    assert len(plans) == 17
     for plan in plans:
         adapter = adapter_trained_on(tmp_path / plan.name, {"recipe": plan.arm}, **roles)
         audit = audit_adapter(adapter, data=[parts, tmp_path / "data"], keep=5)

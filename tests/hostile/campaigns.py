@@ -204,6 +204,7 @@ CAMPAIGNS: Final = {
     "answer sets": Campaign("sets.json", JSON, ("sets", "run", "--check", "sets.json", "--json")),
     "audit of the data": Campaign("audit.json", JSON, (*_REPORT, "--audit", "audit.json")),
     "training facts": Campaign("adapter/training.json", JSON, _COST, weight=0.3),
+    "training record of a cost": Campaign(_RECORD, JSON, _COST, weight=0.3),
     "training log": Campaign("adapter/log.jsonl", JSON, _TRAINING, weight=0.3),
     "portable temperatures": Campaign(
         "exported/decision.json",

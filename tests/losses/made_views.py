@@ -51,6 +51,25 @@ def family(
     return views
 
 
+def unpaired(key: str, *, permuted: int = 0, weight: float = 0.3) -> list[TrainingView]:
+    """Views of a record without a pair, with two answers of which the second is correct."""
+    return [
+        TrainingView(
+            record_id=key,
+            family=key,
+            variant="unpaired",
+            view=number,
+            kind="boolean",
+            token_ids=(30 + number, 31, 32),
+            code_tokens=(3, 4),
+            code_order=(1, 0) if number % 2 else (0, 1),
+            reference=1,
+            weight=weight,
+        )
+        for number in range(1 + permuted)
+    ]
+
+
 def families(lengths: list[int]) -> list[TrainingView]:
     """One family for each length of its longest prompt, all views shuffled."""
     views = [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from losses.made_views import families, family
+from losses.made_views import families, family, unpaired
 from torch.utils.data import DataLoader
 
 from pact_losses import (
@@ -27,7 +27,7 @@ def test_a_batch_against_tables_written_by_hand() -> None:
     assert batch.record_ids == tuple(view.record_id for view in [*a, *b])
     assert batch.reference.tolist() == [1, 0, 1, 0, NO_REFERENCE, 2, 0, 2, 0]
     assert batch.is_score.tolist() == [False] * 5 + [True] * 4
-    assert batch.pairs.tolist() == [[0, 1], [5, 6]]
+    assert batch.pairs.tolist() == [[0, 1], [2, 3], [5, 6], [7, 8]]
     assert batch.views.tolist() == [[0, 2], [1, 3], [5, 7], [6, 8]]
     assert batch.ablations.tolist() == [[4, 1, 0]]
     assert batch.weight.tolist() == [1.0] * 9
@@ -55,8 +55,28 @@ def test_prompts_end_at_the_last_position() -> None:
 def test_order_of_the_rows_and_several_permuted_views() -> None:
     views = family("a", permuted=2, n_choices=4)[::-1]
     batch = PactCollator(0)(views)
-    assert batch.pairs.tolist() == [[6, 5]]
+    assert sorted(batch.pairs.tolist()) == [[2, 1], [4, 3], [6, 5]]
     assert sorted(batch.views.tolist()) == [[5, 1], [5, 3], [6, 2], [6, 4]]
+
+
+def test_pairs_of_the_primary_views_alone() -> None:
+    batch = PactCollator(0, pair_views="primary")([*family("a"), *family("b", permuted=2)])
+    assert batch.pairs.tolist() == [[0, 1], [5, 6]]
+
+
+def test_a_permuted_view_without_its_twin_has_no_margin() -> None:
+    base, other, base_1, other_1, base_2, _ = family("a", permuted=2, n_choices=3, ablated=False)
+    batch = PactCollator(0)([base, other, other_1, base_1, base_2])
+    assert batch.pairs.tolist() == [[0, 1], [3, 2]]
+
+
+def test_an_unpaired_record_is_in_no_pair() -> None:
+    alone = unpaired("u", permuted=1)
+    batch = PactCollator(0)([*family("a"), *alone])
+    assert batch.pairs.tolist() == [[0, 1], [2, 3]]
+    assert batch.views.tolist() == [[0, 2], [1, 3], [5, 6]]
+    assert batch.weight.tolist() == [1.0] * 5 + [pytest.approx(0.3)] * 2
+    assert batch.reference.tolist()[5:] == [1, 1]
 
 
 def test_codes_are_as_wide_as_asked_for() -> None:
@@ -86,7 +106,7 @@ def test_single_views_are_tied_together_as_far_as_they_are_there() -> None:
     base, other, base_1, other_1, ablated = family("a")
     collate = PactCollator(0, require_pairs=False)
     alone = collate([base, base_1, other_1, ablated])
-    assert alone.pairs.tolist() == []
+    assert alone.pairs.tolist() == [[1, 2]]  # the permuted views are both there
     assert alone.views.tolist() == [[0, 1]]
     assert alone.ablations.tolist() == [[3, 0, 1]]
     assert collate([other, base]).pairs.tolist() == [[1, 0]]
@@ -110,11 +130,12 @@ def test_no_views_are_refused() -> None:
         ({"pad_token_id": -1}, "pad_token_id of 0 or more, got -1"),
         ({"n_codes": 1}, "n_codes of 2 or more, got 1"),
         ({"pad_to_multiple_of": 0}, "pad_to_multiple_of of 1 or more, got 0"),
+        ({"pair_views": "some"}, "pair_views to be all or primary, got some"),
     ],
 )
-def test_arguments_out_of_range_are_refused(arguments: dict[str, int], said: str) -> None:
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        PactCollator(**{"pad_token_id": 0, **arguments})  # type: ignore[arg-type]
+        PactCollator(**{"pad_token_id": 0, **arguments})
 
 
 def test_a_tokenizer_without_a_padding_token_is_told_what_to_give() -> None:
@@ -137,5 +158,5 @@ def test_a_data_loader_yields_batches_of_whole_families(workers: int, start: str
     batches = list(loader)
     assert all(isinstance(batch, PactBatch) for batch in batches)
     assert sorted(len(batch) for batch in batches) == [5, 10, 10]
-    assert sum(len(batch.pairs) for batch in batches) == 5
+    assert sum(len(batch.pairs) for batch in batches) == 10
     assert torch.cat([batch.ablations[:, 0] for batch in batches]).shape == (5,)

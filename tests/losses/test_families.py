@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from losses.made_views import families, family
+from losses.made_views import families, family, unpaired
 
 from pact_losses import FamilyBatchSampler, FamilyError, TrainingView, group_families
 
@@ -147,6 +147,31 @@ def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
             group_families(views)
         assert said in str(caught.value)
         assert str(caught.value).startswith("family a, record ")
+
+
+def test_an_unpaired_record_is_a_family_of_its_own() -> None:
+    views = [*family("a"), *unpaired("u", permuted=2)]
+    assert [group.rows for group in group_families(views)] == [(0, 1, 2, 3, 4), (5, 6, 7)]
+    batches = [row for batch in _sampler(views, 1) for row in batch]
+    assert sorted(batches) == list(range(8))
+
+
+def test_what_is_wrong_with_an_unpaired_record_is_said_of_it() -> None:
+    alone, again = unpaired("u", permuted=1)
+    paired = [replace(view, family="u") for view in family("a", ablated=False, permuted=0)]
+    ablated = replace(alone, reference=None, ablated_answers=(0, 1))
+    cases: list[tuple[list[TrainingView], str]] = [
+        ([again], "record u: unpaired record without its primary view"),
+        ([alone, alone], "record u: two primary views, both number 0, of the unpaired record"),
+        ([alone, *paired], "record a-base: expected unpaired views only, got one of the base mem"),
+        ([alone, ablated], "record u: expected no ablated view of an unpaired record"),
+        ([alone, replace(again, reference=0)], "view 1 has reference 0, its primary view 1"),
+        ([alone, replace(again, record_id="v")], "record v: expected its primary view to be of"),
+    ]
+    for views, said in cases:
+        with pytest.raises(FamilyError) as caught:
+            group_families(views)
+        assert said in str(caught.value), str(caught.value)
 
 
 def test_all_faulty_families_are_named_up_to_twenty() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from typing import Any
@@ -18,11 +19,13 @@ from pact_losses import (
     PactLossError,
     PactWeights,
     candidate_logits,
+    language_targets,
     learning_rate_schedule,
     lora_config,
     lora_plus_optimizer,
     nf4_config,
 )
+from pact_losses.optimisation import Schedule
 
 
 def test_settings_against_the_table_of_the_paper() -> None:
@@ -39,6 +42,8 @@ def test_settings_against_the_table_of_the_paper() -> None:
     assert (s.margin, s.epsilon, s.ramp) == (2.0, 0.0, 0.1)
     assert (s.bucket, s.select_share, s.evaluation_views) == (64, 0.25, 4)
     assert (s.permuted_views, s.ablated_view) == (1, True)
+    # Not in the table: the sampler and the public mix of the released code.
+    assert (s.pair_views, s.unpaired_weight, s.unpaired_permuted_views) == ("all", 0.3, 0)
     assert s.seeds == (17, 18, 19)
 
 
@@ -107,21 +112,70 @@ def test_a_model_without_trained_lora_is_refused() -> None:
         lora_plus_optimizer(frozen)
 
 
-def test_cosine_against_its_formula_in_every_group() -> None:
-    n, warm = 40, 4
+def released_share(step: int, n: int, warm: int, kind: str) -> float:
+    """The released code: (step + 1) / warm-up, then a decay that would end at step n."""
+    if step < warm:
+        return (step + 1) / warm
+    done = min(1.0, (step - warm) / max(1, n - warm))
+    return 1 - done if kind == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "n", "warm"), [("cosine", 40, 4), ("linear", 47, 4), ("cosine", 584, 58)]
+)
+def test_schedule_against_the_released_formula_in_every_group(
+    schedule: Schedule, n: int, warm: int
+) -> None:
     weights = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
     groups = [{"params": [weights[0]], "lr": 1.0}, {"params": [weights[1]], "lr": 8.0}]
     optimizer = torch.optim.AdamW(groups)
-    schedule = learning_rate_schedule(optimizer, n_steps=n)
+    rates = learning_rate_schedule(optimizer, schedule, n_steps=n)
     for step in range(n + 1):
-        expected = (
-            step / warm
-            if step < warm
-            else 0.5 * (1 + math.cos(math.pi * (step - warm) / (n - warm)))
-        )
-        assert schedule.get_last_lr() == pytest.approx([expected, 8 * expected])
+        expected = released_share(step, n, warm, schedule)
+        assert rates.get_last_lr() == pytest.approx([expected, 8 * expected])
+        assert expected > 0 or step == n
         optimizer.step()
-        schedule.step()
+        rates.step()
+
+
+def test_without_warm_up_the_first_step_has_the_full_rate() -> None:
+    optimizer = torch.optim.AdamW([nn.Parameter(torch.zeros(1))], lr=1.0)
+    assert learning_rate_schedule(optimizer, n_steps=9, warmup=0.1).get_last_lr() == [1.0]
+
+
+def trained_names(model: nn.Module) -> list[str]:
+    return [name for name, weight in model.named_parameters() if weight.requires_grad]
+
+
+def test_only_the_language_part_of_a_shell_gets_lora() -> None:
+    from peft import get_peft_model
+
+    def block() -> nn.Module:
+        parts = {"q_proj": nn.Linear(4, 4), "norm": nn.LayerNorm(4)}
+        return nn.ModuleDict({"attention": nn.ModuleDict(parts)})
+
+    shell = nn.ModuleDict({"visual": block(), "model": nn.ModuleDict({"language_model": block()})})
+    other_shell = copy.deepcopy(shell)
+    names = language_targets(shell)
+    assert names == ("model.language_model.attention.q_proj",)
+    config = lora_config(targets=names)
+    config.task_type = None
+    adapted: Any = get_peft_model(shell, config)
+    assert len(trained_names(adapted)) == 2
+    assert all(".language_model." in name for name in trained_names(adapted))
+    everywhere = lora_config()
+    everywhere.task_type = None
+    other: Any = get_peft_model(other_shell, everywhere)
+    assert any(
+        "visual" in name for name, weight in other.named_parameters() if weight.requires_grad
+    )
+
+
+def test_a_language_model_gets_lora_by_the_names_of_its_modules() -> None:
+    assert language_targets(tiny_base()) == PACT_SETTINGS.targets
+    empty: Any = nn.ModuleDict({"language_model": nn.LayerNorm(2)})
+    with pytest.raises(PactLossError, match="expected linear layers q_proj, .* found none"):
+        language_targets(empty)
 
 
 @pytest.mark.parametrize(

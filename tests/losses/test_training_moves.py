@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 # Two families that the base model cannot tell apart: d is below 0, and without its evidence the
 # base record is still decided by about a nat.
 FAMILIES = ("commerce-01-001", "commerce-04-002")
-STEPS = 16
+STEPS = 24
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def log() -> list[dict[str, float]]:
     optimizer = lora_plus_optimizer(model, learning_rate=6e-4)
     schedule = learning_rate_schedule(optimizer, n_steps=STEPS)
     for step in range(STEPS):
-        out = loss_fn(candidate_logits(model, batch), batch, progress=step / STEPS)
+        out = loss_fn(candidate_logits(model, batch), batch, progress=(step + 1) / STEPS)
         out.total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), PACT_SETTINGS.max_gradient_norm)
         optimizer.step()

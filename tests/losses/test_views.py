@@ -36,7 +36,11 @@ BASE, _, PERMUTED, _, ABLATED = family("a", n_choices=3)
         (BASE, {"view": -1}, "expected a view of 0 or more, got -1"),
         # Unrefused, these would leave a term out without a word.
         (BASE, {"kind": "noul"}, "expected a kind among choice, boolean, score, got noul"),
-        (BASE, {"variant": "cf"}, "expected a variant among base, counterfactual, got cf"),
+        (
+            BASE,
+            {"variant": "cf"},
+            "expected a variant among base, counterfactual, unpaired, got cf",
+        ),
     ],
 )
 def test_a_view_that_does_not_fit_together_is_named(

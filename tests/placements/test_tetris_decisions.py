@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pact_eval.api import audit_dataset
 from pact_eval.data.records import read_records
 from tetris.decisions import candidates, descriptions, record
 from tetris.evaluate import BASELINES, play_games
 from tetris.game import new_game, pieces
+from tetris.letters import AlwaysA, released_order
 from tetris.record import DATA_NAME, Recorded, record_games
-from tetris.search import search
+from tetris.search import LOST, Search, search
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +32,105 @@ def test_pruning_keeps_the_highest_values_in_canonical_order() -> None:
     game = new_game(pieces("bag", rng=np.random.default_rng(0)))
     result = search(game)
     kept = candidates(result, 5)
-    assert sorted(kept.values) == sorted(result.two_ply)[-5:]
+    # On an empty board, mirrored placements read alike: one of each description is kept.
+    assert set(kept.values) == set(sorted(result.two_ply)[-5:])
     assert (np.diff(kept.rows) > 0).all()
     assert kept.values[kept.best] == result.two_ply.max()
-    assert kept.pruned == len(result.move) - 5
+    assert kept.pruned == len(result.move) - len(kept.rows)
 
 
-def test_descriptions_are_distances_from_the_best_candidate() -> None:
-    game = new_game(pieces("bag", rng=np.random.default_rng(0)))
-    result = search(game)
-    kept = candidates(result, 26)
-    later = result.later[kept.rows]
-    for row, text in enumerate(descriptions(result, kept)):
-        _rows, holes, height, bumps, _top = np.minimum(later[row] - later.min(0), 9).tolist()
-        assert text == f"height {height}, holes {holes}, bumps {bumps}"
+def positions(n: int) -> Iterator[Search]:
+    """Positions of random play on two sequences, which fill and lose boards."""
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        sequence = pieces("bag", rng=rng)
+        game = new_game(sequence)
+        for _ in range(n // 2):
+            result = search(game)
+            yield result
+            row = int(rng.integers(len(result.move)))
+            game = game.play(result.boards[row], int(result.cleared[row]), next(sequence))
+            if game.over:
+                game = new_game(sequence)
+
+
+def features_by_hand(board: NDArray[np.bool_]) -> dict[str, int]:
+    """Height, holes and bumps of a board, cell by cell."""
+    columns = [board[:, x].tolist() for x in range(10)]
+    heights = [max((y + 1 for y in range(20) if cells[y]), default=0) for cells in columns]
+    return {
+        "height": sum(heights),
+        "holes": sum(
+            not filled
+            for cells, top in zip(columns, heights, strict=True)
+            for filled in cells[:top]
+        ),
+        "bumps": sum(abs(one - other) for one, other in itertools.pairwise(heights)),
+    }
+
+
+def test_descriptions_now_and_then_against_the_boards() -> None:
+    """Now from the boards, cell by cell; then from the search: counted above the lowest."""
+    for result in positions(20):
+        kept = candidates(result, 26)
+        boards = [features_by_hand(result.boards[row]) for row in kept.rows]
+        lowest = {name: min(board[name] for board in boards) for name in boards[0]}
+        goes_on = result.two_ply[kept.rows] > LOST
+        later = result.later[kept.rows]
+        for at, text in enumerate(descriptions(result, kept)):
+            now, then = text.split("; ")
+            numbers = {name: min(9, boards[at][name] - lowest[name]) for name in lowest}
+            assert now == f"now rows {result.cleared[kept.rows[at]]}, " + words(numbers)
+            if not goes_on[at]:
+                assert then == "no place for the next piece"
+                continue
+            rows, holes, height, bumps, _top = later[at] - [0, *later[goes_on, 1:].min(0)]
+            after = {"height": min(9, height), "holes": min(9, holes), "bumps": min(9, bumps)}
+            assert then == f"then rows {rows}, " + words(after)
+
+
+def words(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in numbers.items())
+
+
+def test_no_two_candidates_have_one_description() -> None:
+    """In 6 of 200 decisions another answer read like the reference."""
+    dropped = 0
+    for result in positions(200):
+        for most in (6, 8, 26):
+            kept = candidates(result, most)
+            texts = descriptions(result, kept)
+            assert len(set(texts)) == len(texts) == len(kept.rows)
+            assert kept.values[kept.best] == result.two_ply.max()
+            dropped += min(most, len(result.move)) - len(kept.rows)
+    assert dropped > 0
+
+
+def test_the_audit_of_a_dataset_warns_of_no_descriptions(dataset: tuple[Path, Recorded]) -> None:
+    (check,) = audit_dataset(dataset[0], only=("schema",)).checks
+    assert "descriptions-alike" not in check.counts
+
+
+def test_always_a_plays_the_released_order_and_flips_in_every_decision() -> None:
+    policy = AlwaysA()
+    played = play_games(policy, games=2, cap=100, most=6, source="bag")
+    audit = policy.audit()
+    assert (played.placed == 100).all()
+    assert audit.decisions == 200
+    assert audit.flip_rate == 1.0  # A shows another candidate in each of the four orders
+    assert audit.top_picks[0] == pytest.approx(played.top_picks.mean())
+    assert audit.top_picks[0] > 0.8
+    assert (audit.top_picks[1:] < 0.2).all()
+
+
+def test_the_released_order_against_a_sort_by_hand() -> None:
+    for result in positions(60):
+        order = released_order(result)
+        everything = sorted(
+            range(len(result.move)),
+            key=lambda row: (result.cleared[row] == 0, -result.two_ply[row], row),
+        )
+        assert order.tolist() == everything[:6]
 
 
 def test_a_dataset_is_read_as_choice_records(dataset: tuple[Path, Recorded]) -> None:

@@ -17,7 +17,7 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.tokenizer import load_tokenizer
 from pact_eval.training import ViewPlan, cache_key, cached_training_views, training_views
-from pact_losses import TrainingView
+from pact_losses import TrainingView, group_families
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +115,7 @@ def test_families_that_cannot_be_trained_on_are_named_together(
     assert f"train.jsonl:1 (id {records[0].id}): family {records[0].family}: expected diff" in said
     assert "expected different references, both are" in said
     assert f"train.jsonl:3 (id {records[2].id})" in said
-    assert "expected one base and one counterfactual record, got base" in said
+    assert "expected one base and one counterfactual record, got base; give records" in said
     assert f"train.jsonl:5 (id {records[4].id}): expected an evidence certificate" in said
     assert f"train.jsonl:7 (id {records[6].id})" in said
     assert "expected a reference in both members, one has none" in said
@@ -142,6 +142,72 @@ def test_a_sentence_that_is_not_in_the_context_is_named(
 ) -> None:
     with pytest.raises(RecordError, match=f"id {records[0].id}.*focus sentence is not in"):
         training_views(spoiled(records, state="Nothing is known."), encoder)
+
+
+def test_unpaired_records_have_a_canonical_view_of_the_mixing_weight(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    views = training_views(records[:4], encoder, unpaired=records[4:6])
+    mixed = [view for view in views if view.variant == "unpaired"]
+    assert views[: -len(mixed)] == training_views(records[:4], encoder)
+    assert [(view.record_id, view.role, view.weight) for view in mixed] == [
+        (record.id, "primary", 0.3) for record in records[4:6]
+    ]
+    assert [view.token_ids for view in mixed] == [
+        view.token_ids for view in encoder.encode(records[4:6], 1, 0)
+    ]
+    assert len(group_families(views)) == 4  # each is a family of its own
+
+
+def test_unpaired_records_have_permuted_views_if_asked(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    plan = ViewPlan(unpaired_permuted=2, unpaired_weight=0.5)
+    views = training_views(records[:4], encoder, plan, unpaired=records[4:5])
+    mixed = [view for view in views if view.variant == "unpaired"]
+    assert [view.role for view in mixed] == ["primary", "permuted", "permuted"]
+    assert {view.weight for view in mixed} == {0.5}
+
+
+def test_with_mixing_weight_0_everything_is_as_without_the_records(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    """Equal views in equal order: every batch, and so every weight, is the same bit for bit."""
+    plan = ViewPlan(unpaired_weight=0.0)
+    mixed = training_views(records[:4], encoder, plan, unpaired=records[4:])
+    assert mixed == training_views(records[:4], encoder, plan)
+
+
+def test_an_unpaired_record_without_a_reference_is_refused(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    with pytest.raises(RecordError, match=f"id {records[4].id}.*reference in an unpaired record"):
+        training_views(records[:4], encoder, unpaired=[replace(records[4], reference=None)])
+
+
+def test_a_plan_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected 0 or more permuted views, got -1 and 0"):
+        ViewPlan(permuted=-1)
+    with pytest.raises(ValueError, match="got 1 and -1 of unpaired records"):
+        ViewPlan(unpaired_permuted=-1)
+    with pytest.raises(ValueError, match="finite unpaired_weight of 0 or more, got -1"):
+        ViewPlan(unpaired_weight=-1)
+
+
+def test_the_cache_keeps_unpaired_records_apart(
+    encoder: Encoder, records: list[Record], tmp_path: Path
+) -> None:
+    plan = ViewPlan()
+    keys = {
+        cache_key(records[:4], encoder, plan),
+        cache_key(records[:2], encoder, plan, records[2:4]),
+        cache_key(records[:4], encoder, plan, records[4:5]),
+        cache_key(records[:4], encoder, replace(plan, unpaired_weight=0.4), records[4:5]),
+    }
+    assert len(keys) == 4
+    for _ in range(2):
+        views = cached_training_views(records[:4], encoder, plan, tmp_path, unpaired=records[4:5])
+        assert views == training_views(records[:4], encoder, plan, unpaired=records[4:5])
 
 
 def test_prompts_over_the_limit_are_refused_never_cut(records: list[Record]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pact_cli.commands import command
 from pact_cli.console import emit
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
+from pact_eval.errors import RoleError
 
 __all__ = ["split"]
 
@@ -34,6 +38,20 @@ __all__ = ["split"]
     help="Number of source families for fitting temperatures.",
 )
 @option(
+    "--selection",
+    group="Data",
+    metavar="NAME",
+    multiple=True,
+    help="A source family for selection, instead of random ones; may be repeated.",
+)
+@option(
+    "--calibration",
+    group="Data",
+    metavar="NAME",
+    multiple=True,
+    help="A source family for temperatures, instead of random ones; may be repeated.",
+)
+@option(
     "--seed",
     group="Numbers",
     type=int,
@@ -42,16 +60,31 @@ __all__ = ["split"]
     help="Seed of the random split.",
 )
 @json_option
-def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_json: bool) -> None:
+def split(source: Path, out: Path, as_json: bool, **held_out: Any) -> None:
     """Split a training file by source family.
 
-    The parts are training, selection and calibration files.
+    The parts are training, selection and calibration files. Random source families are dealt to
+    selection and calibration in turn, as in the released code of the paper.
 
     Lines are copied byte for byte. A manifest next to the files states the role of each. A source
     family is never divided.
     """
-    from pact_eval.data.splits import split_training_file
+    from pact_eval.data.splits import HeldOut, split_training_file
     from pact_reports.presenters.split import present
 
-    parts = split_training_file(source, out, select=select, calibrate=calibrate, seed=seed)
+    _check_numbers(held_out)
+    try:
+        parts = split_training_file(source, out, HeldOut(**held_out))
+    except RoleError as error:
+        raise click.UsageError(str(error)) from error
     emit(present(parts), as_json=as_json)
+
+
+def _check_numbers(held_out: Mapping[str, Any]) -> None:
+    """Refuse a number of random source families next to names for the same role."""
+    context = click.get_current_context()
+    for number, names in (("select", "selection"), ("calibrate", "calibration")):
+        source = context.get_parameter_source(number)
+        if held_out[names] and source is ParameterSource.COMMANDLINE:
+            message = f"--{number} draws source families that --{names} names: give one of them"
+            raise click.UsageError(message)

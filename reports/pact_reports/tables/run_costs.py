@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
+from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.registry import metric_spec
@@ -13,6 +15,8 @@ from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.arm_cells import mean_cell, mean_column
 from pact_reports.tables.cells import arm_cell, count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest
+
+_GIB: Final = 1024**3
 
 
 def build_cost(request: TableRequest) -> Table:
@@ -41,8 +45,9 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
         title="Cost",
         caption=(
             "Scoring: views of all items, K of each item, seconds of wall time on the device and "
-            "in the type named, longest prompt in tokens. Training: optimiser steps and minutes of "
-            f"wall time, if {TRAINING_NAME} next to the adapter records it."
+            "in the type named, longest prompt in tokens. Training: optimiser steps, views of a "
+            "pair, minutes of wall time and peak memory of the GPU (or else of the process), if "
+            f"{TRAINING_NAME} or {TRAINING_RECORD} next to the adapter records it."
         ),
         columns=(
             Column("Arm", "left"),
@@ -54,7 +59,9 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
             Column("Device", "left"),
             Column("Type", "left"),
             Column("Train. steps", numbers=("training steps",)),
+            Column("Views per pair", numbers=("training views per pair",)),
             Column("Train. min", numbers=("training (min)",)),
+            Column("Train. GiB", numbers=("training, peak memory (GiB)",)),
         ),
         rows=tuple(rows),
     )
@@ -62,6 +69,7 @@ def cost_table(costs: tuple[RunCost, ...], names: ArmNames = KEYS) -> Table:
 
 def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
     untrained = f"not recorded in {TRAINING_NAME}" if cost.has_adapter else "no adapter"
+    peak = cost.training_peak_bytes
     return (
         arm_cell(cost.arm, names),
         text_cell("–" if cost.seed is None else str(cost.seed)),
@@ -72,7 +80,9 @@ def _cells(cost: RunCost, names: ArmNames) -> tuple[Cell, ...]:
         text_cell(cost.device or "–"),
         text_cell(cost.dtype or "–"),
         _measured(cost.training_steps, 0, untrained),
+        _measured(cost.training_views_per_pair, 1, untrained),
         _measured(cost.training_minutes, 1, untrained),
+        _measured(peak and peak / _GIB, 1, untrained),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Mapping
@@ -298,7 +299,8 @@ def test_cost_reads_the_run_and_the_training(tmp_path: Path) -> None:
     folder = run_of(tmp_path / "runs" / "a", share(3, 6), arm="a", seed=1, k=2)
     adapter = tmp_path / "adapters" / "a"
     adapter.mkdir(parents=True)
-    (adapter / "training.json").write_text('{"wall_minutes": 1.25, "steps": 298, "arm": "a"}')
+    facts = {"wall_minutes": 1.25, "steps": 298, "views_per_pair": 5, "peak_memory_bytes": 3 << 29}
+    (adapter / "training.json").write_text(json.dumps(facts))
     edit_run(
         folder,
         settings={"adapter": {"sha256": "0"}, "device": "cpu", "dtype": "float32"},
@@ -309,13 +311,19 @@ def test_cost_reads_the_run_and_the_training(tmp_path: Path) -> None:
     bare = run_of(tmp_path / "runs" / "b", share(3, 6), arm="b", seed=None, k=2)
     table = made([folder, bare], "cost")
     assert texts(table) == [
-        ["a", "1", "12", "2", "1,234.5", "1,098", "cpu", "float32", "298", "1.2"],
-        ["b", "–", "12", "2", "1.0", "–", "–", "–", "–", "–"],
+        ["a", "1", "12", "2", "1,234.5", "1,098", "cpu", "float32", "298", "5.0", "1.2", "1.5"],
+        ["b", "–", "12", "2", "1.0", *["–"] * 7],
     ]
-    assert table.rows[0].cells[-1].numbers == (1.25,)
+    assert table.rows[0].cells[-2].numbers == (1.25,)
+    assert table.rows[0].cells[-1].numbers == (1.5,)
     assert table.reasons == ("not recorded by the run", "no adapter")
     (adapter / "training.json").write_text('{"wall_minutes": "soon", "steps": true}')
     assert made([folder], "cost").reasons == ("not recorded in training.json",)
+    # What `save_adapter` records is enough.
+    (adapter / "training.json").unlink()
+    recorded = {"steps": 12, "wall_seconds": 90, "views_per_pair": 4, "peak_memory_bytes": 1 << 30}
+    (adapter / "training_data.json").write_text(json.dumps({"training": recorded}))
+    assert texts(made([folder], "cost"))[0][-4:] == ["12", "4.0", "1.5", "1.0"]
 
 
 def test_splits_of_runs_and_of_a_dataset(tmp_path: Path) -> None:
