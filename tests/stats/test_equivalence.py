@@ -24,7 +24,7 @@ def judged(
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "conclusion", "said"),
+    ("low", "high", "conclusion", "sentence_start"),
     [
         (-0.01, 0.015, "equivalent", "A and B are equivalent"),
         (0.03, 0.05, "different", "A is better than B by more than the margin."),
@@ -34,10 +34,10 @@ def judged(
         (-0.03, 0.01, "inconclusive", "Neither a difference nor equivalence is shown"),
     ],
 )
-def test_verdicts_by_hand(low: float, high: float, conclusion: str, said: str) -> None:
+def test_verdicts_by_hand(low: float, high: float, conclusion: str, sentence_start: str) -> None:
     verdict = judged(low, high)
     assert verdict.conclusion == conclusion
-    assert verdict.sentence.startswith(said)
+    assert verdict.sentence.startswith(sentence_start)
     assert (verdict.low, verdict.high, verdict.margin) == (low, high, 0.02)
     assert (verdict.n, verdict.clusters, verdict.reason) == (324, 162, None)
 

@@ -188,24 +188,24 @@ def test_only_letters_that_are_shown_are_named() -> None:
     rng = np.random.default_rng(1)
     reference = np.concatenate([np.full(20, 5), rng.integers(0, 5, 180)])
     picked = np.concatenate([np.arange(20) % 5, reference[20:]])
-    found = slot_homogeneity(picked, reference, np.arange(200))
-    assert found.observed[5] == 0
-    assert found.p_value < 0.05
-    assert (found.favoured, found.avoided) == ((), (5,))
+    homogeneity = slot_homogeneity(picked, reference, np.arange(200))
+    assert homogeneity.observed[5] == 0
+    assert homogeneity.p_value < 0.05
+    assert (homogeneity.favoured, homogeneity.avoided) == ((), (5,))
     for slot in range(6):
         picks, holds = picked == slot, reference == slot
         wrongly, missed = picks & ~holds, holds & ~picks
         exact = mcnemar_from_counts(int(wrongly.sum()), int(missed.sum()), 0, 0).p_value
-        assert found.letter_p_values[slot] >= exact / 2
-        assert (found.letter_p_values[slot] < 0.05) == (6 * exact < 0.05)
+        assert homogeneity.letter_p_values[slot] >= exact / 2
+        assert (homogeneity.letter_p_values[slot] < 0.05) == (6 * exact < 0.05)
 
 
 def test_a_single_favourite_is_named_and_what_it_replaces() -> None:
     reference = np.tile(np.arange(4), 60)
     picked = np.where(np.arange(240) % 5 == 0, 0, reference)
-    found = slot_homogeneity(picked, reference, np.arange(240))
-    assert found.favoured == (0,)
-    assert set(found.avoided) == {1, 2, 3}
+    homogeneity = slot_homogeneity(picked, reference, np.arange(240))
+    assert homogeneity.favoured == (0,)
+    assert set(homogeneity.avoided) == {1, 2, 3}
     fair = slot_homogeneity(reference, reference, np.arange(240))
     assert (fair.favoured, fair.avoided) == ((), ())
     assert math.isnan(fair.detectable)

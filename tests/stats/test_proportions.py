@@ -161,8 +161,8 @@ def test_coverage_with_known_truth(families: int, copies: float) -> None:
     rng, tries, rate = np.random.default_rng(families), 1_000, 0.8
     covered = 0
     for _ in range(tries):
-        found = rate_estimate(pairs_right(rng, families, rate, copies), np.full(families, 2))
-        covered += found.low <= rate <= found.high
+        interval = rate_estimate(pairs_right(rng, families, rate, copies), np.full(families, 2))
+        covered += interval.low <= rate <= interval.high
     low, _ = stats.binom.interval(1 - 2e-4, tries, 0.95)
     assert low <= covered
     assert covered <= (tries if families < 30 else stats.binom.ppf(1 - 1e-4, tries, 0.97))
