@@ -62,8 +62,8 @@ def file_corruption(
 
 
 def decision(record: Record) -> dict[str, Any]:
-    found: dict[str, Any] = record["input"]["questions"]["decision"]
-    return found
+    question_of_record: dict[str, Any] = record["input"]["questions"]["decision"]
+    return question_of_record
 
 
 def change_manifest(folder: Path, **changes: Any) -> None:
@@ -276,7 +276,7 @@ def a_long_edit(data: Data) -> None:
 def replace_everywhere(record: Record, old: str, new: str) -> None:
     text = json.dumps(record, ensure_ascii=False)
     record.clear()
-    before, after = (json.dumps(each, ensure_ascii=False)[1:-1] for each in (old, new))
+    before, after = (json.dumps(text_of, ensure_ascii=False)[1:-1] for text_of in (old, new))
     record.update(json.loads(text.replace(before, after)))
 
 
@@ -484,11 +484,11 @@ def references_first(data: Data) -> None:
     for records in (data.holdout,):
         for base, other in zip(records[::2], records[1::2], strict=True):
             if decision(base)["type"] == "choice":
-                wanted = [base["reference"]["target"], other["reference"]["target"]]
+                targets = [base["reference"]["target"], other["reference"]["target"]]
                 for record in (base, other):
                     criteria = decision(record)["criteria"]
-                    rest = [key for key in criteria if key not in wanted]
-                    decision(record)["criteria"] = {k: criteria[k] for k in [*wanted, *rest]}
+                    rest = [key for key in criteria if key not in targets]
+                    decision(record)["criteria"] = {k: criteria[k] for k in [*targets, *rest]}
 
 
 @corruption("kind-missing", "holdout.jsonl")
@@ -561,8 +561,8 @@ def _statistical(spoilt: Corruption) -> bool:
 @pytest.mark.parametrize(
     "spoilt",
     [
-        pytest.param(each, id=each.code, marks=[pytest.mark.slow] * _statistical(each))
-        for each in CORRUPTIONS
+        pytest.param(spoilt, id=spoilt.code, marks=[pytest.mark.slow] * _statistical(spoilt))
+        for spoilt in CORRUPTIONS
     ],
 )
 def test_every_corruption_is_found_where_it_is(
@@ -574,22 +574,22 @@ def test_every_corruption_is_found_where_it_is(
     spoilt.spoil_files(folder)
     only = None if spoilt.alone else (CODES[spoilt.code].check,)
     audit = audited(folder, only, tokenizer=tokenizer, keep=500)
-    found = [each for each in findings(audit) if each.code == spoilt.code]
-    assert expected_place(spoilt, data) in {str(each.place) for each in found}
+    of_code = [finding for finding in findings(audit) if finding.code == spoilt.code]
+    assert expected_place(spoilt, data) in {str(finding.place) for finding in of_code}
     assert failed(audit.checks, CODES[spoilt.code].severity)
     assert audit.tampered == (spoilt.code in ("hash-mismatch", "fingerprint-mismatch"))
     if spoilt.alone:
-        worse = {each.check for each in findings(audit) if each.severity != "note"}
+        worse = {finding.check for finding in findings(audit) if finding.severity != "note"}
         assert worse == {CODES[spoilt.code].check}
 
 
 def test_every_code_of_a_dataset_has_its_corruption() -> None:
-    covered = {each.code for each in CORRUPTIONS} | {"codes-not-single", "shortcut-suspected"}
+    covered = {spoilt.code for spoilt in CORRUPTIONS} | {"codes-not-single", "shortcut-suspected"}
     assert covered == {code for code, spec in CODES.items() if spec.check in DATA_CHECKS}
 
 
 def test_every_check_has_a_corruption_that_it_alone_rejects() -> None:
-    assert {CODES[each.code].check for each in CORRUPTIONS if each.alone} == set(DATA_CHECKS)
+    assert {CODES[spoilt.code].check for spoilt in CORRUPTIONS if spoilt.alone} == set(DATA_CHECKS)
 
 
 def test_the_healthy_dataset_has_no_finding(tmp_path: Path, tokenizer: NamedTokenizer) -> None:

@@ -155,7 +155,7 @@ while True:
 
 def processes_of_group(group: int) -> list[str]:
     """Return the names of the processes of a group that have not ended."""
-    found = []
+    names = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name, _, rest = (folder / "stat").read_text().rpartition(") ")
@@ -163,8 +163,8 @@ def processes_of_group(group: int) -> list[str]:
             continue
         state, _, of = rest.split()[:3]
         if int(of) == group and state != "Z":
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
