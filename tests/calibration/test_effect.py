@@ -130,8 +130,8 @@ def test_use_outside_of_the_fit_is_said() -> None:
         "their temperatures are extrapolated"
     )
     per_kind = fit_calibrator(fitted.take(fitted.kind != "score"), mode="per-kind")
-    said = calibration_effect(fitted, per_kind.calibrator).notes
-    assert said == (UnseenKind("score"),)
+    outside = calibration_effect(fitted, per_kind.calibrator).notes
+    assert outside == (UnseenKind("score"),)
 
 
 def test_unknown_lengths_are_refused_where_they_matter() -> None:

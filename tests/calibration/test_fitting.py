@@ -356,13 +356,17 @@ def test_results_read_well() -> None:
 def test_the_fit_says_how_it_was_made() -> None:
     items = simulate(80, np.random.default_rng(33), constant(2.0))
     fit = fit_calibrator(items, mode="contextual", ridge=4.0)
-    said: Any = fit.calibrator.fit
-    assert said["decoding"] == "single"
-    assert said["ridge"] == 4.0
-    assert said["nll_nats"] == {"before": fit.nll_before, "after": fit.nll_after}
-    assert said["n_choices"] == [2, 6]
-    assert sum(said["kinds"].values()) == said["items"] == 80
-    assert [entry["name"] for entry in said["parameters"]] == ["bias", "log_choices", "log_tokens"]
+    provenance: Any = fit.calibrator.fit
+    assert provenance["decoding"] == "single"
+    assert provenance["ridge"] == 4.0
+    assert provenance["nll_nats"] == {"before": fit.nll_before, "after": fit.nll_after}
+    assert provenance["n_choices"] == [2, 6]
+    assert sum(provenance["kinds"].values()) == provenance["items"] == 80
+    assert [entry["name"] for entry in provenance["parameters"]] == [
+        "bias",
+        "log_choices",
+        "log_tokens",
+    ]
 
 
 def test_without_a_ridge_the_gradient_of_the_nll_alone_is_0() -> None:

@@ -160,8 +160,8 @@ def test_twenty_source_families_are_left_out_one_by_one_and_21_are_dealt_into_te
 
 def test_what_is_as_good_as_raw_does_not_beat_it() -> None:
     """Every fold is right as often as it says, so the fit of the others leaves T at 1."""
-    each = unsure(0.75, right=6, wrong=2)
-    items = items_of(np.tile(each.log_probs, (4, 1)), np.tile(each.reference, 4))
+    sample = unsure(0.75, right=6, wrong=2)
+    items = items_of(np.tile(sample.log_probs, (4, 1)), np.tile(sample.reference, 4))
     choice = choose_mode(replace(items, source_family=np.array(list("abcd")).repeat(8)))
     raw, scalar = choice.candidates[:2]
     assert scalar.nll == pytest.approx(raw.nll, abs=1e-9)

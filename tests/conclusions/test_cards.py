@@ -74,11 +74,11 @@ def test_data_that_leaks(tmp_path: Path) -> None:
     assert card.items == ("f0-base", "f0-counterfactual")
     assert card.leak == DataLeak(card.items, ("f0",), (str(tmp_path / "train.jsonl"),))
     assert "separation" in card.failed
-    (separation,) = (each for each in card.checks if each.check == "separation")
+    (separation,) = (check for check in card.checks if check.check == "separation")
     shared = separation.codes[0]
     assert (shared.code, shared.severity, shared.count) == ("shared-id", "error", 2)
     assert [place.record_id for place in shared.places] == ["f0-base", "f0-counterfactual"]
-    (hashes,) = (each for each in card.checks if each.check == "hashes")
+    (hashes,) = (check for check in card.checks if check.check == "hashes")
     assert hashes.skipped == "no --manifest given"
 
 

@@ -79,7 +79,7 @@ def scored(folder: Path, file: Path, seed: int, *, leaked: bool, first: int = 0)
 
 
 def command(*arguments: object) -> Result:
-    return CliRunner().invoke(pact_eval_command, [str(each) for each in arguments])
+    return CliRunner().invoke(pact_eval_command, [str(argument) for argument in arguments])
 
 
 def audit_command(*arguments: object) -> Result:
@@ -204,21 +204,21 @@ def test_the_json_of_a_report_has_the_leak(leak: Path) -> None:
     assert result.exit_code == 3
     data = json.loads(result.stdout)["answer"]["data"]
     assert (data["question"], data["status"]) == ("data", "leak")
-    found = data["leak"]
-    assert len(found["items"]) == 2 * LEAKED
-    assert len(found["families"]) == LEAKED
-    assert found["files"] == ["train.jsonl"]
-    assert found["accuracy"]["value"] == pytest.approx(share_right(leak / "a", range(80)))
+    leak_found = data["leak"]
+    assert len(leak_found["items"]) == 2 * LEAKED
+    assert len(leak_found["families"]) == LEAKED
+    assert leak_found["files"] == ["train.jsonl"]
+    assert leak_found["accuracy"]["value"] == pytest.approx(share_right(leak / "a", range(80)))
     expected = share_right(leak / "a", range(2 * LEAKED, 80))
-    assert found["accuracy_without"]["value"] == pytest.approx(expected)
+    assert leak_found["accuracy_without"]["value"] == pytest.approx(expected)
 
 
 def test_a_run_whose_items_leak_may_not_act_alone(leak: Path) -> None:
-    asked = ("report", leak / "a", *RESAMPLES, "--target-error", "0.9", "--json")
-    acting = json.loads(command(*asked).stdout)["answer"]["acting"]
+    arguments = ("report", leak / "a", *RESAMPLES, "--target-error", "0.9", "--json")
+    acting = json.loads(command(*arguments).stdout)["answer"]["acting"]
     assert (acting["status"], acting["share"]) == ("cannot tell", None)
     assert acting["unchecked"][0]["reason"].startswith("12 items leak; --without-leaks")
-    without = json.loads(command(*asked, "--without-leaks").stdout)["answer"]["acting"]
+    without = json.loads(command(*arguments, "--without-leaks").stdout)["answer"]["acting"]
     assert without["status"] == "share guaranteed"
 
 
@@ -234,12 +234,12 @@ def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
     assert value["answer"]["data"]["leak"]["left_out"] is True
 
 
-@pytest.mark.parametrize("given", ["folder", "file", "audit"])
-def test_a_leak_of_data_that_is_named(leak: Path, tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize("named_by", ["folder", "file", "audit"])
+def test_a_leak_of_data_that_is_named(leak: Path, tmp_path: Path, named_by: str) -> None:
     options: list[object] = ["--data", leak / "data"]
-    if given == "file":  # the manifest next to it names it
+    if named_by == "file":  # the manifest next to it names it
         options = ["--data", leak / "data" / "holdout.jsonl"]
-    elif given == "audit":
+    elif named_by == "audit":
         path = tmp_path / "audit.json"
         path.write_text(audit_command(leak / "data", "--json").stdout)
         options = ["--audit", path]
@@ -259,7 +259,7 @@ def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
     assert headline.startswith(("a is ", "No accuracy difference shown"))
     answer = json.loads(command(*pair, "--json").stdout)["answer"]
     assert answer["data"]["status"] == "leak"
-    assert [each["question"] for each in answer["better"]] == ["better"]
+    assert [conclusion["question"] for conclusion in answer["better"]] == ["better"]
     without = command(*pair, "--without-leaks", "--json")
     assert without.exit_code == 0
     (compared,) = json.loads(without.stdout)["comparisons"]
@@ -397,7 +397,7 @@ def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
     assert "diagnostic-critical-leak" not in page
     value = json.loads(command("report", sound / "a", "--data", sound / "data", "--json").stdout)
     assert value["answer"]["data"]["status"] == "sound as far as checked"
-    names = {each["name"] for each in value["answer"]["data"]["unchecked"]}
+    names = {check["name"] for check in value["answer"]["data"]["unchecked"]}
     assert names == {"lengths", "training data"}
 
 
@@ -405,8 +405,8 @@ def test_data_that_nobody_names_is_not_checked(sound: Path) -> None:
     data = json.loads(command("report", sound / "a", "--json").stdout)["answer"]["data"]
     assert data["status"] == "not checked"
     assert data["leak"] is None
-    assert "separation" not in {each["name"] for each in data["unchecked"]}
-    assert {"schema", "shortcuts"} <= {each["name"] for each in data["unchecked"]}
+    assert "separation" not in {check["name"] for check in data["unchecked"]}
+    assert {"schema", "shortcuts"} <= {check["name"] for check in data["unchecked"]}
 
 
 def test_python_prints_the_leak_first(leak: Path) -> None:
@@ -436,9 +436,9 @@ def test_a_model_that_has_seen_every_item(tmp_path: Path) -> None:
     run = scored(tmp_path / "a", tmp_path / "data" / "holdout.jsonl", 1, leaked=True)
     result = command("report", run, *RESAMPLES, "--json")
     assert result.exit_code == 3
-    found = json.loads(result.stdout)["answer"]["data"]["leak"]
-    assert len(found["items"]) == 20
-    assert found["accuracy_without"]["value"] is None
+    leak_found = json.loads(result.stdout)["answer"]["data"]["leak"]
+    assert len(leak_found["items"]) == 20
+    assert leak_found["accuracy_without"]["value"] is None
     line = " ".join(command("report", run, *RESAMPLES).stdout.partition("\n\n")[0].split())
     assert line.partition("; accuracy ")[2].partition(".  ")[0].count("%") == 1
     assert "all of it on items of these families." in line
