@@ -55,7 +55,7 @@ def result_of(check: Check, table: MetricTable) -> JudgedCheck:
 
 
 @pytest.mark.parametrize(
-    ("relation", "margin", "difference", "wanted"),
+    ("relation", "margin", "difference", "expected"),
     [
         ("higher", 0.0, 0.001, True),
         ("higher", 0.0, 0.0, False),
@@ -78,9 +78,9 @@ def result_of(check: Check, table: MetricTable) -> JudgedCheck:
     ],
 )
 def test_relations_by_hand(
-    relation: Relation, margin: float, difference: float, wanted: bool
+    relation: Relation, margin: float, difference: float, expected: bool
 ) -> None:
-    assert holds(relation, Margin(margin, "points"), difference) is wanted
+    assert holds(relation, Margin(margin, "points"), difference) is expected
 
 
 @given(st.sampled_from(sorted(OPPOSITE)), st.floats(0, 5), st.floats(-1, 1))
@@ -96,8 +96,8 @@ def test_a_relation_or_its_opposite_holds(
 def test_matched_seeds_are_those_that_both_arms_have() -> None:
     values = {("a", 17): 0.8, ("a", 18): 0.7, ("a", 19): 0.1, ("b", 17): 0.7, ("b", 18): 0.8}
     result = result_of(BASE, MetricTable(rows(values)))
-    assert [each.seeds for each in result.comparisons] == [(17,), (18,)]
-    assert [each.holds for each in result.comparisons] == [True, False]
+    assert [comparison.seeds for comparison in result.comparisons] == [(17,), (18,)]
+    assert [comparison.holds for comparison in result.comparisons] == [True, False]
     assert result.comparisons[0].difference == pytest.approx(0.1)
     assert result.outcomes == {"mixed"}
     assert result.summary == "holds in 1 of 2, fails in 1"
@@ -117,7 +117,7 @@ def test_a_registered_seed_that_is_missing_is_lacking_data() -> None:
     values = {("a", 17): 0.9, ("a", 18): 0.9, ("b", 17): 0.7, ("b", 18): 0.8}
     table = MetricTable(rows(values))
     matched = result_of(replace(BASE, seeds=(17, 18, 19)), table)
-    assert [each.holds for each in matched.comparisons] == [True, True, None]
+    assert [comparison.holds for comparison in matched.comparisons] == [True, True, None]
     assert matched.outcomes == {"holds", "lacks"}
     assert matched.summary == "holds in 2 of 2; 1 without data"
     assert matched.reasons == (
@@ -136,7 +136,7 @@ def test_seeds_beyond_those_registered_are_not_looked_at() -> None:
 def test_a_base_model_stands_beside_every_seed() -> None:
     values = {("a", 17): 0.9, ("a", 18): 0.5, ("b", None): 0.7}
     result = result_of(BASE, MetricTable(rows(values)))
-    assert [(each.seeds, each.holds) for each in result.comparisons] == [
+    assert [(comparison.seeds, comparison.holds) for comparison in result.comparisons] == [
         ((17,), True),
         ((18,), False),
     ]
@@ -227,8 +227,10 @@ def test_lists_ask_of_each_member() -> None:
         ]
     )
     result = result_of(replace(BASE, arms=("a", "c"), decodings=(SINGLE, ENSEMBLE)), table)
-    asked = [(each.question.left.cell.arm, each.holds) for each in result.comparisons]
-    assert asked == [("a", True), ("c", False), ("a", True), ("c", True)]
+    members = [
+        (comparison.question.left.cell.arm, comparison.holds) for comparison in result.comparisons
+    ]
+    assert members == [("a", True), ("c", False), ("a", True), ("c", True)]
     assert result.outcomes == {"mixed"}
 
 
@@ -291,7 +293,7 @@ def test_intervals_are_asked_for_with_weights() -> None:
     (comparison,) = result.comparisons
     assert comparison.interval is not None
     assert comparison.interval.value == pytest.approx(comparison.difference)
-    ((terms, confidence),) = made_up.asked
+    ((terms, confidence),) = made_up.requests
     assert [term.weight for term in terms] == [0.5, 0.5, -0.5, -0.5]
     assert confidence == 0.95
 
@@ -331,10 +333,18 @@ def test_order_of_rows_and_names_of_seeds_change_nothing(
     shuffled = data.draw(st.permutations(plain))
     names = dict(zip(seeds, data.draw(st.permutations(range(100, 100 + len(seeds)))), strict=True))
     renamed = [replace(row, seed=names[row.seed]) for row in plain if row.seed is not None]
-    results = [result_of(check, MetricTable(each)) for each in (plain, shuffled, renamed)]
+    results = [
+        result_of(check, MetricTable(table_rows)) for table_rows in (plain, shuffled, renamed)
+    ]
     assert len({result.outcomes for result in results}) == 1
     assert (
-        len({frozenset(each.difference for each in result.comparisons) for result in results}) == 1
+        len(
+            {
+                frozenset(comparison.difference for comparison in result.comparisons)
+                for result in results
+            }
+        )
+        == 1
     )
 
 

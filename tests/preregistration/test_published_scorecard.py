@@ -26,7 +26,11 @@ def scorecard(table: MetricTable) -> Scorecard:
 
 def check(scorecard: Scorecard, hypothesis: str, says: str) -> JudgedCheck:
     result = scorecard[hypothesis]
-    return next(each for each in (*result.checks, *result.beside) if each.check.says == says)
+    return next(
+        result_of_check
+        for result_of_check in (*result.checks, *result.beside)
+        if result_of_check.check.says == says
+    )
 
 
 def points(comparison: CheckComparison) -> tuple[float, float, float]:
@@ -58,14 +62,14 @@ def test_h1_single_as_predicted_and_ensemble_reversed(scorecard: Scorecard) -> N
 
 def test_h2_on_means_over_three_seeds(scorecard: Scorecard) -> None:
     tv, flips, gains = (result.comparisons for result in scorecard["H2"].checks)
-    assert [points(each)[:2] for each in (*tv, *flips, *gains)] == [
+    assert [points(judged_check)[:2] for judged_check in (*tv, *flips, *gains)] == [
         (5.6, 7.4),
         (9.8, 12.1),
         (-0.7, 2.4),
     ]
-    assert {each.seeds for each in (*tv, *flips, *gains)} == {(17, 18, 19)}
+    assert {judged_check.seeds for judged_check in (*tv, *flips, *gains)} == {(17, 18, 19)}
     beside = scorecard["H2"].beside
-    assert [points(each.comparisons[0])[:2] for each in beside] == [
+    assert [points(judged_check.comparisons[0])[:2] for judged_check in beside] == [
         (5.6, 6.9),
         (9.8, 13.8),
         (9.3, 8.0),
@@ -98,7 +102,7 @@ def test_h4_higher_mae_at_another_accuracy(scorecard: Scorecard) -> None:
     assert comparison.left.rows[0].n == 64
     assert points(accuracy.comparisons[0])[:2] == (84.4, 79.7)
     assert (mae.summary, accuracy.summary) == ("holds", "fails")
-    assert [each.summary for each in scorecard["H4"].beside] == [
+    assert [judged_check.summary for judged_check in scorecard["H4"].beside] == [
         "holds",
         "holds",
         "holds in 3 of 3",
@@ -108,10 +112,10 @@ def test_h4_higher_mae_at_another_accuracy(scorecard: Scorecard) -> None:
 def test_h5_nine_of_nine_and_the_ablation_that_rises(scorecard: Scorecard) -> None:
     ece, accuracy = scorecard["H5"].checks
     assert (ece.summary, accuracy.summary) == ("holds in 9 of 9", "holds in 9 of 9")
-    assert {each.difference for each in accuracy.comparisons} == {0.0}
+    assert {comparison.difference for comparison in accuracy.comparisons} == {0.0}
     ablations, aurc = scorecard["H5"].beside
     assert ablations.summary == "holds in 4 of 5, fails in 1"
-    (rising,) = (each for each in ablations.comparisons if each.holds is False)
+    (rising,) = (comparison for comparison in ablations.comparisons if comparison.holds is False)
     assert rising.question.left.cell.arm == "no_emd"
     assert points(rising)[:2] == (8.1, 5.8)
     (means,) = aurc.comparisons

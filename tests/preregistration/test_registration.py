@@ -68,7 +68,7 @@ def test_register_writes_a_lock_that_is_read_back(toml: Path, data: Path) -> Non
     assert lock.registered_at == NOW.replace(microsecond=0)
     assert lock.tool.startswith("pact-eval ")
     assert lock.criteria_sha256 == criteria_sha256(read_hypotheses(toml))
-    assert [each.name for each in lock.data] == ["holdout.jsonl"]
+    assert [data_file.name for data_file in lock.data] == ["holdout.jsonl"]
     assert str(toml.parent) not in lock_path(toml).read_text(encoding="utf-8")
     assert [path.name for path in toml.parent.iterdir() if path.name.startswith(".")] == []
 
@@ -406,5 +406,5 @@ def test_data_hashes_are_in_order_of_names(toml: Path, data: Path, tmp_path: Pat
     other = tmp_path / "ablated.jsonl"
     other.write_text("x", encoding="utf-8")
     lock = register(toml, data=[data, other], now=NOW)
-    assert [each.name for each in lock.data] == ["ablated.jsonl", "holdout.jsonl"]
+    assert [data_file.name for data_file in lock.data] == ["ablated.jsonl", "holdout.jsonl"]
     assert DataHash("a", "1") < DataHash("b", "0")
