@@ -28,7 +28,7 @@ FAMILIES = ("f000", "f001", "f002")
 
 
 def command(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -176,18 +176,18 @@ def test_files_made_from_such_a_run_say_so(runs: Path, tmp_path: Path) -> None:
 
 def test_every_surface_begins_with_the_leak(runs: Path, tmp_path: Path) -> None:
     run = runs / "leaking"
-    said = "6 items (3 families) are also in train.jsonl"
-    assert command("report", run).stdout.startswith(f"Leak: {said}")
+    leak_line = "6 items (3 families) are also in train.jsonl"
+    assert command("report", run).stdout.startswith(f"Leak: {leak_line}")
     value = json.loads(command("report", run, "--json").stdout)
     text = json.dumps(value)
     assert '"status": "leak"' in text
-    assert str(pact_eval.evaluate(run)).splitlines()[0].startswith(f"Leak: {said}")
+    assert str(pact_eval.evaluate(run)).splitlines()[0].startswith(f"Leak: {leak_line}")
     page = tmp_path / "page.html"
     assert command("report", run, "--html", page).exit_code == 3
-    assert said in page.read_text("utf-8")
+    assert leak_line in page.read_text("utf-8")
     compared = command("compare", run, runs / "clean")
     assert compared.exit_code == 3
-    assert f"Leak: {said}" in compared.stdout
+    assert f"Leak: {leak_line}" in compared.stdout
 
 
 def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
@@ -200,17 +200,17 @@ def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
 
 
 def test_unknown_training_data_are_named_and_no_error(runs: Path, tmp_path: Path) -> None:
-    run, said = runs / "unknown", "training data not stated"
+    run, warning = runs / "unknown", "training data not stated"
     result = command("report", run)
     assert result.exit_code == 0
-    assert said in result.stdout
+    assert warning in result.stdout
     value = json.loads(command("report", run, "--json").stdout)
     data = value["answer"]["data"]
     assert {"name": "training data", "reason": "not stated"} in data["unchecked"]
     page = tmp_path / "page.html"
     assert command("report", run, "--html", page).exit_code == 0
-    assert said in page.read_text("utf-8")
-    assert said not in command("report", runs / "clean").stdout
+    assert warning in page.read_text("utf-8")
+    assert warning not in command("report", runs / "clean").stdout
 
 
 def test_compare_names_different_training_data(runs: Path) -> None:

@@ -70,7 +70,10 @@ def test_some_records_of_a_file(tmp_path: Path) -> None:
     assert overlap_with(TrainingRecord("", {"train": data}, {}), records[:10]) is None
     met = overlap_with(TrainingRecord("", {"selection": data}, {}), records[:12])
     assert met is not None
-    assert (met.items, met.roles) == (tuple(each.id for each in records[10:12]), ("selection",))
+    assert (met.items, met.roles) == (
+        tuple(trained.id for trained in records[10:12]),
+        ("selection",),
+    )
 
 
 def lines(path: Path) -> list[str]:

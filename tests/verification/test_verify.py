@@ -113,8 +113,10 @@ def test_each_file_that_changes_is_named(
     path = home / name
     path.write_bytes(path.read_bytes().replace(b"assistant", b"model") + b"\n")
     places = Places(home / "adapter", home / "base", home / "holdout.jsonl")
-    found = outcomes(run, places)
-    assert {each for each, outcome in found.items() if outcome == "differs"} == {subject}
+    outcome_of = outcomes(run, places)
+    assert {
+        subject_of_check for subject_of_check, outcome in outcome_of.items() if outcome == "differs"
+    } == {subject}
     options = ("--adapter", places.adapter, "--base-model", places.base, "--data", places.data)
     result = verify(run, *options)
     assert result.exit_code == 5
@@ -123,8 +125,12 @@ def test_each_file_that_changes_is_named(
 
 def test_files_that_are_not_there_are_not_checked(run: Path, tmp_path: Path) -> None:
     places = Places(tmp_path / "x", tmp_path / "x", tmp_path / "x")
-    found = outcomes(run, places)
-    missing = {each for each, outcome in found.items() if outcome == "not checked"}
+    outcome_of = outcomes(run, places)
+    missing = {
+        subject_of_check
+        for subject_of_check, outcome in outcome_of.items()
+        if outcome == "not checked"
+    }
     assert missing == {"adapter", "training", "base", "data", "tokenizer"}
     options = ("--adapter", "x", "--base-model", "x", "--data", "x")
     assert verify(run, *options).exit_code == 0
@@ -136,10 +142,10 @@ def test_a_changed_run_has_no_digest_and_the_other_checks_are_made(run: Path) ->
     pl.read_parquet(path).head(12).write_parquet(path)
     checked = verify_run(run)
     assert checked.digest is None
-    found = {check.subject: check for check in checked.checks}
-    assert found["seal"].outcome == found["rows"].outcome == "differs"
-    assert "not read: its SHA-256 differs" in found["rows"].finding
-    assert found["adapter"].outcome == "ok"
+    check_of = {check.subject: check for check in checked.checks}
+    assert check_of["seal"].outcome == check_of["rows"].outcome == "differs"
+    assert "not read: its SHA-256 differs" in check_of["rows"].finding
+    assert check_of["adapter"].outcome == "ok"
 
 
 def test_rows_that_were_sealed_anew_contradict_run_json(run: Path) -> None:
@@ -292,8 +298,8 @@ def test_the_digest_covers_every_file_that_decides_what_a_page_shows(tmp_path: P
             for word in (option, str(homes.get(option, first) / name))
         ]
         arguments = ["report", str(run), "--html", str(page), "--resamples", "100", *words]
-        found = CliRunner().invoke(main, arguments)
-        assert found.exit_code == 0, found.output
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
         assert verify(page, run).exit_code == 0
         held: dict[str, Json] = json.loads(page.read_text().split(PAGE)[1].split("</script>")[0])
         return held
@@ -302,7 +308,7 @@ def test_the_digest_covers_every_file_that_decides_what_a_page_shows(tmp_path: P
     assert before == digest()
     others = [digest(**{option: second}) for option in options]
     assert before["format"] == "pact-digest-2"
-    assert len({str(each["sha256"]) for each in (before, *others)}) == 4
+    assert len({str(page_digest["sha256"]) for page_digest in (before, *others)}) == 4
     register(first / "h.toml", now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
     assert digest()["sha256"] != before["sha256"]
 
