@@ -227,7 +227,7 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
         for decoding in ("single", "ensemble")
         for calibrator in (None, neutral_calibrator("scalar"))
     ]
-    rows = [row for each in evaluations for row in rows_from_evaluation("a", 17, each)]
+    rows = [row for report in evaluations for row in rows_from_evaluation("a", 17, report)]
     table = MetricTable(rows)
     assert {row.cell.decoding for row in rows} == {*DECODINGS}
     flips = MetricCell("flip_rate", "a", ENSEMBLE_CALIBRATED, "all")
@@ -238,10 +238,10 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
 def test_mean_confidence_against_hand_computation() -> None:
     run = predictions()
     items = ScoredItems.of(run, "single")
-    found = point_estimates(items, "kind", ["mean_confidence"])
-    assert list(found) == ["all", "boolean", "score"]
+    estimates_by_group = point_estimates(items, "kind", ["mean_confidence"])
+    assert list(estimates_by_group) == ["all", "boolean", "score"]
     confidence = metrics.confidence(run.log_probs("single"))
-    for group, estimates in found.items():
+    for group, estimates in estimates_by_group.items():
         members = confidence if group == "all" else confidence[run.kind == group]
         estimate = estimates["mean_confidence"]
         assert estimate.value == pytest.approx(members.mean(), abs=1e-12)

@@ -173,8 +173,8 @@ def test_a_comparison_has_paired_differences_of_margins(tmp_path: Path) -> None:
         ScoredItems.of(predictions(1, skill=skill, families=60), "single").pair_margins.values
         for skill in (3.0, 0.5)
     ]
-    known = np.isfinite(margins[0])
+    is_finite = np.isfinite(margins[0])
     difference = metrics["pair_margin"]["difference"]
-    assert difference["value"] == pytest.approx(np.mean((margins[0] - margins[1])[known]))
+    assert difference["value"] == pytest.approx(np.mean((margins[0] - margins[1])[is_finite]))
     assert difference["low"] > 0
     assert metrics["margin_not_positive"]["difference"]["high"] < 0
