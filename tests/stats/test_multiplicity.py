@@ -75,7 +75,7 @@ def test_bad_arguments_are_refused() -> None:
     for p in ([-0.1, 0.5], [1.1], [np.inf]):
         with pytest.raises(ValueError, match="expected numbers in"):
             holm(p)
-    with pytest.raises(ValueError, match=r"p_values: expected shape \(m,\), got \(1, 1\)"):
+    with pytest.raises(ValueError, match=r"p_values: .*\(m,\), got \(1, 1\)"):
         holm([[0.5]])
 
 

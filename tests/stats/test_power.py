@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import assert_says
 from paired_runs import Pairs
 from scipy import stats
 
@@ -72,7 +73,7 @@ def test_detectable_difference_has_the_power_asked_for() -> None:
     assert mcnemar_power(324, 0.176, detectable.value - 1e-4) < 0.9
     assert (detectable.n, detectable.n_effective, detectable.discordance) == (324, 324, 0.176)
     assert detectable.reason is None
-    assert detectable.method.startswith("exact McNemar over items, two-sided at 0.05")
+    assert_says(detectable.method, "exact McNemar", "over items", "two-sided at 0.05")
 
 
 def test_a_share_too_small_for_the_difference_is_raised() -> None:
@@ -80,7 +81,7 @@ def test_a_share_too_small_for_the_difference_is_raised() -> None:
     detectable = detectable_difference(324, 0.01)
     assert detectable.discordance == detectable.value > 0.01
     assert stats.binom.sf(5, 324, detectable.value) == pytest.approx(0.8, abs=1e-6)
-    assert detectable.reason == "more items must differ for it than the 1.0% assumed"
+    assert_says(detectable.reason, "more items must differ", "1.0% assumed")
     assert detectable.value == pytest.approx(detectable_difference(324, 0.0).value, abs=1e-8)
 
 
@@ -91,7 +92,7 @@ def test_where_nothing_is_detectable_there_is_a_reason(n: int, effect: float) ->
     assert math.isnan(detectable.power)
     assert detectable.n_effective < 6
     items = detectable.n_effective
-    assert detectable.reason == f"no difference is detectable with {items} independent items"
+    assert_says(detectable.reason, "no difference is detectable", f"{items} independent items")
     assert detectable_difference(6, 0.3).value > 0.9
 
 
@@ -216,13 +217,13 @@ def test_bad_arguments_are_refused() -> None:
         mcnemar_power(9, 0.2, 0.3)
     with pytest.raises(ValueError, match="expected n >= 0"):
         mcnemar_power(-1, 0.2, 0.1)
-    with pytest.raises(ValueError, match=r"level: expected a number in \(0, 1\), got 5"):
+    with pytest.raises(ValueError, match=r"level: .*\(0, 1\), got 5"):
         mcnemar_power(9, 0.2, 0.1, level=5)
-    with pytest.raises(ValueError, match=r"a finite design_effect >= 0, got 9, 0.2 and nan"):
+    with pytest.raises(ValueError, match=r"design_effect >= 0, got 9, 0\.2 and nan"):
         detectable_difference(9, 0.2, design_effect=math.nan)
-    with pytest.raises(ValueError, match="power: expected more than the level 0.05"):
+    with pytest.raises(ValueError, match=r"power: .*level 0\.05"):
         detectable_difference(9, 0.2, power=0.04)
-    with pytest.raises(ValueError, match=r"power: expected a number in \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"power: .*\(0, 1\)"):
         detectable_difference(9, 0.2, power=80)
     with pytest.raises(ValueError, match="values: expected finite numbers"):
         design_effect([1.0, math.nan], [0, 1])
