@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
+from messages import assert_says
 
 from pact_eval.audit.context import NamedTokenizer
 from pact_eval.audit.dataset import DATA_CHECKS
@@ -617,5 +618,5 @@ def test_a_context_of_megabytes_is_not_tokenised(
     (finding,) = findings(audit)
     assert (finding.code, finding.place.line) == ("prompt-too-long", 2)
     assert "bytes, not tokenised" in finding.found
-    assert "1 more are too long by their bytes alone" in audit.checks[-1].scope
+    assert_says(audit.checks[-1].scope, "1 more", "too long", "bytes alone")
     assert max(seen) < 100_000

@@ -17,6 +17,7 @@ import pytest
 from builders import record, write_jsonl
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from messages import assert_says
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval._json import Json
@@ -129,7 +130,7 @@ def test_a_neighbour_in_another_file_is_shown_beside_its_record(tmp_path: Path) 
     (finding,) = result.findings
     assert (finding.code, finding.severity) == (ACROSS, "error")
     assert str(finding.place) == "b.jsonl:1 (id b0-base)"
-    assert finding.found == "cosine 0.85 to a.jsonl:1 (id a0-base)"
+    assert_says(finding.found, "cosine 0.85", "a.jsonl:1", "(id a0-base)")
     assert finding.comparison is not None
     parts = [segment for segment in finding.comparison.segments if segment.kind == "changed"]
     assert [(segment.left, segment.right) for segment in parts] == [("north", "south")]

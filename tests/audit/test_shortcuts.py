@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import question, record, write_jsonl
+from messages import assert_says
 
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.shortcuts import Probe, Shortcuts, check_shortcuts
@@ -223,7 +224,7 @@ def test_a_position_is_the_majority_and_no_shortcut(tmp_path: Path) -> None:
     assert not result.counts
     for probe in probes(result):
         assert probe.majority == probe.ceiling == 1
-        assert probe.reason == "no function of this text beats the baseline"
+        assert_says(probe.reason, "no function", "beats the baseline")
 
 
 # against shuffled references
@@ -365,7 +366,7 @@ def test_one_source_family_is_undefined(tmp_path: Path) -> None:
     result = check(tmp_path, rows)
     assert not result.counts
     for probe in probes(result):
-        assert probe.reason == "one source family: no other to learn from"
+        assert_says(probe.reason, "one source family", "no other to learn from")
         assert all(math.isnan(estimate.value) for estimate in (probe.accuracy, probe.gain))
         assert math.isnan(probe.baseline)
 
@@ -376,7 +377,7 @@ def test_records_without_a_usable_certificate_are_counted(tmp_path: Path) -> Non
     for row in rows:
         del row["evidence_certificate"]
     result = check(tmp_path, rows)
-    assert probes(result)[ABLATED].reason == "no record with a usable certificate"
+    assert_says(probes(result)[ABLATED].reason, "no record", "usable certificate")
     assert probes(result)[QUESTION].reason is None
     assert result.measured.not_ablated == len(rows)
 
@@ -388,7 +389,7 @@ def test_records_without_a_usable_certificate_are_counted(tmp_path: Path) -> Non
     result = check(tmp_path, rows)
     assert result.measured.not_ablated == 3
     assert probes(result)[ABLATED].accuracy.n == len(rows) - 3
-    assert result.scope == "444 records of 18 source families; 3 without ablation"
+    assert_says(result.scope, "444 records", "18 source families", "3 without ablation")
 
 
 def test_pairs_of_booleans_have_nothing_that_a_shared_text_can_tell(tmp_path: Path) -> None:
@@ -398,7 +399,7 @@ def test_pairs_of_booleans_have_nothing_that_a_shared_text_can_tell(tmp_path: Pa
     for probe in probes(result)[:FULL]:
         assert probe.accuracy.value == probe.baseline == probe.ceiling == 0.5
         assert math.isnan(probe.gain.value)
-        assert probe.reason == "no function of this text beats the baseline"
+        assert_says(probe.reason, "no function", "beats the baseline")
     assert probes(result)[FULL].reason is None
 
 
@@ -418,7 +419,7 @@ def test_a_sample_keeps_families_whole_and_every_source_family(tmp_path: Path) -
     measured = result.measured
     assert (measured.records, measured.records_in_all, measured.source_families) == (60, 444, 18)
     assert probes(result)[QUESTION].ceiling == 0.5
-    assert result.scope == "60 records of 18 source families, drawn from 444"
+    assert_says(result.scope, "60 records", "18 source families", "drawn from 444")
 
 
 # hostile texts
@@ -454,7 +455,7 @@ def test_records_without_any_word_are_read(tmp_path: Path) -> None:
         for number in range(18)
     ]
     probe = probes(check(tmp_path, rows))[QUESTION]
-    assert probe.reason == "no function of this text beats the baseline"
+    assert_says(probe.reason, "no function", "beats the baseline")
 
 
 def test_a_number_inside_a_question_tells(tmp_path: Path) -> None:
