@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from messages import assert_says
 
 from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
@@ -87,7 +88,7 @@ def test_h2_would_not_hold_seed_by_seed(scorecard: Scorecard) -> None:
 def test_h3_half_untested(scorecard: Scorecard) -> None:
     untested, pairs = scorecard["H3"].checks
     assert untested.summary == "lacks data"
-    assert untested.reasons[0].startswith("no ablated_confidence of no_nr seed 17")
+    assert_says(untested.reasons[0], "no ablated_confidence", "no_nr seed 17")
     assert "did not log it" in (untested.check.needs or "")
     assert points(pairs.comparisons[0]) == (64.8, 72.8, -8.0)
     accuracy, tv = scorecard["H3"].beside
@@ -114,7 +115,7 @@ def test_h5_nine_of_nine_and_the_ablation_that_rises(scorecard: Scorecard) -> No
     assert (ece.summary, accuracy.summary) == ("holds in 9 of 9", "holds in 9 of 9")
     assert {comparison.difference for comparison in accuracy.comparisons} == {0.0}
     ablations, aurc = scorecard["H5"].beside
-    assert ablations.summary == "holds in 4 of 5, fails in 1"
+    assert_says(ablations.summary, "holds in 4 of 5", "fails in 1")
     (rising,) = (comparison for comparison in ablations.comparisons if comparison.holds is False)
     assert rising.question.left.cell.arm == "no_emd"
     assert points(rising)[:2] == (8.1, 5.8)
@@ -131,9 +132,8 @@ def test_without_single_arms_the_verdicts_lack_data(table: MetricTable) -> None:
     assert without("no_cf").verdicts["H1"] == "UNTESTED"
     assert without("ce_only").verdicts["H2"] == "UNTESTED"
     assert without("nimble_recipe").verdicts["H5"] == "PARTLY TESTED"
-    assert check(without("nimble_recipe"), "H5", "ECE falls under T(x)").summary == (
-        "holds in 6 of 6; 3 without data"
-    )
+    of_ece = check(without("nimble_recipe"), "H5", "ECE falls under T(x)")
+    assert_says(of_ece.summary, "holds in 6 of 6", "3 without data")
 
 
 def test_a_dropped_seed_is_noticed(table: MetricTable) -> None:
