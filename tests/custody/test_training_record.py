@@ -122,7 +122,7 @@ def test_a_record_that_is_not_of_these_weights_is_refused(tmp_path: Path) -> Non
     assert adapter_record(read_adapter_files(folder)) is None  # not stated: never an error
     schema.unlink()
     path.write_text((other / TRAINING_RECORD).read_text("utf-8"), "utf-8")
-    assert "a record of the weights" in message()
+    assert "record of the weights" in message()
     path.write_text(written, "utf-8")
     assert adapter_record(read_adapter_files(folder)) is not None  # bound to the weights alone
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from builders import question, record, write_jsonl
 from click.testing import CliRunner, Result
+from messages import assert_says
 from run_frames import edit_rows, edit_run, rows, without_seal, write_run
 
 from pact_cli.main import main
@@ -144,7 +145,7 @@ def test_a_changed_run_has_no_digest_and_the_other_checks_are_made(run: Path) ->
     assert checked.digest is None
     check_of = {check.subject: check for check in checked.checks}
     assert check_of["seal"].outcome == check_of["rows"].outcome == "differs"
-    assert "not read: its SHA-256 differs" in check_of["rows"].finding
+    assert_says(check_of["rows"].finding, "not read", "SHA-256 differs")
     assert check_of["adapter"].outcome == "ok"
 
 
@@ -247,13 +248,13 @@ def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path,
     page, a, b = reported
     result = verify(page, a)
     assert result.exit_code == 5
-    assert "b: the report was made from run" in result.stdout
+    assert_says(result.stdout, "b: the report", "from run")
     edit_run(b, note="changed")
-    assert "is not in the report" in " ".join(verify(page, a, b).stdout.split())
+    assert "not in the report" in " ".join(verify(page, a, b).stdout.split())
     text = page.read_text()
     assert '"seed":0' in text
     page.write_text(text.replace('"seed":0', '"seed":1'))
-    assert "not that of the runs and settings" in " ".join(verify(page, a, b).stdout.split())
+    assert_says(verify(page, a, b).stdout, "not that of the runs", "and settings")
 
 
 @pytest.mark.parametrize(
@@ -346,7 +347,7 @@ def test_another_calibrator_than_that_of_the_page(reported: tuple[Path, Path, Pa
     write_calibrator(a / "calibration.json", Calibrator("scalar", weights, None))
     result = verify(page, a, b)
     assert result.exit_code == 5
-    assert "not the calibrator of the report" in " ".join(result.stdout.split())
+    assert_says(result.stdout, "not the calibrator", "of the report")
 
 
 def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:
