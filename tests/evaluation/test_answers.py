@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 
 from pact_eval._choices import Decoding
@@ -35,15 +36,15 @@ def pair(compared: Experiment) -> tuple[ExperimentRun, ExperimentRun]:
 def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: Decoding) -> None:
     compared = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
     answer = compared.answer(*pair(compared))
-    assert [by_k.k for by_k in answer.by_views] == [1, 3]
+    assert [views_answer.k for views_answer in answer.by_views] == [1, 3]
     assert answer.chosen.decoding == decoding
-    for by_k in answer.by_views:
-        views: Decoding = "single" if by_k.k == 1 else "ensemble"
+    for views_answer in answer.by_views:
+        views: Decoding = "single" if views_answer.k == 1 else "ensemble"
         chosen = Experiment(compared.runs, settings=replace(SETTINGS, decoding=views))
         group = chosen.comparison(*pair(chosen)).groups[0]
-        assert by_k.accuracy == group.metrics["accuracy"]
-        assert by_k.pair_accuracy == group.metrics["pair_accuracy"]
-        assert by_k.detectable == group.accuracy.detectable
+        assert views_answer.accuracy == group.metrics["accuracy"]
+        assert views_answer.pair_accuracy == group.metrics["pair_accuracy"]
+        assert views_answer.detectable == group.accuracy.detectable
 
 
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
@@ -51,13 +52,13 @@ def test_rates_are_those_of_the_reports(tmp_path: Path, decoding: Decoding) -> N
     compared = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
     run = compared.runs[0]
     rates = compared.rates(run)
-    assert [by_k.k for by_k in rates] == [1, 3]
-    for by_k in rates:
-        views: Decoding = "single" if by_k.k == 1 else "ensemble"
-        assert by_k.decoding == views
+    assert [rates_of_views.k for rates_of_views in rates] == [1, 3]
+    for rates_of_views in rates:
+        views: Decoding = "single" if rates_of_views.k == 1 else "ensemble"
+        assert rates_of_views.decoding == views
         estimates = compared.evaluation(run, views, calibrated=False).groups[0].estimates
-        assert by_k.accuracy == estimates["accuracy"]
-        assert by_k.pair_accuracy == estimates["pair_accuracy"]
+        assert rates_of_views.accuracy == estimates["accuracy"]
+        assert rates_of_views.pair_accuracy == estimates["pair_accuracy"]
 
 
 def test_runs_of_one_view_have_one_answer(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -
         write_run(tmp_path / "b", rows(2, k=2), arm="b", seed=1),
     ]
     compared = Experiment.read(folders, SETTINGS)
-    assert [by_k.k for by_k in compared.answer(*pair(compared)).by_views] == [1, 2]
+    assert [views_answer.k for views_answer in compared.answer(*pair(compared)).by_views] == [1, 2]
 
 
 def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -> None:
@@ -80,10 +81,10 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
     a, b = pair(compared)
     better, same = compared.better(a, b), compared.better(a, a)
     assert better.status == "better"
-    assert better_words(better).finding.startswith("a is more accurate than b (p ")
+    assert_says(better_words(better).finding, "a is more accurate", "than b (p ")
     worse = compared.better(b, a)
     assert worse.status == "worse"
-    assert better_words(worse).finding.startswith("b is less accurate than a")
+    assert_says(better_words(worse).finding, "b is less accurate", "than a")
     assert same.status == "not shown"
     text = better_words(same).numbers
     assert text.index("(view 0)") < text.index("(3 views)")
@@ -98,8 +99,8 @@ def test_the_differences_of_a_plot_are_those_of_the_answer(tmp_path: Path) -> No
         *(("b", "Accuracy", k) for k in (1, 3)),
         *(("b", "Pair accuracy", k) for k in (1, 3)),
     ]
-    accuracies = [by_k.accuracy for by_k in answer.by_views]
-    pairs = [by_k.pair_accuracy for by_k in answer.by_views]
+    accuracies = [views_answer.accuracy for views_answer in answer.by_views]
+    pairs = [views_answer.pair_accuracy for views_answer in answer.by_views]
     for shown, metric in zip(drawn, [*accuracies, *pairs], strict=True):
         assert (shown.difference, shown.marked) == (metric.difference, metric.marked)
 

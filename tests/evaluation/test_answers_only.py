@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from builders import write_jsonl
 from commands import refuser, runner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
@@ -31,7 +32,7 @@ OF_ANSWERS = {"accuracy", "pair_accuracy", "flip_rate", "score_level_mae"}
 
 
 def rows(seed: int, *, probabilities: bool) -> list[dict[str, Any]]:
-    draw, answered = np.random.default_rng(seed), []
+    draw, records = np.random.default_rng(seed), []
     for item in range(80):
         for view in range(2):
             answer = int(item % 3 if draw.random() < 0.7 else draw.integers(3))
@@ -47,8 +48,8 @@ def rows(seed: int, *, probabilities: bool) -> list[dict[str, Any]]:
             values = [0.2, 0.2, 0.2]
             values[answer] = 0.6
             answer_only: dict[str, Any] = {"answer": answer, "n_choices": 3}
-            answered.append(row | ({"probabilities": values} if probabilities else answer_only))
-    return answered
+            records.append(row | ({"probabilities": values} if probabilities else answer_only))
+    return records
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def test_what_needs_probabilities_is_absent_with_the_reason(runs: Path) -> None:
         if spec.name not in OF_ANSWERS:
             estimate = report.groups[0].estimates[spec.name]
             assert math.isnan(estimate.value), spec.name
-            assert estimate.reason == "the run has answers and no probabilities", spec.name
+            assert "answers and no probabilities" in str(estimate.reason)
     assert report.groups[0].nll is None
     assert any("no probabilities" in str(type(note).__doc__) for note in report.notes)
 
@@ -100,11 +101,11 @@ def test_every_command_says_what_it_can(runs: Path, tmp_path: Path) -> None:
     value = json.loads(run("report", runs / "a", "--json").stdout)
     assert value["groups"][0]["nll"] is None
     compared = run("compare", runs / "a", runs / "b").stdout
-    assert "the run has answers and no probabilities" in compared
+    assert "answers and no probabilities" in compared
     assert "sign flip" in compared
     page = tmp_path / "page.html"
     done = run("report", runs / "a", runs / "b", "--html", page, "--figures", tmp_path / "figures")
-    assert "risk-coverage: left out: a, seed 1: the run has answers" in done.stderr
+    assert_says(done.stderr, "risk-coverage: left out", "a, seed 1", "has answers")
     assert page.exists()
     for words in (("calibrate",), ("sweep",), ("report", "--decoding", "ensemble")):
         command, *options = words

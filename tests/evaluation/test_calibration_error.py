@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from messages import assert_says
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
@@ -70,10 +71,7 @@ def test_noise_floor_of_one_bin_against_the_binomial() -> None:
     assert error_estimate.floor == pytest.approx(floor, rel=0.04)
     assert error_estimate.p_value == 1
     assert math.isnan(error_estimate.low)
-    assert (
-        error_estimate.reason
-        == "confidence equals accuracy in every bin: no direction for an interval"
-    )
+    assert_says(error_estimate.reason, "confidence equals accuracy", "no direction", "interval")
 
 
 def test_outcomes_have_the_confidences_as_rates_and_the_given_dependence() -> None:
@@ -153,7 +151,7 @@ def test_no_items_one_family_and_many_items() -> None:
     rng = np.random.default_rng(10)
     nothing = calibration_error([], np.empty(0, bool), np.empty(0, int), 0, rng=rng)
     assert math.isnan(nothing.value)
-    assert nothing.reason == "no rows: nothing to estimate"
+    assert_says(nothing.reason, "no rows", "nothing to estimate")
     one = calibration_error([0.9, 0.8], np.array([True, False]), [0, 0], 1, rng=rng)
     assert one.reason == "one family: no interval"
     assert math.isnan(one.low)

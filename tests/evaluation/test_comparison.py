@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from messages import assert_says
 from run_frames import predictions
 from statsmodels.stats.multitest import multipletests
 
@@ -165,7 +166,7 @@ def test_enough_resamples_need_no_note() -> None:
     assert too_few_resamples([("ECE", enough), ("NLL", replace(drawn, tests=9_999))]) == ()
     (note,) = too_few_resamples([("ECE", replace(enough, tests=10**7))])
     assert (note.needed, note.out_of_reach) == (None, 1)
-    assert "with any practical number of resamples" in note_sentence(note)
+    assert_says(note_sentence(note), "practical number", "resamples")
 
 
 def test_swapped_runs_mirror_every_difference() -> None:
@@ -207,7 +208,7 @@ def test_undefined_differences_say_why() -> None:
     a, b = items(1, k=1), items(2, k=1)
     difference = compared(a, b).groups[0].metrics["view_tv"].difference
     assert np.isnan(difference.value)
-    assert difference.reason == "one view only: K is 1"
+    assert_says(difference.reason, "one view only", "K is 1")
 
 
 OUTCOMES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=24, max_size=24)
@@ -298,7 +299,7 @@ def test_a_rate_over_the_errors_of_three_families_has_no_interval() -> None:
         difference = compared(a, b).groups[0].metrics["confident_errors"].difference
         assert math.isfinite(difference.value)
         assert math.isnan(difference.low)
-        assert str(difference.reason) == "3 families, fewer than 5: no interval"
+        assert_says(difference.reason, "3 families", "fewer than 5", "no interval")
     enough = compared(many, many).groups[0].metrics["confident_errors"].difference
     assert math.isfinite(enough.low)
 
@@ -334,7 +335,7 @@ def test_what_an_import_may_lack_is_taken_from_the_first_run() -> None:
 def test_other_items_are_refused_with_their_names() -> None:
     a = predictions(1)
     fewer = a.taken(np.arange(3, len(a)))
-    with pytest.raises(InputError, match=r"3 items only in A \(f0-base, f0-counterfactual, f1"):
+    with pytest.raises(InputError, match=r"3 items only in A \(f0-base, f0-"):
         align(a, fewer)
     with pytest.raises(InputError, match="3 only in NEW"):
         align(fewer, a, names=("OLD", "NEW"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import assert_says
 from reports.figures.figure_runs import rows as simulated
 from reports.figures.figure_runs import write_calibrator
 from reports.tables.table_runs import frame_of, run_of, share
@@ -78,7 +79,7 @@ def test_confident_errors_of_repeats_count_items() -> None:
     assert diagnostic.share == pytest.approx(2 / 9)
     assert diagnostic.severity == "critical"
     text = sentence(diagnostic)
-    assert "4 of 4 items have a repeat with a confidence of 90% or more; in 1 of them" in text
+    assert_says(text, "4 of 4 items", "confidence of 90%", "in 1 of them")
     assert "(22.2% of these answers" in text
 
 

@@ -173,7 +173,7 @@ def test_what_can_be_read_in_slices(tmp_path: Path) -> None:
     assert streamable_items(path) == 8
     written(tmp_path, frame.sort("view"))
     assert streamable_items(path) == 0
-    with pytest.raises(RunError, match="expected the 3 views of each item next to each other"):
+    with pytest.raises(RunError, match="3 views of each item .*each other"):
         read_items(path, "single")
     for other in (ablated_rows(15, families=4), frame.drop("view"), frame.drop("variant")):
         assert streamable_items(written(tmp_path, other)) == 0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import runner
+from messages import assert_says
 from run_frames import predictions, rows, write_run
 
 from pact_cli.main import main
@@ -187,8 +188,8 @@ def test_report_names_what_is_not_known_and_stays_short(tmp_path: Path) -> None:
     report = runner(main, "report")
     assert "no repeats were measured" in report(run).stdout
     full = report(run, "--full").stdout
-    assert "`pact-eval probe --server URL --model NAME` measures them" in full
-    assert "Slots: how often each is chosen" in full
+    assert_says(full, "`pact-eval probe --server URL --model NAME`", "measures")
+    assert_says(full, "Slots: how often", "is chosen")
     experiment = Experiment.read([run], Settings(resamples=50))
     audit = experiment.order_audit(experiment.runs[0])
     assert math.isnan(audit.flip_floor)
