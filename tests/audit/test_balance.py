@@ -48,9 +48,9 @@ def test_tails_against_all_outcomes_of_a_few_pairs(tmp_path: Path) -> None:
 def test_tails_against_binomtest(tmp_path: Path) -> None:
     pairs = [(5, 0, 1 + n % 4) for n in range(60)] + [(5, 1, 2)] * 20
     result: Balance = balance_of(tmp_path / "x.jsonl", pairs).measured
-    wanted = binomtest(60, 80, 2 / 5, alternative="greater").pvalue
-    assert result.positions[0].p_value == pytest.approx(wanted, abs=1e-12)
-    assert math.isclose(sum(each.expected for each in result.positions), 160)
+    p_value = binomtest(60, 80, 2 / 5, alternative="greater").pvalue
+    assert result.positions[0].p_value == pytest.approx(p_value, abs=1e-12)
+    assert math.isclose(sum(position.expected for position in result.positions), 160)
 
 
 def test_a_position_that_always_holds_the_reference_is_told(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_groups_count_every_record_once(tmp_path: Path) -> None:
 
 def test_of_many_positions_each_is_tested_at_its_share_of_the_level(tmp_path: Path) -> None:
     """Bonferroni: 4 positions are tested at 0.1% together."""
-    found = {}
+    told_by_p_value = {}
     for count in range(10, 31):
         pairs = [(4, 0, 1 + n % 3) for n in range(count)]
         pairs += [(4, 1 + n % 3, 1 + (n + 1) % 3) for n in range(30 - count)]
@@ -94,7 +94,7 @@ def test_of_many_positions_each_is_tested_at_its_share_of_the_level(tmp_path: Pa
         balance: Balance = result.measured
         first = balance.positions[0]
         if first.references > 1.3 * first.expected:
-            found[first.p_value] = bool(result.counts)
-    told = [p for p, is_told in found.items() if is_told]
-    quiet = [p for p, is_told in found.items() if not is_told]
+            told_by_p_value[first.p_value] = bool(result.counts)
+    told = [p for p, is_told in told_by_p_value.items() if is_told]
+    quiet = [p for p, is_told in told_by_p_value.items() if not is_told]
     assert max(told) < 0.001 / 4 <= min(quiet) < 0.001

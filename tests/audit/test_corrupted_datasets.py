@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
+from messages import assert_says
 
 from pact_eval.audit.context import NamedTokenizer
 from pact_eval.audit.dataset import DATA_CHECKS
@@ -62,8 +63,8 @@ def file_corruption(
 
 
 def decision(record: Record) -> dict[str, Any]:
-    found: dict[str, Any] = record["input"]["questions"]["decision"]
-    return found
+    question_of_record: dict[str, Any] = record["input"]["questions"]["decision"]
+    return question_of_record
 
 
 def change_manifest(folder: Path, **changes: Any) -> None:
@@ -292,7 +293,7 @@ def a_long_edit(data: Data) -> None:
 def replace_everywhere(record: Record, old: str, new: str) -> None:
     text = json.dumps(record, ensure_ascii=False)
     record.clear()
-    before, after = (json.dumps(each, ensure_ascii=False)[1:-1] for each in (old, new))
+    before, after = (json.dumps(text_of, ensure_ascii=False)[1:-1] for text_of in (old, new))
     record.update(json.loads(text.replace(before, after)))
 
 
@@ -500,11 +501,11 @@ def references_first(data: Data) -> None:
     for records in (data.holdout,):
         for base, other in zip(records[::2], records[1::2], strict=True):
             if decision(base)["type"] == "choice":
-                wanted = [base["reference"]["target"], other["reference"]["target"]]
+                targets = [base["reference"]["target"], other["reference"]["target"]]
                 for record in (base, other):
                     criteria = decision(record)["criteria"]
-                    rest = [key for key in criteria if key not in wanted]
-                    decision(record)["criteria"] = {k: criteria[k] for k in [*wanted, *rest]}
+                    rest = [key for key in criteria if key not in targets]
+                    decision(record)["criteria"] = {k: criteria[k] for k in [*targets, *rest]}
 
 
 @corruption("kind-missing", "holdout.jsonl")
@@ -577,8 +578,8 @@ def _statistical(spoilt: Corruption) -> bool:
 @pytest.mark.parametrize(
     "spoilt",
     [
-        pytest.param(each, id=each.code, marks=[pytest.mark.slow] * _statistical(each))
-        for each in CORRUPTIONS
+        pytest.param(spoilt, id=spoilt.code, marks=[pytest.mark.slow] * _statistical(spoilt))
+        for spoilt in CORRUPTIONS
     ],
 )
 def test_every_corruption_is_found_where_it_is(
@@ -590,22 +591,22 @@ def test_every_corruption_is_found_where_it_is(
     spoilt.spoil_files(folder)
     only = None if spoilt.alone else (CODES[spoilt.code].check,)
     audit = audited(folder, only, tokenizer=tokenizer, keep=500)
-    found = [each for each in findings(audit) if each.code == spoilt.code]
-    assert expected_place(spoilt, data) in {str(each.place) for each in found}
+    of_code = [finding for finding in findings(audit) if finding.code == spoilt.code]
+    assert expected_place(spoilt, data) in {str(finding.place) for finding in of_code}
     assert failed(audit.checks, CODES[spoilt.code].severity)
     assert audit.tampered == (spoilt.code in ("hash-mismatch", "fingerprint-mismatch"))
     if spoilt.alone:
-        worse = {each.check for each in findings(audit) if each.severity != "note"}
+        worse = {finding.check for finding in findings(audit) if finding.severity != "note"}
         assert worse == {CODES[spoilt.code].check}
 
 
 def test_every_code_of_a_dataset_has_its_corruption() -> None:
-    covered = {each.code for each in CORRUPTIONS} | {"codes-not-single", "shortcut-suspected"}
+    covered = {spoilt.code for spoilt in CORRUPTIONS} | {"codes-not-single", "shortcut-suspected"}
     assert covered == {code for code, spec in CODES.items() if spec.check in DATA_CHECKS}
 
 
 def test_every_check_has_a_corruption_that_it_alone_rejects() -> None:
-    assert {CODES[each.code].check for each in CORRUPTIONS if each.alone} == set(DATA_CHECKS)
+    assert {CODES[spoilt.code].check for spoilt in CORRUPTIONS if spoilt.alone} == set(DATA_CHECKS)
 
 
 def test_a_warning_names_both_answers_of_one_description(tmp_path: Path) -> None:
@@ -652,5 +653,5 @@ def test_a_context_of_megabytes_is_not_tokenised(
     (finding,) = findings(audit)
     assert (finding.code, finding.place.line) == ("prompt-too-long", 2)
     assert "bytes, not tokenised" in finding.found
-    assert "1 more are too long by their bytes alone" in audit.checks[-1].scope
+    assert_says(audit.checks[-1].scope, "1 more", "too long", "bytes alone")
     assert max(seen) < 100_000

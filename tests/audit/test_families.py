@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import question, record, write_jsonl
+from messages import assert_says
 
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
@@ -47,7 +48,7 @@ def test_answers_of_both_members_are_named(tmp_path: Path) -> None:
     other["criteria"] = dict(reversed(other["criteria"].items()))
     (finding,) = said_of(tmp_path, {}, inputs(other, "The gate is shut."))
     assert finding.code == "answers-differ"
-    assert finding.expected == "the answers answer_0, answer_1, answer_2"
+    assert_says(finding.expected, "the answers", "answer_0, answer_1, answer_2")
     assert finding.found == "answer_2, answer_1, answer_0"
 
 

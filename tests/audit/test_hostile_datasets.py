@@ -84,7 +84,8 @@ def test_an_edit_that_nobody_can_read_is_none(
     new = disguise(pair["right"])
     text = json.dumps(base["input"]["state"], ensure_ascii=False)
     old_text, new_text = (
-        json.dumps(each, ensure_ascii=False)[1:-1] for each in (pair["right"], new)
+        json.dumps(value_of_pair, ensure_ascii=False)[1:-1]
+        for value_of_pair in (pair["right"], new)
     )
     other["input"]["state"] = json.loads(text.replace(old_text, new_text))
     for record in (base, other):
@@ -161,8 +162,8 @@ def test_ways_to_give_the_reference_away(tmp_path: Path, key: str, value: Any) -
         assert isinstance(target, bool)
         told = {"INDEX": int(target), "LETTER": "AB"[target], "KEY": str(target).lower()}
         text = json.dumps(value)
-        for name, each in told.items():
-            text = text.replace(f'"{name}"', json.dumps(each))
+        for name, replacement in told.items():
+            text = text.replace(f'"{name}"', json.dumps(replacement))
         record["input"]["hint"] = {key: json.loads(text)}
     assert counts(audited(data.write(tmp_path), ("schema",))) == {"reference-in-input": 2}
     assert "question-differs" in counts(audited(tmp_path, ("families",))) or isinstance(
@@ -212,7 +213,7 @@ def test_a_link_out_of_the_folder_is_told(tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere.jsonl"
     (folder / "holdout.jsonl").rename(outside)
     (folder / "holdout.jsonl").symlink_to(outside)
-    with pytest.raises(InputError, match=r"holdout\.jsonl: expected a file of this folder"):
+    with pytest.raises(InputError, match=r"holdout\.jsonl: .*file of this folder"):
         DatasetSource.of_folder(folder)
 
 
@@ -308,10 +309,10 @@ def test_a_third_file_is_separated_and_split_checked_too(tmp_path: Path) -> None
     again = [record | {"split": "validation"} for record in data.holdout[:2]]
     lines = [json.dumps(record) for record in again]
     (folder / "selection.jsonl").write_text("\n".join(lines))
-    found = counts(audited(folder, ("schema", "separation")))
-    assert found["split-mismatch"] == 2  # a selection file is made of training records
-    assert found["shared-id"] == 2
-    assert found["shared-source-family"] == 1
+    by_code = counts(audited(folder, ("schema", "separation")))
+    assert by_code["split-mismatch"] == 2  # a selection file is made of training records
+    assert by_code["shared-id"] == 2
+    assert by_code["shared-source-family"] == 1
 
 
 @pytest.mark.parametrize("hint", [[{"note": [{"answer": True}]}], {"label": {"target": 0}}])

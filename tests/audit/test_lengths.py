@@ -26,9 +26,9 @@ def test_lengths_against_the_prompts_themselves(tmp_path: Path) -> None:
     (check,) = audit_data(DatasetSource.of_folder(tmp_path), settings).checks
     views = Encoder(tokenizer, NIMBLE, max_prompt_tokens=10_000).encode(read_records(path), 1, 0)
     tokens = [len(view.token_ids) for view in views]
-    found: Lengths = check.measured
-    assert (found.minimum, found.maximum) == (min(tokens), max(tokens))
-    assert found.median == np.median(tokens)
-    assert found.p99 == np.quantile(tokens, 0.99)
-    too_long = [number for number, n in enumerate(tokens, start=1) if n > found.limit]
+    lengths: Lengths = check.measured
+    assert (lengths.minimum, lengths.maximum) == (min(tokens), max(tokens))
+    assert lengths.median == np.median(tokens)
+    assert lengths.p99 == np.quantile(tokens, 0.99)
+    too_long = [number for number, n in enumerate(tokens, start=1) if n > lengths.limit]
     assert [finding.place.line for finding in check.findings] == too_long

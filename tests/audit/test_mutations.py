@@ -86,7 +86,7 @@ def test_no_change_of_one_record_passes_unnoticed(
     spoilt = healthy(families=6)
     records = data.draw(st.sampled_from([spoilt.train, spoilt.holdout]))
     record = data.draw(st.sampled_from(records))
-    path = data.draw(st.sampled_from([each for each in leaves(record) if seen(record, each)]))
+    path = data.draw(st.sampled_from([leaf for leaf in leaves(record) if seen(record, leaf)]))
     how = data.draw(st.sampled_from(["changed", "deleted", "null", "other type"]))
     before = copy.deepcopy(record)
     mutate(record, path, how)

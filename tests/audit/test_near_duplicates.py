@@ -17,6 +17,7 @@ import pytest
 from builders import record, write_jsonl
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from messages import assert_says
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval._json import Json
@@ -46,12 +47,12 @@ class Search:
     def cosines(self) -> dict[tuple[str, str, str], float]:
         """The cosine by code, id and id of the neighbour."""
         pattern = re.compile(r"cosine (\S+) to \S+:\d+ \(id (\S+)\)")
-        found = {}
+        cosine_of = {}
         for finding in self.findings:
             match = pattern.fullmatch(finding.found)
             assert match is not None
-            found[finding.code, str(finding.place.record_id), match[2]] = float(match[1])
-        return found
+            cosine_of[finding.code, str(finding.place.record_id), match[2]] = float(match[1])
+        return cosine_of
 
 
 def search(folder: Path, *files: Rows, threshold: float = 0.7, keep: int = 10_000) -> Search:
@@ -129,10 +130,10 @@ def test_a_neighbour_in_another_file_is_shown_beside_its_record(tmp_path: Path) 
     (finding,) = result.findings
     assert (finding.code, finding.severity) == (ACROSS, "error")
     assert str(finding.place) == "b.jsonl:1 (id b0-base)"
-    assert finding.found == "cosine 0.85 to a.jsonl:1 (id a0-base)"
+    assert_says(finding.found, "cosine 0.85", "a.jsonl:1", "(id a0-base)")
     assert finding.comparison is not None
-    parts = [each for each in finding.comparison.segments if each.kind == "changed"]
-    assert [(each.left, each.right) for each in parts] == [("north", "south")]
+    parts = [segment for segment in finding.comparison.segments if segment.kind == "changed"]
+    assert [(segment.left, segment.right) for segment in parts] == [("north", "south")]
     assert math.isnan(result.measured.largest_within)
 
 
@@ -167,7 +168,9 @@ def test_cosines_against_sklearn(tmp_path: Path, seed: int) -> None:
     assert result.measured.largest_within == pytest.approx(expected.max(), abs=3e-3)
     assert len(result.cosines) == len(texts)
     for (_, row, other), cosine in result.cosines.items():
-        n, m = (int(each.removeprefix("f").removesuffix("-base")) for each in (row, other))
+        n, m = (
+            int(record_id.removeprefix("f").removesuffix("-base")) for record_id in (row, other)
+        )
         assert cosine == pytest.approx(expected[n, m], abs=0.008)
         assert expected[n, m] == pytest.approx(expected[n].max(), abs=3e-3)
 
@@ -204,16 +207,18 @@ def test_no_near_duplicate_is_missed_against_brute_force(
     pieces = {"_FIRST_PIECE": 2, "_LAST_PIECE": 4, "_BLOCK_ROWS": 3}
     with tempfile.TemporaryDirectory() as folder, changed(CROWD=crowd, **pieces):
         result = search(Path(folder), *rows, threshold=threshold)
-    expected = brute_force([each for file in files for each in file], [*map(len, files)])
-    found: dict[Any, float] = {}
+    expected = brute_force([context for file in files for context in file], [*map(len, files)])
+    cosine_of: dict[Any, float] = {}
     for (code, row, other), cosine in result.cosines.items():
-        (n, m), (other_n, _) = ([*map(int, each.split("."))] for each in (row, other))
+        (n, m), (other_n, _) = ([*map(int, record_id.split("."))] for record_id in (row, other))
         key = code, n, files[n][m][0], other_n
-        found[key] = max(cosine, found.get(key, 0))
-    assert {key for key, cosine in expected.items() if cosine > threshold + 1e-3} <= found.keys()
-    assert all(expected[key] >= threshold - 1e-3 for key in found)
+        cosine_of[key] = max(cosine, cosine_of.get(key, 0))
+    assert {
+        key for key, cosine in expected.items() if cosine > threshold + 1e-3
+    } <= cosine_of.keys()
+    assert all(expected[key] >= threshold - 1e-3 for key in cosine_of)
     if result.measured.exact:
-        assert all(abs(expected[key] - cosine) < 0.006 for key, cosine in found.items())
+        assert all(abs(expected[key] - cosine) < 0.006 for key, cosine in cosine_of.items())
     else:
         assert crowd == 1
 
@@ -244,14 +249,14 @@ def test_edited_copies_among_many_contexts_against_sklearn(tmp_path: Path) -> No
     expected = sklearn_cosines(texts)
     np.fill_diagonal(expected, 0)
     nearest = dict(enumerate(expected.max(axis=1)))
-    found = {
+    cosine_of = {
         int(row.removeprefix("f").removesuffix("-base")): cosine
         for (_, row, _), cosine in result.cosines.items()
     }
     assert result.measured.exact
     assert 100 < result.counts[WITHIN] < 400
-    assert {n for n, cosine in nearest.items() if cosine > 0.603} <= found.keys()
-    assert all(nearest[n] == pytest.approx(cosine, abs=0.008) for n, cosine in found.items())
+    assert {n for n, cosine in nearest.items() if cosine > 0.603} <= cosine_of.keys()
+    assert all(nearest[n] == pytest.approx(cosine, abs=0.008) for n, cosine in cosine_of.items())
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ def test_a_file_that_changes_during_the_audit_is_an_error_in_parts_too(
     (file,) = folder.glob("train.jsonl")
     file.write_bytes(file.read_bytes().replace(b"{", b"[", 1)[::-1])
     in_small_parts(monkeypatch)
-    with pytest.raises(InputError, match="the file has changed during the audit"):
+    with pytest.raises(InputError, match="changed during the audit"):
         families.CHECK.run(context)
 
 
@@ -155,7 +155,7 @@ while True:
 
 def processes_of_group(group: int) -> list[str]:
     """Return the names of the processes of a group that have not ended."""
-    found = []
+    names = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name, _, rest = (folder / "stat").read_text().rpartition(") ")
@@ -163,8 +163,8 @@ def processes_of_group(group: int) -> list[str]:
             continue
         state, _, of = rest.split()[:3]
         if int(of) == group and state != "Z":
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import question, record, write_jsonl
+from messages import assert_says
 
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.shortcuts import Probe, Shortcuts, check_shortcuts
@@ -111,8 +112,8 @@ def test_the_full_generated_dataset_does_not_leak(tmp_path: Path) -> None:
     result = check(tmp_path, dataset.train + dataset.holdout)
     assert not result.counts
     assert result.scope == "3,000 records of 40 source families"
-    asked, ablated, full = probes(result)
-    for probe in (asked, ablated):
+    of_question, ablated, full = probes(result)
+    for probe in (of_question, ablated):
         assert probe.ceiling == pytest.approx(0.5, abs=0.001)
         assert probe.gain.low < 0.02
         assert -0.1 < probe.gain.value < 0.1
@@ -196,12 +197,12 @@ def test_a_dataset_made_to_leak_is_caught(
     leak: Callable[[Rows], Rows], code: str, clue: str, tmp_path: Path
 ) -> None:
     result = check(tmp_path, leak(generated()))
-    found = {finding.code: finding for finding in result.findings}
-    assert clue in found[code].found
-    assert str(found[code].place) == "train.jsonl, eval.jsonl"
-    assert found[code].severity == "error"
+    finding_of = {finding.code: finding for finding in result.findings}
+    assert clue in finding_of[code].found
+    assert str(finding_of[code].place) == "train.jsonl, eval.jsonl"
+    assert finding_of[code].severity == "error"
     # What stands in the context alone is no leak of the question.
-    assert (code == "ablated-shortcut") == ("question-shortcut" not in found)
+    assert (code == "ablated-shortcut") == ("question-shortcut" not in finding_of)
 
 
 def test_a_word_that_tells_three_records_in_ten_is_found(tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_a_position_is_the_majority_and_no_shortcut(tmp_path: Path) -> None:
     assert not result.counts
     for probe in probes(result):
         assert probe.majority == probe.ceiling == 1
-        assert probe.reason == "no function of this text beats the baseline"
+        assert_says(probe.reason, "no function", "beats the baseline")
 
 
 # against shuffled references
@@ -266,7 +267,9 @@ def test_shuffled_references_are_no_leak(paired: bool, tmp_path: Path) -> None:
 # against hand computation
 
 
-def asked(number: int, source_family: str, text: Any, target: bool, **changes: Any) -> Any:
+def question_record(
+    number: int, source_family: str, text: Any, target: bool, **changes: Any
+) -> Any:
     return record(
         f"r{number}-base",
         source_family=source_family,
@@ -281,9 +284,9 @@ def test_ceiling_and_majority_against_hand_computation(tmp_path: Path) -> None:
     told = {"A": [("x", False), ("x", False), ("y", False), ("y", True)],
             "B": [("x", True), ("x", True), ("y", True), ("y", False), ("y", False)]}  # fmt: skip
     rows = [
-        asked(number, family, text, target)
+        question_record(number, family, text, target)
         for number, (family, (text, target)) in enumerate(
-            (family, each) for family, some in told.items() for each in some
+            (family, answer) for family, some in told.items() for answer in some
         )
     ]
     probe = probes(check(tmp_path, rows))[QUESTION]
@@ -304,7 +307,7 @@ def test_the_scale_against_hand_computation(tmp_path: Path) -> None:
         if number < 25:
             target = number % 5 < 3
             text += " plus" if target != (number % 5 == 0) else " minus"
-        rows.append(asked(len(rows), family, text, target))
+        rows.append(question_record(len(rows), family, text, target))
     probe = probes(check(tmp_path, rows))[QUESTION]
     # In each family 5 of 25 words lie; the 15 + 5 true references of 30 are the majority.
     assert probe.baseline == probe.majority == pytest.approx(20 / 30)
@@ -363,8 +366,8 @@ def test_one_source_family_is_undefined(tmp_path: Path) -> None:
     result = check(tmp_path, rows)
     assert not result.counts
     for probe in probes(result):
-        assert probe.reason == "one source family: no other to learn from"
-        assert all(math.isnan(each.value) for each in (probe.accuracy, probe.gain))
+        assert_says(probe.reason, "one source family", "no other to learn from")
+        assert all(math.isnan(estimate.value) for estimate in (probe.accuracy, probe.gain))
         assert math.isnan(probe.baseline)
 
 
@@ -374,7 +377,7 @@ def test_records_without_a_usable_certificate_are_counted(tmp_path: Path) -> Non
     for row in rows:
         del row["evidence_certificate"]
     result = check(tmp_path, rows)
-    assert probes(result)[ABLATED].reason == "no record with a usable certificate"
+    assert_says(probes(result)[ABLATED].reason, "no record", "usable certificate")
     assert probes(result)[QUESTION].reason is None
     assert result.measured.not_ablated == len(rows)
 
@@ -386,7 +389,7 @@ def test_records_without_a_usable_certificate_are_counted(tmp_path: Path) -> Non
     result = check(tmp_path, rows)
     assert result.measured.not_ablated == 3
     assert probes(result)[ABLATED].accuracy.n == len(rows) - 3
-    assert result.scope == "444 records of 18 source families; 3 without ablation"
+    assert_says(result.scope, "444 records", "18 source families", "3 without ablation")
 
 
 def test_pairs_of_booleans_have_nothing_that_a_shared_text_can_tell(tmp_path: Path) -> None:
@@ -396,7 +399,7 @@ def test_pairs_of_booleans_have_nothing_that_a_shared_text_can_tell(tmp_path: Pa
     for probe in probes(result)[:FULL]:
         assert probe.accuracy.value == probe.baseline == probe.ceiling == 0.5
         assert math.isnan(probe.gain.value)
-        assert probe.reason == "no function of this text beats the baseline"
+        assert_says(probe.reason, "no function", "beats the baseline")
     assert probes(result)[FULL].reason is None
 
 
@@ -416,7 +419,7 @@ def test_a_sample_keeps_families_whole_and_every_source_family(tmp_path: Path) -
     measured = result.measured
     assert (measured.records, measured.records_in_all, measured.source_families) == (60, 444, 18)
     assert probes(result)[QUESTION].ceiling == 0.5
-    assert result.scope == "60 records of 18 source families, drawn from 444"
+    assert_says(result.scope, "60 records", "18 source families", "drawn from 444")
 
 
 # hostile texts
@@ -430,7 +433,7 @@ STRANGE: Sequence[Any] = (
 
 def test_strange_texts_are_read(tmp_path: Path) -> None:
     rows = [
-        asked(number, "AB"[number % 2], text, number % 3 == 0, state=state)
+        question_record(number, "AB"[number % 2], text, number % 3 == 0, state=state)
         for number, (text, state) in enumerate(itertools.product(STRANGE, STRANGE))
     ]
     result = check(tmp_path, rows)
@@ -452,12 +455,12 @@ def test_records_without_any_word_are_read(tmp_path: Path) -> None:
         for number in range(18)
     ]
     probe = probes(check(tmp_path, rows))[QUESTION]
-    assert probe.reason == "no function of this text beats the baseline"
+    assert_says(probe.reason, "no function", "beats the baseline")
 
 
 def test_a_number_inside_a_question_tells(tmp_path: Path) -> None:
     rows = [
-        asked(
+        question_record(
             number, "ABCD"[number % 4], {"ask": "Is it?", "seen": [number // 4 % 2]}, number % 8 > 3
         )
         for number in range(64)

@@ -72,9 +72,9 @@ def test_prompt_tokens_are_needed_only_where_they_matter() -> None:
 
 def test_what_makes_no_temperature_is_refused() -> None:
     huge = Calibrator("contextual", Weights((1e308, 0.0, 0.0), 1e308, 1e308))
-    with pytest.raises(InputError, match="no finite temperature for row 0"):
+    with pytest.raises(InputError, match="no finite temperature .*row 0"):
         huge.temperatures(["choice"], [5], [9e9])
-    with pytest.raises(InputError, match=r"expected choice, boolean or score, got 'noul' in row 1"):
+    with pytest.raises(InputError, match="boolean or score, got 'noul' in row 1"):
         neutral_calibrator("per-kind").temperatures(["choice", "noul"], [2, 2])
     with pytest.raises(InputError, match="n_choices"):
         neutral_calibrator().temperatures(["choice"], [0])
@@ -83,12 +83,12 @@ def test_what_makes_no_temperature_is_refused() -> None:
 
 
 def test_a_form_without_slopes_takes_none() -> None:
-    with pytest.raises(InputError, match="mode scalar has no slopes"):
+    with pytest.raises(InputError, match="scalar has no slopes"):
         Calibrator("scalar", Weights((0.0, 0.0, 0.0), log_choices=0.1))
     with pytest.raises(InputError, match="finite"):
         Calibrator("scalar", Weights((np.nan, 0.0, 0.0)))
     unknown: Any = "vector"
-    with pytest.raises(InputError, match="expected mode scalar, per-kind or contextual"):
+    with pytest.raises(InputError, match="scalar, per-kind or contextual"):
         Calibrator(unknown, Weights((0.0, 0.0, 0.0)))
 
 

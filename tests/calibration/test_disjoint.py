@@ -42,7 +42,7 @@ def run(families: list[str], source: str = "s1") -> Predictions:
 
 def test_families_that_meet_are_refused() -> None:
     fitted, applied = run(["f1", "f1", "f2"]), run(["f2", "f3", "f4"], "s2")
-    with pytest.raises(InputError, match=r"fitted on 1 of the 3 families .* \(f2\)"):
+    with pytest.raises(InputError, match=r"1 of the 3 families .*\(f2\)"):
         check_disjoint(Members.of_run(fitted), Members.of_run(applied))
 
 
@@ -97,7 +97,7 @@ def test_a_calibrator_is_replaced_by_its_equal_only(tmp_path: Path) -> None:
     write_calibrator(path, neutral_calibrator())
     refuse_overwriting(path, neutral_calibrator())
     other = Calibrator("scalar", Weights((0.1, 0.1, 0.1)))
-    with pytest.raises(InputError, match="a calibrator of another fit"):
+    with pytest.raises(InputError, match="calibrator of another fit"):
         refuse_overwriting(path, other)
     path.write_text("{}", "utf-8")
     with pytest.raises(InputError, match="another file"):

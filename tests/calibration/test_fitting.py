@@ -15,6 +15,7 @@ from calibration.simulated import (
     simulate,
     unsure,
 )
+from messages import assert_says
 from scipy import optimize, special, stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -198,7 +199,7 @@ def test_separable_items_hit_the_bound_and_are_reported() -> None:
     assert fit.levels[0].value == pytest.approx(TEMPERATURE_BOUNDS[0])
     assert fit.at_bound == ("bias",)
     assert "right on every item" in fit.notes[0]
-    assert "held by a bound of the fit (0.05 to 20 for T)" in str(fit.parameters[0].reason)
+    assert_says(fit.parameters[0].reason, "a bound of the fit", "0.05 to 20 for T")
     assert not fit.parameters[0].identified
     assert np.isnan(fit.parameters[0].by_family.standard_error)
     assert fit.improved
@@ -268,7 +269,8 @@ def test_no_items(mode: Mode) -> None:
     assert fit.calibrator.is_neutral
     assert np.isnan(fit.nll_before)
     assert not any(parameter.identified for parameter in fit.parameters)
-    assert fit.notes == ("there are no items: T = 1",)
+    (note,) = fit.notes
+    assert_says(note, "no items", "T = 1")
 
 
 def test_few_families_have_no_errors_by_family() -> None:
@@ -276,9 +278,7 @@ def test_few_families_have_no_errors_by_family() -> None:
     level = fit_calibrator(items, mode="scalar").levels[0]
     assert np.isnan(level.by_family.standard_error)
     assert level.independent.standard_error > 0
-    assert level.reason == (
-        "no standard error by family: too few families (1), or their gradients cancel"
-    )
+    assert_says(level.reason, "no standard error", "too few families (1)")
 
 
 def test_items_of_unknown_family_are_their_own() -> None:
@@ -291,7 +291,8 @@ def test_items_of_unknown_family_are_their_own() -> None:
 def test_kinds_without_items_are_left_at_one_and_named() -> None:
     fit = fit_calibrator(unsure(0.9, right=6, wrong=4), mode="per-kind")
     assert fit.calibrator.weights.bias[0] == fit.calibrator.weights.bias[2] == NEUTRAL_BIAS
-    assert fit.notes == ("no items of kind choice or score: T = 1 there",)
+    (note,) = fit.notes
+    assert_says(note, "no items", "choice or score", "T = 1")
 
 
 def test_probability_zero_stays_and_is_counted() -> None:
@@ -300,8 +301,8 @@ def test_probability_zero_stays_and_is_counted() -> None:
     zeros = fit_calibrator(items_of(rows, [0, 1, 0]), mode="scalar")
     without = fit_calibrator(items_of(rows[:, :2], [0, 1, 0]), mode="scalar")
     assert zeros.levels[0].value == pytest.approx(without.levels[0].value, rel=1e-8)
-    assert "answers of probability 0, which no temperature changes: 3" in zeros.notes[-1]
-    with pytest.raises(InputError, match="the right answer has probability 0 in row 2"):
+    assert_says(zeros.notes[-1], "answers of probability 0", ": 3")
+    with pytest.raises(InputError, match="probability 0 in row 2"):
         fit_calibrator(items_of(rows, [0, 1, 2]), mode="scalar")
 
 
@@ -315,7 +316,7 @@ def test_what_cannot_be_fitted_is_refused() -> None:
             fit_calibrator(items, mode="scalar", ridge=ridge)
     lengths = np.array([300.0, 400.0, np.nan, 500.0])
     blind = replace(items, prompt_tokens=lengths)
-    with pytest.raises(InputError, match="prompt length of every item, unknown in row 2"):
+    with pytest.raises(InputError, match="prompt length .*row 2"):
         fit_calibrator(blind, mode="contextual")
     assert fit_calibrator(blind, mode="scalar").improved
 
@@ -356,13 +357,17 @@ def test_results_read_well() -> None:
 def test_the_fit_says_how_it_was_made() -> None:
     items = simulate(80, np.random.default_rng(33), constant(2.0))
     fit = fit_calibrator(items, mode="contextual", ridge=4.0)
-    said: Any = fit.calibrator.fit
-    assert said["decoding"] == "single"
-    assert said["ridge"] == 4.0
-    assert said["nll_nats"] == {"before": fit.nll_before, "after": fit.nll_after}
-    assert said["n_choices"] == [2, 6]
-    assert sum(said["kinds"].values()) == said["items"] == 80
-    assert [entry["name"] for entry in said["parameters"]] == ["bias", "log_choices", "log_tokens"]
+    provenance: Any = fit.calibrator.fit
+    assert provenance["decoding"] == "single"
+    assert provenance["ridge"] == 4.0
+    assert provenance["nll_nats"] == {"before": fit.nll_before, "after": fit.nll_after}
+    assert provenance["n_choices"] == [2, 6]
+    assert sum(provenance["kinds"].values()) == provenance["items"] == 80
+    assert [entry["name"] for entry in provenance["parameters"]] == [
+        "bias",
+        "log_choices",
+        "log_tokens",
+    ]
 
 
 def test_without_a_ridge_the_gradient_of_the_nll_alone_is_0() -> None:

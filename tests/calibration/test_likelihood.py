@@ -91,6 +91,6 @@ def test_log_sum_exp_is_stable() -> None:
 
 def test_a_right_answer_of_probability_zero_is_refused() -> None:
     rows = np.array([[0.0, -np.inf], [np.log(0.5), np.log(0.5)]])
-    with pytest.raises(InputError, match="the right answer has probability 0 in row 0: its NLL"):
+    with pytest.raises(InputError, match="probability 0 in row 0"):
         TemperatureLikelihood.of(rows, np.array([1, 0]))
     assert TemperatureLikelihood.of(rows, np.array([0, 0])).nll_and_slope(np.zeros(2))[0][0] == 0.0

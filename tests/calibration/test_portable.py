@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import refuser, runner
+from messages import assert_says
 from run_frames import edit_run, predictions, rows, write_run
 
 from pact_cli.main import main
@@ -48,14 +49,14 @@ def test_transformers_tempers_as_the_calibrator_does(fitted: Path, tmp_path: Pat
 def test_what_a_contextual_calibrator_loses_by_hand() -> None:
     items = CalibrationItems.from_predictions(predictions(1, families=90), "single")
     fit = fit_calibrator(items, mode="contextual")
-    found = portable_calibration(items, fit.calibrator)
+    portable = portable_calibration(items, fit.calibrator)
     by_kind = fit_calibrator(items, mode="per-kind").calibrator
     after = by_kind.apply(items.log_probs, kind=items.kind, n_choices=items.n_choices)
     cost = nll_nats(after, items.reference).mean() - fit.nll_after
-    assert found.lost == ("the number of answers", "the prompt's length")
-    assert found.nll_change.value == pytest.approx(cost)
-    assert found.portable.nll_nats - found.fitted.nll_nats == pytest.approx(cost)
-    assert found.nll_change.low < cost < found.nll_change.high
+    assert portable.lost == ("the number of answers", "the prompt's length")
+    assert portable.nll_change.value == pytest.approx(cost)
+    assert portable.portable.nll_nats - portable.fitted.nll_nats == pytest.approx(cost)
+    assert portable.nll_change.low < cost < portable.nll_change.high
     ensemble = CalibrationItems.from_predictions(predictions(1), "ensemble")
     with pytest.raises(InputError, match="temperatures of one view"):
         portable_calibration(ensemble, fit.calibrator)
@@ -66,7 +67,7 @@ def test_other_keys_stay_and_other_files_are_refused(fitted: Path, tmp_path: Pat
     model.mkdir()
     (model / "decision.json").write_text('{"labels": {"noul": ["A", "B"]}}')
     text = run("calibrate", fitted, "--mode", "contextual", "--export", model).stdout
-    assert "T depends on the number of answers and the prompt's length" in " ".join(text.split())
+    assert_says(text, "T depends on", "number of answers", "prompt's length")
     written = json.loads((model / "decision.json").read_bytes())
     assert written["labels"] == {"noul": ["A", "B"]}
     assert sorted(written["temperature"]) == ["choice", "noul", "score"]
@@ -80,6 +81,6 @@ def test_other_keys_stay_and_other_files_are_refused(fitted: Path, tmp_path: Pat
 def test_temperatures_of_a_served_run_come_on_top(fitted: Path, tmp_path: Path) -> None:
     edit_run(fitted, settings={"server": {"wire": "systemone"}})
     out = run("calibrate", fitted, "--mode", "scalar", "--export", tmp_path / "d.json", "--json")
-    said = json.loads(out.stdout)["exported"]["sentences"]
-    assert said[1] == "Nothing is lost: the fitted calibrator has one temperature per type."
-    assert "multiply the two" in said[2]
+    sentences = json.loads(out.stdout)["exported"]["sentences"]
+    assert_says(sentences[1], "Nothing is lost", "one temperature per type")
+    assert "multiply the two" in sentences[2]

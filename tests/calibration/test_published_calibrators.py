@@ -76,7 +76,7 @@ def test_extreme_temperatures_against_published_runs(
     experiment_files: Path, calibrators: dict[tuple[str, str], Calibrator]
 ) -> None:
     """All 28 belong to 7 items, and come out to the last digit of float32."""
-    found = set()
+    extremes = set()
     for row in table(experiment_files, "run_calibration.csv"):
         calibrator = calibrators[row["run"], row["seed"]]
         names = sorted(EXTREMES)
@@ -85,8 +85,8 @@ def test_extreme_temperatures_against_published_runs(
         for extreme, place in (("min", at.argmin()), ("max", at.argmax())):
             published = float(row[f"temperature_{extreme}"])
             assert at[place] == pytest.approx(published, rel=2e-6), (row["run"], extreme)
-            found.add(names[place])
-    assert found == EXTREMES
+            extremes.add(names[place])
+    assert extremes == EXTREMES
 
 
 @needs_published
@@ -94,7 +94,9 @@ def test_published_fits_lowered_nll_and_kept_accuracy() -> None:
     rows, weights = (
         table(shared_path("published"), name) for name in ("run_calibration.csv", "calibrators.csv")
     )
-    runs, weighted = ({(row["run"], row["seed"]) for row in each} for each in (rows, weights))
+    runs, weighted = (
+        {(row["run"], row["seed"]) for row in table_rows} for table_rows in (rows, weights)
+    )
     assert runs == weighted
     for row in rows:
         assert float(row["nll_after"]) < float(row["nll_before"])

@@ -50,7 +50,7 @@ class Word:
     name: str
     null: Plan
     planted: Plan
-    said: Callable[[Experiment], bool]
+    is_said: Callable[[Experiment], bool]
     second: Plan | None = None
     holm: bool = False
 
@@ -118,7 +118,7 @@ WORDS = (
 
 def rate(word: Word, plan: Plan, seeds: range) -> float:
     """Returns the share of draws in which the word is said."""
-    return sum(map(word.said, _experiments(word, plan, seeds))) / len(seeds)
+    return sum(map(word.is_said, _experiments(word, plan, seeds))) / len(seeds)
 
 
 def _experiments(word: Word, plan: Plan, seeds: range) -> Iterator[Experiment]:
@@ -127,8 +127,8 @@ def _experiments(word: Word, plan: Plan, seeds: range) -> Iterator[Experiment]:
         with tempfile.TemporaryDirectory() as home:
             plans = [plan, *([] if word.second is None else [word.second])]
             folders = [
-                write_run(Path(home) / f"{at}", each.rows(2 * seed + at), arm=f"{at}", seed=1)
-                for at, each in enumerate(plans)
+                write_run(Path(home) / f"{at}", run_plan.rows(2 * seed + at), arm=f"{at}", seed=1)
+                for at, run_plan in enumerate(plans)
             ]
             yield Experiment.read(folders, settings)
 

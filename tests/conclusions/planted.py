@@ -370,7 +370,7 @@ def documented() -> str:
         better = ", ".join(
             f"{status} ({_views(case.first, k)})" for k, status in case.better.items()
         )
-        told = [each or "-" for each in (case.order, case.probabilities, case.acting, better)]
+        told = [status or "-" for status in (case.order, case.probabilities, case.acting, better)]
         rows.append(f"| {case.name} | {' | '.join(told)} |")
     return "\n".join(rows)
 

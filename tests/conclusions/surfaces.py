@@ -119,12 +119,12 @@ def _words_of_lines(text: str) -> dict[str, str]:
         "Probabilities": probabilities_status,
         "Acting alone": acting_status,
     }
-    found = {name: re.search(rf"^{name}: (.*)$", text, re.MULTILINE) for name in statuses}
-    missing = [name for name, line in found.items() if line is None]
+    line_of = {name: re.search(rf"^{name}: (.*)$", text, re.MULTILINE) for name in statuses}
+    missing = [name for name, line in line_of.items() if line is None]
     assert not missing, text
     return {
         _QUESTIONS.get(name, name.lower()): statuses[name](line[1])
-        for name, line in found.items()
+        for name, line in line_of.items()
         if line is not None
     }
 
@@ -162,7 +162,7 @@ def in_json(runs: list[Path], options: tuple[str, ...], margin: float | None) ->
     words = (*runs, *options, *_margin(margin), "--json")
     (compared,) = json.loads(run("compare", *words).stdout)["answer"]["better"]
     claims = compared["claims"]
-    better = {each["k"]: each["status"] for each in claims if each["metric"] == "accuracy"}
+    better = {claim["k"]: claim["status"] for claim in claims if claim["metric"] == "accuracy"}
     return statuses | {"better": better}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from builders import record, write_jsonl
+from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
@@ -74,11 +75,11 @@ def test_data_that_leaks(tmp_path: Path) -> None:
     assert card.items == ("f0-base", "f0-counterfactual")
     assert card.leak == DataLeak(card.items, ("f0",), (str(tmp_path / "train.jsonl"),))
     assert "separation" in card.failed
-    (separation,) = (each for each in card.checks if each.check == "separation")
+    (separation,) = (check for check in card.checks if check.check == "separation")
     shared = separation.codes[0]
     assert (shared.code, shared.severity, shared.count) == ("shared-id", "error", 2)
     assert [place.record_id for place in shared.places] == ["f0-base", "f0-counterfactual"]
-    (hashes,) = (each for each in card.checks if each.check == "hashes")
+    (hashes,) = (check for check in card.checks if check.check == "hashes")
     assert hashes.skipped == "no --manifest given"
 
 
@@ -91,12 +92,12 @@ def test_the_json_of_an_audit_gives_the_same_card(tmp_path: Path) -> None:
     hashes = [audit.facts[1].sha256]
     assert DataConclusion.read(path, hashes) == DataConclusion.of_audit(audit)
     other = DataConclusion.read(path, [*hashes, "f" * 64])
-    assert (other.status, other.unchecked[0].reason) == (
-        "not checked",
-        "audit.json is about other files than the runs (ffffffffffff)",
+    assert other.status == "not checked"
+    assert_says(
+        other.unchecked[0].reason, "audit.json", "other files than the runs", "(ffffffffffff)"
     )
     path.write_text('{"files": [{"sha256": 3}], "checks": [], "leaks": []}')
-    with pytest.raises(InputError, match="expected the output of `pact-audit data --json`"):
+    with pytest.raises(InputError, match="`pact-audit data --json`"):
         DataConclusion.read(path, hashes)
 
 

@@ -14,6 +14,7 @@ import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
 from datasets import Data, healthy
+from messages import assert_says
 from run_frames import edit_run, write_run
 
 import pact_eval
@@ -31,6 +32,8 @@ from pact_fixtures.generator.dataset import generate_dataset, write_dataset
 
 LEAKED = 6
 RESAMPLES = ("--resamples", "200")
+SOUND = "sound as far as checked"
+"""The status of data without a finding."""
 
 
 def dataset(*, pairs: int = 40) -> Data:
@@ -79,7 +82,7 @@ def scored(folder: Path, file: Path, seed: int, *, leaked: bool, first: int = 0)
 
 
 def command(*arguments: object) -> Result:
-    return CliRunner().invoke(pact_eval_command, [str(each) for each in arguments])
+    return CliRunner().invoke(pact_eval_command, [str(argument) for argument in arguments])
 
 
 def audit_command(*arguments: object) -> Result:
@@ -88,6 +91,16 @@ def audit_command(*arguments: object) -> Result:
 
 def first_line(result: Result) -> str:
     return result.stdout.splitlines()[0]
+
+
+def assert_leak(line: str) -> None:
+    assert line.startswith("Leak: ")
+    assert_says(line, f"{2 * LEAKED} items", f"({LEAKED} families)", "train.jsonl;")
+
+
+def assert_left_out(line: str) -> None:
+    assert line.startswith("Left out of all")
+    assert_says(line, "the families", f"{2 * LEAKED} items")
 
 
 def share_right(run: Path, rows: Sequence[int]) -> float:
@@ -153,7 +166,7 @@ def test_a_file_alone_is_not_checked_for_leaks(leak: Path) -> None:
     assert "not checked" in row
     assert "one file" in row
     last = " ".join(result.stdout.split("\n\n")[-1].split())
-    assert "sound as far as checked" in last
+    assert SOUND in last
     assert "separation (one file)" in last
     only = audit_command("--eval", leak / "data" / "holdout.jsonl", "--only", "separation")
     assert only.exit_code == 1
@@ -176,14 +189,10 @@ def test_sound_data_without_certificates_has_no_doubts(tmp_path: Path) -> None:
     folder = data.write(tmp_path)
     result = audit_command(folder)
     assert result.exit_code == 0
-    assert "sound as far as checked" in result.stdout
-    assert "certificates (no record has a certificate)" in " ".join(result.stdout.split())
+    assert SOUND in result.stdout
+    assert_says(result.stdout, "certificates", "no record has a certificate")
     value = json.loads(audit_command(folder, "--json").stdout)["conclusion"]
-    assert (value["status"], value["errors"], value["warnings"]) == (
-        "sound as far as checked",
-        0,
-        0,
-    )
+    assert (value["status"], value["errors"], value["warnings"]) == (SOUND, 0, 0)
 
 
 def test_a_report_begins_with_the_leak_and_fails(leak: Path) -> None:
@@ -193,7 +202,7 @@ def test_a_report_begins_with_the_leak_and_fails(leak: Path) -> None:
         100 * share_right(leak / "a", rows) for rows in (range(80), range(2 * LEAKED, 80))
     )
     assert everything > without
-    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert_leak(first_line(result))
     numbers = re.findall(r"(\d+\.\d)%", first_line(result) + result.stdout.splitlines()[1])
     assert numbers == [f"{everything:.1f}", f"{without:.1f}"]
     assert "Accuracy" in result.stdout  # the report follows
@@ -204,28 +213,28 @@ def test_the_json_of_a_report_has_the_leak(leak: Path) -> None:
     assert result.exit_code == 3
     data = json.loads(result.stdout)["answer"]["data"]
     assert (data["question"], data["status"]) == ("data", "leak")
-    found = data["leak"]
-    assert len(found["items"]) == 2 * LEAKED
-    assert len(found["families"]) == LEAKED
-    assert found["files"] == ["train.jsonl"]
-    assert found["accuracy"]["value"] == pytest.approx(share_right(leak / "a", range(80)))
+    leak_found = data["leak"]
+    assert len(leak_found["items"]) == 2 * LEAKED
+    assert len(leak_found["families"]) == LEAKED
+    assert leak_found["files"] == ["train.jsonl"]
+    assert leak_found["accuracy"]["value"] == pytest.approx(share_right(leak / "a", range(80)))
     expected = share_right(leak / "a", range(2 * LEAKED, 80))
-    assert found["accuracy_without"]["value"] == pytest.approx(expected)
+    assert leak_found["accuracy_without"]["value"] == pytest.approx(expected)
 
 
 def test_a_run_whose_items_leak_may_not_act_alone(leak: Path) -> None:
-    asked = ("report", leak / "a", *RESAMPLES, "--target-error", "0.9", "--json")
-    acting = json.loads(command(*asked).stdout)["answer"]["acting"]
+    arguments = ("report", leak / "a", *RESAMPLES, "--target-error", "0.9", "--json")
+    acting = json.loads(command(*arguments).stdout)["answer"]["acting"]
     assert (acting["status"], acting["share"]) == ("cannot tell", None)
     assert acting["unchecked"][0]["reason"].startswith("12 items leak; --without-leaks")
-    without = json.loads(command(*asked, "--without-leaks").stdout)["answer"]["acting"]
+    without = json.loads(command(*arguments, "--without-leaks").stdout)["answer"]["acting"]
     assert without["status"] == "share guaranteed"
 
 
 def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
     result = command("report", leak / "a", *RESAMPLES, "--without-leaks")
     assert result.exit_code == 0
-    assert first_line(result).startswith("Left out of all numbers: the families of 12 items")
+    assert_left_out(first_line(result))
     value = json.loads(command("report", leak / "a", "--without-leaks", "--json").stdout)
     assert value["groups"][0]["items"] == 80 - 2 * LEAKED
     accuracy = value["groups"][0]["metrics"]["accuracy"]["value"]
@@ -234,32 +243,32 @@ def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
     assert value["answer"]["data"]["leak"]["left_out"] is True
 
 
-@pytest.mark.parametrize("given", ["folder", "file", "audit"])
-def test_a_leak_of_data_that_is_named(leak: Path, tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize("named_by", ["folder", "file", "audit"])
+def test_a_leak_of_data_that_is_named(leak: Path, tmp_path: Path, named_by: str) -> None:
     options: list[object] = ["--data", leak / "data"]
-    if given == "file":  # the manifest next to it names it
+    if named_by == "file":  # the manifest next to it names it
         options = ["--data", leak / "data" / "holdout.jsonl"]
-    elif given == "audit":
+    elif named_by == "audit":
         path = tmp_path / "audit.json"
         path.write_text(audit_command(leak / "data", "--json").stdout)
         options = ["--audit", path]
     result = command("report", leak / "a", *options, *RESAMPLES)
     assert result.exit_code == 3, result.output
-    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert_leak(first_line(result))
 
 
 def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
     pair = ("compare", leak / "a", leak / "b", *RESAMPLES)
     result = command(*pair)
     assert result.exit_code == 3
-    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert_leak(first_line(result))
     words = " ".join(result.stdout.split())
     assert f"; accuracy of a: {100 * share_right(leak / 'a', range(80)):.1f}%, without" in words
     headline = words.rpartition("Leak of 12 items; ")[2]
     assert headline.startswith(("a is ", "No accuracy difference shown"))
     answer = json.loads(command(*pair, "--json").stdout)["answer"]
     assert answer["data"]["status"] == "leak"
-    assert [each["question"] for each in answer["better"]] == ["better"]
+    assert [conclusion["question"] for conclusion in answer["better"]] == ["better"]
     without = command(*pair, "--without-leaks", "--json")
     assert without.exit_code == 0
     (compared,) = json.loads(without.stdout)["comparisons"]
@@ -275,7 +284,7 @@ def test_arms_begin_with_the_leak_and_fail(leak: Path) -> None:
 def test_a_sweep_begins_with_the_leak_and_fails(leak: Path) -> None:
     result = command("sweep", leak / "a", *RESAMPLES)
     assert result.exit_code == 3
-    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert_leak(first_line(result))
     value = json.loads(command("sweep", leak / "a", *RESAMPLES, "--json").stdout)
     assert value["answer"]["data"]["status"] == "leak"
     assert value["points"][0]["group"]["items"] == 80
@@ -291,7 +300,7 @@ GATE = ("--margin", "0.9", "--gate", *RESAMPLES)
 def test_a_gate_begins_with_the_leak_and_fails(leak: Path) -> None:
     result = command("compare", leak / "b", leak / "a", *GATE)
     assert result.exit_code == 3
-    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert_leak(first_line(result))
     everything, without = (
         100 * share_right(leak / "a", rows) for rows in (range(80), range(2 * LEAKED, 80))
     )
@@ -321,7 +330,7 @@ def test_a_gate_without_a_leak_passes(sound: Path) -> None:
 def test_tables_have_the_leak_as_a_note_and_fail(leak: Path, tmp_path: Path) -> None:
     result = command("tables", leak / "a", leak / "b", "--only", "main", "-o", tmp_path, *RESAMPLES)
     assert result.exit_code == 3
-    assert result.stderr.startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert_leak(result.stderr)
     assert "Leak" not in result.stdout  # paths alone
     for name in ("main.tex", "main.md", "report.md"):
         assert "Leak: 12 items (6 families)" in (tmp_path / name).read_text(), name
@@ -330,7 +339,7 @@ def test_tables_have_the_leak_as_a_note_and_fail(leak: Path, tmp_path: Path) -> 
         *("tables", leak / "a", "--only", "main", "-o", tmp_path, *RESAMPLES, "--without-leaks")
     )
     assert without.exit_code == 0
-    assert without.stderr.startswith("Left out of all numbers: the families of 12 items")
+    assert_left_out(without.stderr)
     assert "68 items" in (tmp_path / "main.md").read_text()
 
 
@@ -344,7 +353,7 @@ def test_figures_have_the_leak_in_their_metadata_and_fail(leak: Path, tmp_path: 
         assert b"Leak: 12 items" in path.read_bytes(), path
     printed = command(*figures, "-o", tmp_path, *RESAMPLES)
     assert printed.exit_code == 3
-    assert printed.stderr.startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert_leak(printed.stderr)
 
 
 def test_files_of_a_sound_run_have_no_remark(sound: Path, tmp_path: Path) -> None:
@@ -383,7 +392,7 @@ def test_a_page_without_leaks_says_so(leak: Path, tmp_path: Path) -> None:
     page, code = page_of(tmp_path, leak / "a", "--data", leak / "data", "--without-leaks")
     assert code == 0
     assert "diagnostic-critical-leak" not in page
-    assert "Left out of all numbers" in page[page.index('class="answer"') :][:200]
+    assert "Left out of all" in page[page.index('class="answer"') :][:200]
     assert "68 items" in page
 
 
@@ -393,11 +402,11 @@ def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
     assert "eak:" not in result.output
     page, code = page_of(tmp_path, sound / "a", "--data", sound / "data" / "holdout.jsonl")
     assert code == 0
-    assert "Sound as far as checked" in card_of(page)
+    assert SOUND.capitalize() in card_of(page)
     assert "diagnostic-critical-leak" not in page
     value = json.loads(command("report", sound / "a", "--data", sound / "data", "--json").stdout)
-    assert value["answer"]["data"]["status"] == "sound as far as checked"
-    names = {each["name"] for each in value["answer"]["data"]["unchecked"]}
+    assert value["answer"]["data"]["status"] == SOUND
+    names = {check["name"] for check in value["answer"]["data"]["unchecked"]}
     assert names == {"lengths", "training data"}
 
 
@@ -405,8 +414,8 @@ def test_data_that_nobody_names_is_not_checked(sound: Path) -> None:
     data = json.loads(command("report", sound / "a", "--json").stdout)["answer"]["data"]
     assert data["status"] == "not checked"
     assert data["leak"] is None
-    assert "separation" not in {each["name"] for each in data["unchecked"]}
-    assert {"schema", "shortcuts"} <= {each["name"] for each in data["unchecked"]}
+    assert "separation" not in {check["name"] for check in data["unchecked"]}
+    assert {"schema", "shortcuts"} <= {check["name"] for check in data["unchecked"]}
 
 
 def test_python_prints_the_leak_first(leak: Path) -> None:
@@ -436,12 +445,12 @@ def test_a_model_that_has_seen_every_item(tmp_path: Path) -> None:
     run = scored(tmp_path / "a", tmp_path / "data" / "holdout.jsonl", 1, leaked=True)
     result = command("report", run, *RESAMPLES, "--json")
     assert result.exit_code == 3
-    found = json.loads(result.stdout)["answer"]["data"]["leak"]
-    assert len(found["items"]) == 20
-    assert found["accuracy_without"]["value"] is None
+    leak_found = json.loads(result.stdout)["answer"]["data"]["leak"]
+    assert len(leak_found["items"]) == 20
+    assert leak_found["accuracy_without"]["value"] is None
     line = " ".join(command("report", run, *RESAMPLES).stdout.partition("\n\n")[0].split())
     assert line.partition("; accuracy ")[2].partition(".  ")[0].count("%") == 1
-    assert "all of it on items of these families." in line
+    assert_says(line, "all of it", "items of these families")
     assert command("report", run, "--without-leaks").exit_code == 1
 
 
@@ -453,4 +462,4 @@ def test_generated_data_is_never_called_a_leak(tmp_path: Path) -> None:
         write_dataset(generate_dataset("small", seed=seed), folder)
         settings = DataAuditSettings(only=["separation"])
         audit = audit_data(DatasetSource.of_folder(folder), settings)
-        assert DataConclusion.of_audit(audit).status == "sound as far as checked", seed
+        assert DataConclusion.of_audit(audit).status == SOUND, seed

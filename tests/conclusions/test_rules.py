@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conclusions.planted import Plan
+from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.main import main
@@ -124,7 +125,7 @@ def test_holm_is_named_where_it_takes_a_mark_away(tmp_path: Path) -> None:
     words = str(better_words(adjusted))
     p_value = claim.evidence.adjusted_p_value
     assert p_value is not None
-    assert f"(view 0; not shown after adjustment, p = {p_value:.3f})" in words
+    assert_says(words, "(view 0", "not shown after adjustment", f"p = {p_value:.3f})")
     tests = claim.evidence.tests
     others = f"those of the other decoding for {tests + 2}"
     assert f"adjusted for {tests} tests (Holm), {others}" in words
@@ -141,7 +142,7 @@ def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
     undefined = replace(answer, chosen=replace(answer.chosen, accuracy=accuracy))
     conclusion = better_of_runs(undefined, ("a", "b"))
     assert (conclusion.status, conclusion.reason) == ("cannot be compared", "no family is left")
-    assert str(better_words(conclusion)) == "a and b cannot be compared: no family is left"
+    assert_says(better_words(conclusion), "a and b", "cannot be compared", "no family is left")
 
 
 def test_one_planted_family_is_counted_in_the_singular_and_detects_nothing(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ _BLOCK: Final = re.compile(r"```python\n(import base64.*?)```", re.DOTALL)
 
 def documented_function() -> Callable[..., None]:
     """Return `write_training_data` of docs/training.md."""
-    found = _BLOCK.search((ROOT / "docs" / "training.md").read_text("utf-8"))
-    assert found is not None
+    block = _BLOCK.search((ROOT / "docs" / "training.md").read_text("utf-8"))
+    assert block is not None
     names: dict[str, Any] = {}
-    exec(compile(found[1], "docs/training.md", "exec"), names)  # noqa: S102 - our own docs
+    exec(compile(block[1], "docs/training.md", "exec"), names)  # noqa: S102 - our own docs
     function: Callable[..., None] = names["write_training_data"]
     return function
 

@@ -309,11 +309,11 @@ def _(setting: Setting) -> Words:
 
 @mutation("questions and answers changed", SCORE, 3, FAMILY)
 def _(setting: Setting) -> Words:
-    def asked(row: Row) -> Row:
+    def with_other_question(row: Row) -> Row:
         question = row["input"]["questions"]["decision"] | {"instructions": "Anything else?"}
         return row | {"input": row["input"] | {"questions": {"decision": question}}}
 
-    setting.train_on(asked(row) for row in setting.evaluated)
+    setting.train_on(with_other_question(row) for row in setting.evaluated)
     return setting.score()
 
 
@@ -591,6 +591,6 @@ def _(setting: Setting) -> Words:
 
 def documented() -> str:
     """Return the table of the docs."""
-    rows = [(each.what, f"`{each.command}`", str(each.exit_code)) for each in MUTATIONS]
+    rows = [(change.what, f"`{change.command}`", str(change.exit_code)) for change in MUTATIONS]
     lines = [("what was done", "found by", "exit"), ("---", "---", "---"), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

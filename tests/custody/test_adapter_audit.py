@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from builders import record, write_jsonl
 from custody.adapters import FIXTURES, HOLDOUT, adapter_trained_on
+from messages import assert_says
 
 from pact_eval.audit.adapter.audit import AdapterAudit, audit_adapter
 from pact_eval.audit.adapter.overlap import MeasuredOverlap
@@ -55,7 +56,7 @@ def data(tmp_path: Path) -> Path:
 def test_without_a_record_there_is_a_note_and_no_error(tmp_path: Path, data: Path) -> None:
     audit = audit_adapter(adapter_trained_on(tmp_path / "a"), data=[data], keep=5)
     assert checked(audit, "training").counts == {"training-not-stated": 1}
-    assert checked(audit, "overlap").skipped == "no training_data.json that can be read"
+    assert_says(checked(audit, "overlap").skipped, "no training_data.json", "can be read")
 
 
 def test_families_contexts_and_texts_are_counted_apart(tmp_path: Path, data: Path) -> None:

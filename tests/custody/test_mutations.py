@@ -34,7 +34,7 @@ def setting(sound: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     return Setting(sound)
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=[each.what for each in MUTATIONS])
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[change.what for change in MUTATIONS])
 def test_a_hidden_leak_is_found(setting: Setting, mutation: Mutation) -> None:
     words = mutation.plant(setting)
     result = ran(words)

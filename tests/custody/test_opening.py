@@ -20,8 +20,8 @@ def data(tmp_path: Path) -> Path:
 
     Brackets found a bug: polars took them for a pattern, and compared with no family at all.
     """
-    found = healthy()
-    return Data(found.train[:40], found.holdout[:40]).write(tmp_path / "data [1]")
+    dataset = healthy()
+    return Data(dataset.train[:40], dataset.holdout[:40]).write(tmp_path / "data [1]")
 
 
 def test_a_sound_file_is_compared_and_opened(data: Path) -> None:

@@ -70,7 +70,10 @@ def test_some_records_of_a_file(tmp_path: Path) -> None:
     assert overlap_with(TrainingRecord("", {"train": data}, {}), records[:10]) is None
     met = overlap_with(TrainingRecord("", {"selection": data}, {}), records[:12])
     assert met is not None
-    assert (met.items, met.roles) == (tuple(each.id for each in records[10:12]), ("selection",))
+    assert (met.items, met.roles) == (
+        tuple(trained.id for trained in records[10:12]),
+        ("selection",),
+    )
 
 
 def lines(path: Path) -> list[str]:
@@ -119,7 +122,7 @@ def test_a_record_that_is_not_of_these_weights_is_refused(tmp_path: Path) -> Non
     assert adapter_record(read_adapter_files(folder)) is None  # not stated: never an error
     schema.unlink()
     path.write_text((other / TRAINING_RECORD).read_text("utf-8"), "utf-8")
-    assert "a record of the weights" in message()
+    assert "record of the weights" in message()
     path.write_text(written, "utf-8")
     assert adapter_record(read_adapter_files(folder)) is not None  # bound to the weights alone
 

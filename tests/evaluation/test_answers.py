@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 
 from pact_eval._choices import Decoding
@@ -26,44 +27,44 @@ def experiment(home: Path, settings: Settings = SETTINGS, *, k: int = 3) -> Expe
     return Experiment.read(folders, settings)
 
 
-def pair(found: Experiment) -> tuple[ExperimentRun, ExperimentRun]:
-    a, b = found.runs
+def pair(compared: Experiment) -> tuple[ExperimentRun, ExperimentRun]:
+    a, b = compared.runs
     return a, b
 
 
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
 def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: Decoding) -> None:
-    found = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
-    answer = found.answer(*pair(found))
-    assert [each.k for each in answer.by_views] == [1, 3]
+    compared = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
+    answer = compared.answer(*pair(compared))
+    assert [views_answer.k for views_answer in answer.by_views] == [1, 3]
     assert answer.chosen.decoding == decoding
-    for each in answer.by_views:
-        views: Decoding = "single" if each.k == 1 else "ensemble"
-        chosen = Experiment(found.runs, settings=replace(SETTINGS, decoding=views))
+    for views_answer in answer.by_views:
+        views: Decoding = "single" if views_answer.k == 1 else "ensemble"
+        chosen = Experiment(compared.runs, settings=replace(SETTINGS, decoding=views))
         group = chosen.comparison(*pair(chosen)).groups[0]
-        assert each.accuracy == group.metrics["accuracy"]
-        assert each.pair_accuracy == group.metrics["pair_accuracy"]
-        assert each.detectable == group.accuracy.detectable
+        assert views_answer.accuracy == group.metrics["accuracy"]
+        assert views_answer.pair_accuracy == group.metrics["pair_accuracy"]
+        assert views_answer.detectable == group.accuracy.detectable
 
 
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
 def test_rates_are_those_of_the_reports(tmp_path: Path, decoding: Decoding) -> None:
-    found = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
-    run = found.runs[0]
-    rates = found.rates(run)
-    assert [each.k for each in rates] == [1, 3]
-    for each in rates:
-        views: Decoding = "single" if each.k == 1 else "ensemble"
-        assert each.decoding == views
-        estimates = found.evaluation(run, views, calibrated=False).groups[0].estimates
-        assert each.accuracy == estimates["accuracy"]
-        assert each.pair_accuracy == estimates["pair_accuracy"]
+    compared = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
+    run = compared.runs[0]
+    rates = compared.rates(run)
+    assert [rates_of_views.k for rates_of_views in rates] == [1, 3]
+    for rates_of_views in rates:
+        views: Decoding = "single" if rates_of_views.k == 1 else "ensemble"
+        assert rates_of_views.decoding == views
+        estimates = compared.evaluation(run, views, calibrated=False).groups[0].estimates
+        assert rates_of_views.accuracy == estimates["accuracy"]
+        assert rates_of_views.pair_accuracy == estimates["pair_accuracy"]
 
 
 def test_runs_of_one_view_have_one_answer(tmp_path: Path) -> None:
-    found = experiment(tmp_path, k=1)
-    assert found.answer(*pair(found)).other is None
-    assert len(found.rates(found.runs[0])) == 1
+    compared = experiment(tmp_path, k=1)
+    assert compared.answer(*pair(compared)).other is None
+    assert len(compared.rates(compared.runs[0])) == 1
 
 
 def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -> None:
@@ -71,19 +72,19 @@ def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -
         write_run(tmp_path / "a", rows(1, k=4), arm="a", seed=1),
         write_run(tmp_path / "b", rows(2, k=2), arm="b", seed=1),
     ]
-    found = Experiment.read(folders, SETTINGS)
-    assert [each.k for each in found.answer(*pair(found)).by_views] == [1, 2]
+    compared = Experiment.read(folders, SETTINGS)
+    assert [views_answer.k for views_answer in compared.answer(*pair(compared)).by_views] == [1, 2]
 
 
 def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -> None:
-    found = experiment(tmp_path)
-    a, b = pair(found)
-    better, same = found.better(a, b), found.better(a, a)
+    compared = experiment(tmp_path)
+    a, b = pair(compared)
+    better, same = compared.better(a, b), compared.better(a, a)
     assert better.status == "better"
-    assert better_words(better).finding.startswith("a is more accurate than b (p ")
-    worse = found.better(b, a)
+    assert_says(better_words(better).finding, "a is more accurate", "than b (p ")
+    worse = compared.better(b, a)
     assert worse.status == "worse"
-    assert better_words(worse).finding.startswith("b is less accurate than a")
+    assert_says(better_words(worse).finding, "b is less accurate", "than a")
     assert same.status == "not shown"
     text = better_words(same).numbers
     assert text.index("(view 0)") < text.index("(3 views)")
@@ -91,15 +92,15 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
 
 
 def test_the_differences_of_a_plot_are_those_of_the_answer(tmp_path: Path) -> None:
-    found = experiment(tmp_path)
-    answer = found.answer(*pair(found))
-    drawn = paired_differences(found, "a")
-    assert [(each.arm, each.metric, each.k) for each in drawn] == [
+    compared = experiment(tmp_path)
+    answer = compared.answer(*pair(compared))
+    drawn = paired_differences(compared, "a")
+    assert [(difference.arm, difference.metric, difference.k) for difference in drawn] == [
         *(("b", "Accuracy", k) for k in (1, 3)),
         *(("b", "Pair accuracy", k) for k in (1, 3)),
     ]
-    accuracies = [each.accuracy for each in answer.by_views]
-    pairs = [each.pair_accuracy for each in answer.by_views]
+    accuracies = [views_answer.accuracy for views_answer in answer.by_views]
+    pairs = [views_answer.pair_accuracy for views_answer in answer.by_views]
     for shown, metric in zip(drawn, [*accuracies, *pairs], strict=True):
         assert (shown.difference, shown.marked) == (metric.difference, metric.marked)
 
@@ -113,9 +114,12 @@ def test_over_seeds_a_plot_has_the_mean_of_both_decodings(
         for at, arm in enumerate("ab")
         for seed in (1, 5)
     ]
-    found = Experiment.read(folders, replace(SETTINGS, decoding=decoding))
-    drawn = {(each.metric, each.k): each for each in paired_differences(found, "a")}
-    assert {each.seeds for each in drawn.values()} == {2}
+    compared = Experiment.read(folders, replace(SETTINGS, decoding=decoding))
+    drawn = {
+        (difference.metric, difference.k): difference
+        for difference in paired_differences(compared, "a")
+    }
+    assert {difference.seeds for difference in drawn.values()} == {2}
     views: dict[Decoding, int] = {"single": 1, "ensemble": 3}
     for other, k in views.items():
         same = Experiment.read(folders, replace(SETTINGS, decoding=other))
@@ -125,8 +129,8 @@ def test_over_seeds_a_plot_has_the_mean_of_both_decodings(
 
 
 def test_two_seeds_of_the_same_weights(tmp_path: Path) -> None:
-    found = experiment(tmp_path)
-    folders = [run.folder for run in found.runs]
+    compared = experiment(tmp_path)
+    folders = [run.folder for run in compared.runs]
     weights = {"adapter": {"sha256": "c" * 64}}
     for folder, seed in zip(folders, (17, 18), strict=True):
         edit_run(folder, settings=weights, arm="pact", seed=seed)

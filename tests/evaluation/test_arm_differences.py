@@ -40,26 +40,31 @@ def equal() -> ArmsComparison:
 def test_one_difference_over_three_seeds(three: ArmsComparison) -> None:
     """Both intervals are of the same mean, and the one for new seeds is marked."""
     pair = three.pairs[0]
-    for name, each in pair.differences["all"].items():
-        values = [found.groups[0].metrics[name].difference.value for found in pair.seeds.values()]
-        np.testing.assert_allclose(each.same_seeds.value, np.mean(values), atol=1e-12)
-        np.testing.assert_equal(each.new_seeds.value, each.same_seeds.value)
-        assert each.new_seeds.n == each.same_seeds.n
+    for name, difference in pair.differences["all"].items():
+        values = [
+            comparison.groups[0].metrics[name].difference.value
+            for comparison in pair.seeds.values()
+        ]
+        np.testing.assert_allclose(difference.same_seeds.value, np.mean(values), atol=1e-12)
+        np.testing.assert_equal(difference.new_seeds.value, difference.same_seeds.value)
+        assert difference.new_seeds.n == difference.same_seeds.n
     accuracy = pair.differences["all"]["accuracy"]
     assert accuracy.generalises_to == "new families and new seeds"
     assert accuracy.marked
     assert accuracy.new_seeds.low > 0
     assert accuracy.evidence.test == "t over seeds and families"
-    wide, narrow = (each.high - each.low for each in (accuracy.new_seeds, accuracy.same_seeds))
+    wide, narrow = (
+        estimate.high - estimate.low for estimate in (accuracy.new_seeds, accuracy.same_seeds)
+    )
     assert wide > 0.9 * narrow
 
 
 def test_one_seed_has_the_evidence_of_its_runs() -> None:
-    found = compared(seeds=1, good=4.0, poor=0.5).pairs[0]
-    each = found.differences["all"]["accuracy"]
-    assert each.generalises_to == "new families, same seeds"
-    assert each.evidence == found.seeds[1].groups[0].metrics["accuracy"].evidence
-    assert math.isnan(each.new_seeds.low)
+    pair = compared(seeds=1, good=4.0, poor=0.5).pairs[0]
+    difference = pair.differences["all"]["accuracy"]
+    assert difference.generalises_to == "new families, same seeds"
+    assert difference.evidence == pair.seeds[1].groups[0].metrics["accuracy"].evidence
+    assert math.isnan(difference.new_seeds.low)
 
 
 def test_an_arm_is_best_only_if_that_is_shown(three: ArmsComparison, equal: ArmsComparison) -> None:
@@ -76,38 +81,40 @@ def test_an_arm_is_best_only_if_that_is_shown(three: ArmsComparison, equal: Arms
 def test_holm_counts_every_pair_of_arms(three: ArmsComparison, equal: ArmsComparison) -> None:
     adjusted = compared(holm=True, good=4.0, poor=0.5, other=0.5)
     evidence = [
-        each.evidence
+        difference.evidence
         for pair in adjusted.pairs
         for by_metric in pair.differences.values()
-        for each in by_metric.values()
-        if each.spec.better and not math.isnan(each.evidence.p_value)
+        for difference in by_metric.values()
+        if difference.spec.better and not math.isnan(difference.evidence.p_value)
     ]
     # The pair of arms that is not shown is tested too.
     others = equal.pairs[0].differences
-    hidden = [each for by_metric in others.values() for each in by_metric.values()]
+    hidden = [difference for by_metric in others.values() for difference in by_metric.values()]
     assert len(evidence) < adjusted.tests <= len(evidence) + len(hidden)
-    assert {each.tests for each in evidence} == {adjusted.tests}
+    assert {difference.tests for difference in evidence} == {adjusted.tests}
     for pair, plain in zip(adjusted.pairs, three.pairs, strict=True):
-        for name, each in pair.differences["all"].items():
+        for name, difference in pair.differences["all"].items():
             before = plain.differences["all"][name]
-            assert each.evidence.p_value == pytest.approx(before.evidence.p_value, nan_ok=True)
-            assert each.marked <= before.marked
+            assert difference.evidence.p_value == pytest.approx(
+                before.evidence.p_value, nan_ok=True
+            )
+            assert difference.marked <= before.marked
     assert three.tests == 0
 
 
 def test_standings_by_hand(three: ArmsComparison, equal: ArmsComparison) -> None:
     shown = three.pairs[0].differences["all"]["accuracy"]
     hidden = next(
-        each
+        difference
         for by_metric in equal.pairs[0].differences.values()
-        for each in by_metric.values()
-        if not each.marked
+        for difference in by_metric.values()
+        if not difference.marked
     )
     spec = metric_spec("accuracy")
     means = {"a": 0.9, "b": 0.5, "c": 0.4}
 
     def of(**differences: ArmDifference) -> dict[str, str]:
-        pairs = {(name[0], name[1]): each for name, each in differences.items()}
+        pairs = {(name[0], name[1]): difference for name, difference in differences.items()}
         return dict(standings(means, spec, pairs))
 
     assert of(ab=shown, ac=shown) == {"a": "best"}

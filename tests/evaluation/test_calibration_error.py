@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from messages import assert_says
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
@@ -32,11 +33,11 @@ def sample(
     answers = rng.integers(2, 7, families).repeat(2)
     logits = np.where(np.arange(6) < answers[:, None], rng.normal(0, 1.5, (n, 6)), -np.inf)
     logits -= logits.max(axis=1, keepdims=True)
-    truth, said = np.exp(logits), np.exp(gain * logits)
+    truth, stated = np.exp(logits), np.exp(gain * logits)
     right = truth.max(axis=1) / truth.sum(axis=1)
     own, common = rng.random(n), rng.random(families).repeat(2)
     draw = np.where((rng.random(families) < shared).repeat(2), common, own)
-    return said.max(axis=1) / said.sum(axis=1), draw < right, family, right
+    return stated.max(axis=1) / stated.sum(axis=1), draw < right, family, right
 
 
 def true_error(gain: float) -> float:
@@ -48,25 +49,29 @@ def true_error(gain: float) -> float:
 
 def test_value_is_the_published_ece() -> None:
     confidence, right, family, _ = sample(np.random.default_rng(1), gain=1.4)
-    found = calibration_error(confidence, right, family, FAMILIES, rng=np.random.default_rng(2))
-    assert found.value == metrics.ece(confidence, right)
-    assert (found.n, found.clusters) == (324, 162)
+    error_estimate = calibration_error(
+        confidence, right, family, FAMILIES, rng=np.random.default_rng(2)
+    )
+    assert error_estimate.value == metrics.ece(confidence, right)
+    assert (error_estimate.n, error_estimate.clusters) == (324, 162)
 
 
 def test_noise_floor_of_one_bin_against_the_binomial() -> None:
     """400 items of confidence 0.7, each its own family: n ECE is |Binomial - 280|."""
     n, p = 400, 0.7
     right = np.arange(n) < 280
-    found = calibration_error(np.full(n, p), right, np.arange(n), n, rng=np.random.default_rng(3))
+    error_estimate = calibration_error(
+        np.full(n, p), right, np.arange(n), n, rng=np.random.default_rng(3)
+    )
     counts = np.arange(n + 1)
     log = [math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in counts]
     mass = np.exp(np.array(log) + counts * math.log(p) + (n - counts) * math.log(1 - p))
     floor = float(mass @ np.abs(counts - n * p)) / n
-    assert found.value == pytest.approx(0, abs=1e-12)
-    assert found.floor == pytest.approx(floor, rel=0.04)
-    assert found.p_value == 1
-    assert math.isnan(found.low)
-    assert found.reason == "confidence equals accuracy in every bin: no direction for an interval"
+    assert error_estimate.value == pytest.approx(0, abs=1e-12)
+    assert error_estimate.floor == pytest.approx(floor, rel=0.04)
+    assert error_estimate.p_value == 1
+    assert math.isnan(error_estimate.low)
+    assert_says(error_estimate.reason, "confidence equals accuracy", "no direction", "interval")
 
 
 def test_outcomes_have_the_confidences_as_rates_and_the_given_dependence() -> None:
@@ -86,18 +91,20 @@ def test_the_shared_rate_is_found_again(rate: float) -> None:
     rng = np.random.default_rng(5)
     confidence, family = rng.uniform(0.4, 0.95, 4_000), np.arange(4_000) // 2
     (drawn,) = calibrated_outcomes(confidence, family, 2_000, rate=rate, rng=rng, resamples=1)
-    found = shared_draw_rate(confidence, drawn[0], family, 2_000)
-    assert found == pytest.approx(rate, abs=0.13)  # three standard errors
+    rate_of_draws = shared_draw_rate(confidence, drawn[0], family, 2_000)
+    assert rate_of_draws == pytest.approx(rate, abs=0.13)  # three standard errors
 
 
 def test_centred_sums_have_the_covariance_of_students_t_at_every_size() -> None:
     sums = np.random.default_rng(6).normal(1, 1, (12_000, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
     for families in (40, 12_000):
-        found = centred_sums(sums[:families], rng=np.random.default_rng(7), resamples=20_000)
+        sums_of_draws = centred_sums(
+            sums[:families], rng=np.random.default_rng(7), resamples=20_000
+        )
         of_t = (families - 1) / (families - 3)  # variance of t with F - 1 degrees of freedom
-        wanted = of_t * families * np.cov(sums[:families].T)
-        assert np.cov(found.T) == pytest.approx(wanted, rel=0.05)
-        assert np.abs(found.mean(axis=0)).max() < 0.03 * math.sqrt(wanted[0, 0])
+        expected = of_t * families * np.cov(sums[:families].T)
+        assert np.cov(sums_of_draws.T) == pytest.approx(expected, rel=0.05)
+        assert np.abs(sums_of_draws.mean(axis=0)).max() < 0.03 * math.sqrt(expected[0, 0])
 
 
 def test_a_calibrated_model_is_not_rejected_and_a_wrong_one_is() -> None:
@@ -126,10 +133,12 @@ def test_intervals_hold_the_true_error_and_the_test_its_level(gain: float) -> No
     held, rejected, debiased = 0, 0, []
     for _ in range(samples):
         confidence, right, family, _ = sample(rng, gain=gain)
-        found = calibration_error(confidence, right, family, FAMILIES, rng=rng, resamples=400)
-        held += found.low <= truth <= found.high
-        rejected += found.rejected
-        debiased.append(found.debiased)
+        error_estimate = calibration_error(
+            confidence, right, family, FAMILIES, rng=rng, resamples=400
+        )
+        held += error_estimate.low <= truth <= error_estimate.high
+        rejected += error_estimate.rejected
+        debiased.append(error_estimate.debiased)
     # Binomial bounds of 150 samples at 95% and 5%, three standard errors away.
     assert held / samples > 0.89
     if gain == 1:
@@ -142,7 +151,7 @@ def test_no_items_one_family_and_many_items() -> None:
     rng = np.random.default_rng(10)
     nothing = calibration_error([], np.empty(0, bool), np.empty(0, int), 0, rng=rng)
     assert math.isnan(nothing.value)
-    assert nothing.reason == "no rows: nothing to estimate"
+    assert_says(nothing.reason, "no rows", "nothing to estimate")
     one = calibration_error([0.9, 0.8], np.array([True, False]), [0, 0], 1, rng=rng)
     assert one.reason == "one family: no interval"
     assert math.isnan(one.low)
@@ -192,8 +201,8 @@ def test_intervals_over_six_source_families_hold_the_true_error(gain: float) -> 
     truth, held, samples = float(np.abs(gaps).sum() / confidence.size), 0, 400
     for _ in range(samples):
         confidence, outcome, source, _ = over_source_families(rng, 6, gain=gain)
-        found = calibration_error(confidence, outcome, source, 6, rng=rng, resamples=400)
-        held += found.low <= truth <= found.high
+        error_estimate = calibration_error(confidence, outcome, source, 6, rng=rng, resamples=400)
+        held += error_estimate.low <= truth <= error_estimate.high
     # Three binomial standard errors below 95%.
     assert held / samples > 0.917
 
@@ -206,8 +215,8 @@ def test_width_at_1000_families_against_the_theory_of_a_large_error() -> None:
     rng = np.random.default_rng(11)
     for _ in range(8):
         confidence, right, family, _ = sample(rng, gain=3.0, families=families)
-        found = calibration_error(confidence, right, family, families, rng=rng)
+        error_estimate = calibration_error(confidence, right, family, families, rng=rng)
         gaps = np.bincount(family, weights=confidence - right)
         error = math.sqrt(families * gaps.var(ddof=1)) / confidence.size
-        ratios.append((found.high - found.low) / (2 * 1.96 * error))
+        ratios.append((error_estimate.high - error_estimate.low) / (2 * 1.96 * error))
     assert 0.9 < np.mean(ratios) < 1.1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import assert_says
 from run_frames import rows
 
 from pact_eval.errors import InputError
@@ -23,8 +24,8 @@ AB, BA = [0, 1], [1, 0]
 
 def chosen(*runs: Any) -> tuple[int, int, Any]:
     """Returns the number of views, of unlike items, and the views of each run."""
-    shared = shared_views([np.array(each) for each in runs])
-    views = None if shared.chosen is None else [each.tolist() for each in shared.chosen]
+    shared = shared_views([np.array(orders) for orders in runs])
+    views = None if shared.chosen is None else [orders.tolist() for orders in shared.chosen]
     return shared.k, shared.unlike, views
 
 
@@ -65,10 +66,11 @@ def test_items_whose_view_0_has_another_order_cannot_be_compared() -> None:
     shuffled = a.code_order.copy()
     shuffled[3, 0] = shuffled[3, 1]
     b = replace(a, code_order=shuffled)
-    found = mismatch(a, b)
-    assert found is not None
-    assert (found.column, found.differing) == ("the letter order of view 0", (a.ids[3],))
-    with pytest.raises(InputError, match="letter order of view 0 for 1 items"):
+    difference = mismatch(a, b)
+    assert difference is not None
+    assert difference.differing == (a.ids[3],)
+    assert_says(difference.column, "letter order", "view 0")
+    with pytest.raises(InputError, match="view 0 for 1 items"):
         align(a, b)
     unknown = replace(a, code_order=np.full_like(a.code_order, -1))
     assert mismatch(a, unknown) is None
@@ -84,13 +86,13 @@ def test_a_run_against_itself_with_fewer_orders_shows_no_difference() -> None:
     views[boolean] = 0
     served = local.with_chosen_views(views)
     assert (local.predicted != served.predicted).any()
-    found = compare(local, served, by="kind", rng=np.random.default_rng(0), resamples=200)
-    assert (found.only_a, found.only_b) == ((), ())
-    for group in found.groups:
+    comparison = compare(local, served, by="kind", rng=np.random.default_rng(0), resamples=200)
+    assert (comparison.only_a, comparison.only_b) == ((), ())
+    for group in comparison.groups:
         for name, metric in group.metrics.items():
             assert np.isnan(metric.difference.value) or metric.difference.value == 0, name
             assert not metric.marked
-    (note,) = (each for each in found.notes if isinstance(each, DifferentViews))
+    (note,) = (note for note in comparison.notes if isinstance(note, DifferentViews))
     assert (note.ks, note.common, note.unlike) == ({"A": 4, "B": 4}, 4, boolean.sum())
-    flips = found.groups[0].metrics["flip_rate"].a
+    flips = comparison.groups[0].metrics["flip_rate"].a
     assert flips.n == (~boolean).sum()

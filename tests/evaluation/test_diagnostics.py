@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import assert_says
 from reports.figures.figure_runs import rows as simulated
 from reports.figures.figure_runs import write_calibrator
 from reports.tables.table_runs import frame_of, run_of, share
@@ -37,8 +38,8 @@ def estimate(value: float, low: float, high: float, n: int = 324, clusters: int 
     return Estimate(value, low, high, n, clusters)
 
 
-def severities(found: Sequence[d.Diagnostic]) -> list[tuple[str, str]]:
-    return [(each.kind, each.severity) for each in found]
+def severities(diagnostics: Sequence[d.Diagnostic]) -> list[tuple[str, str]]:
+    return [(diagnostic.kind, diagnostic.severity) for diagnostic in diagnostics]
 
 
 @pytest.mark.parametrize(
@@ -46,34 +47,39 @@ def severities(found: Sequence[d.Diagnostic]) -> list[tuple[str, str]]:
     [(0.91, None), (0.9, None), (0.89, "warning"), (0.45, "critical"), (NAN, None)],
 )
 def test_answer_mass(mean: float, severity: str | None) -> None:
-    found = d.on_answer_mass("pact", mean)
-    assert severities(found) == ([] if severity is None else [("answer-mass", severity)])
-    assert [each.mean for each in found] == ([] if severity is None else [mean])
+    diagnostics = d.on_answer_mass("pact", mean)
+    assert severities(diagnostics) == ([] if severity is None else [("answer-mass", severity)])
+    assert [diagnostic.mean for diagnostic in diagnostics] == ([] if severity is None else [mean])
 
 
 @pytest.mark.parametrize(("wrong", "severity"), [(0, None), (2, "info"), (3, "critical")])
 def test_confident_errors(wrong: int, severity: Severity | None) -> None:
     confidence = np.array([0.95] * 20 + [0.6] * 5)
     right = np.array([False] * wrong + [True] * (20 - wrong) + [False] * 5)
-    found = d.on_confident_errors("pact", confidence, right)
+    diagnostics = d.on_confident_errors("pact", confidence, right)
     expected = (
         ()
         if severity is None
         else (d.ConfidentErrors(severity, "pact", wrong, 20, 25, wrong / 20),)
     )
-    assert found == expected
+    assert diagnostics == expected
 
 
 def test_confident_errors_of_repeats_count_items() -> None:
     """Four items of three repeats: nine confident answers, two of them wrong, of one item."""
     confidence = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.6, 0.95, 0.95, 0.95, 0.95, 0.6, 0.6])
     right = np.array([1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0], dtype=bool)
-    (found,) = d.on_confident_errors("pact", confidence, right, 3)
-    assert (found.wrong, found.confident, found.items, found.repeats) == (1, 4, 4, 3)
-    assert found.share == pytest.approx(2 / 9)
-    assert found.severity == "critical"
-    text = sentence(found)
-    assert "4 of 4 items have a repeat with a confidence of 90% or more; in 1 of them" in text
+    (diagnostic,) = d.on_confident_errors("pact", confidence, right, 3)
+    assert (diagnostic.wrong, diagnostic.confident, diagnostic.items, diagnostic.repeats) == (
+        1,
+        4,
+        4,
+        3,
+    )
+    assert diagnostic.share == pytest.approx(2 / 9)
+    assert diagnostic.severity == "critical"
+    text = sentence(diagnostic)
+    assert_says(text, "4 of 4 items", "confidence of 90%", "in 1 of them")
     assert "(22.2% of these answers" in text
 
 
@@ -82,8 +88,8 @@ def test_confident_errors_of_repeats_count_items() -> None:
     [(0.31, 0.5, False), (0.3, 0.5, True), (0.05, 0.19, True), (0, 0, True), (NAN, NAN, False)],
 )
 def test_chance(low: float, high: float, raised: bool) -> None:
-    found = d.on_chance("pact", "choice", estimate(0.4, low, high), 0.3)
-    assert bool(found) == raised
+    diagnostics = d.on_chance("pact", "choice", estimate(0.4, low, high), 0.3)
+    assert bool(diagnostics) == raised
 
 
 def test_pairs_with_the_same_answer_against_hand_count(tmp_path: Path) -> None:
@@ -131,15 +137,19 @@ def change_of(*groups: tuple[str, Estimate, float], brier: float = 1.0) -> Any:
 def test_calibration_is_judged_by_its_interval(
     value: float, low: float, high: float, p: float, severity: str | None
 ) -> None:
-    found = d.on_calibration("pact", change_of(("all", estimate(value, low, high), p)))
-    assert severities(found) == ([] if severity is None else [("calibration", severity)])
+    diagnostics = d.on_calibration("pact", change_of(("all", estimate(value, low, high), p)))
+    assert severities(diagnostics) == ([] if severity is None else [("calibration", severity)])
 
 
 def test_calibration_can_hurt_one_kind_only() -> None:
     better, worse = estimate(-0.04, -0.06, -0.02), estimate(0.082, 0.02, 0.13)
     rest = (("all", better, 0.001), ("choice", better, 0.001))
-    (found,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.001)))
-    assert (found.group, found.severity, found.difference) == ("boolean", "warning", worse)
+    (diagnostic,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.001)))
+    assert (diagnostic.group, diagnostic.severity, diagnostic.difference) == (
+        "boolean",
+        "warning",
+        worse,
+    )
     # A single kind is all items, and is reported once.
     both = change_of(("all", worse, 0.001), ("boolean", worse, 0.001))
     assert len(d.on_calibration("pact", both)) == 1
@@ -150,14 +160,14 @@ def test_an_alarm_of_a_temperature_counts_all_its_tests_against_hand_adjustment(
     better, worse = estimate(-0.04, -0.06, -0.02), estimate(0.082, 0.001, 0.13)
     rest = (("all", better, 0.001), ("choice", better, 0.001))
     assert d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.0126))) == ()
-    (found,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.0124)))
-    assert (found.score, found.severity) == ("nll_nats", "warning")
+    (diagnostic,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.0124)))
+    assert (diagnostic.score, diagnostic.severity) == ("nll_nats", "warning")
 
 
 def test_a_worse_brier_score_is_an_alarm_too() -> None:
     change = change_of(("all", estimate(-0.04, -0.06, -0.02), 0.001), brier=0.02)
-    (found,) = d.on_calibration("pact", change)
-    assert (found.score, found.severity) == ("brier", "warning")
+    (diagnostic,) = d.on_calibration("pact", change)
+    assert (diagnostic.score, diagnostic.severity) == ("brier", "warning")
 
 
 def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
@@ -171,17 +181,20 @@ def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
     ece = change.groups[0].metrics["ece"]
     family = np.unique(before.predictions.family, return_inverse=True)[1]
     drawn = np.random.default_rng(5).integers(0, 30, (300, 30))
-    found = []
+    errors = []
     for sample in drawn:
-        rows = np.concatenate([np.flatnonzero(family == each) for each in sample])
-        found.append(
-            [metrics.ece(each.confidence[rows], each.correct[rows]) for each in (after, before)]
+        rows = np.concatenate([np.flatnonzero(family == name) for name in sample])
+        errors.append(
+            [
+                metrics.ece(scores.confidence[rows], scores.correct[rows])
+                for scores in (after, before)
+            ]
         )
     assert ece.b.value == pytest.approx(metrics.ece(before.confidence, before.correct))
-    gaps = [np.bincount(family, each.confidence - each.correct) for each in (after, before)]
-    signs = [np.sign(each.sum()) for each in gaps]
+    gaps = [np.bincount(family, scores.confidence - scores.correct) for scores in (after, before)]
+    signs = [np.sign(gap.sum()) for gap in gaps]
     of_gaps = signs[0] * signs[1] * stats.pearsonr(*gaps)[0]
-    r = min(stats.pearsonr(*np.transpose(found))[0], of_gaps)
+    r = min(stats.pearsonr(*np.transpose(errors))[0], of_gaps)
     a, b = ece.a, ece.b
     assert isinstance(a, CalibrationError)
     assert isinstance(b, CalibrationError)
@@ -210,7 +223,9 @@ def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
 )
 def test_the_main_arm_against_another(status: BetterStatus, kind: str | None) -> None:
     conclusion = BetterConclusion(status=status, left="pact", right="ce")
-    assert [each.kind for each in d.on_better([conclusion])] == ([] if kind is None else [kind])
+    assert [diagnostic.kind for diagnostic in d.on_better([conclusion])] == (
+        [] if kind is None else [kind]
+    )
 
 
 def test_few_families() -> None:
@@ -229,8 +244,8 @@ def test_few_families() -> None:
     ],
 )
 def test_registration(status: Any, severity: str | None) -> None:
-    found = on_registration(Registration(status, ("a claim differs",)))
-    assert severities(found) == ([] if severity is None else [("registration", severity)])
+    diagnostics = on_registration(Registration(status, ("a claim differs",)))
+    assert severities(diagnostics) == ([] if severity is None else [("registration", severity)])
 
 
 RECORDED: dict[str, Any] = {
@@ -259,21 +274,21 @@ def changed(settings: dict[str, Any] | None = None, **recorded: Any) -> Provenan
 def test_missing_provenance() -> None:
     assert d.on_provenance("pact", COMPLETE) == ()
     assert d.on_provenance("base", changed({"adapter": None}, seed=None)) == ()
-    (found,) = d.on_provenance("x", changed({"adapter": {}}, arm=None, seed=None))
-    assert found.missing == ("arm", "seed", "SHA-256 of the adapter")
+    (diagnostic,) = d.on_provenance("x", changed({"adapter": {}}, arm=None, seed=None))
+    assert diagnostic.missing == ("arm", "seed", "SHA-256 of the adapter")
     assert d.on_provenance("x", changed(source="import"))
 
 
 def test_contract_mismatch() -> None:
     assert d.on_contract("pact", COMPLETE) == ()
-    found = d.on_contract("pact", changed({"contract": {"mismatch": "another prompt"}}))
-    assert found == (d.ContractMismatch("critical", "pact", "another prompt"),)
+    diagnostics = d.on_contract("pact", changed({"contract": {"mismatch": "another prompt"}}))
+    assert diagnostics == (d.ContractMismatch("critical", "pact", "another prompt"),)
 
 
 def test_settings_and_versions_that_differ() -> None:
     assert d.on_settings({"a": COMPLETE, "b": COMPLETE}) == ()
-    (found,) = d.on_settings({"a": COMPLETE, "b": changed({"k": 8})})
-    assert (found.name, found.values) == ("k", {"4": ("a",), "8": ("b",)})
+    (diagnostic,) = d.on_settings({"a": COMPLETE, "b": changed({"k": 8})})
+    assert (diagnostic.name, diagnostic.values) == ("k", {"4": ("a",), "8": ("b",)})
     assert d.on_versions({"a": COMPLETE, "b": COMPLETE}) == ()
     newer = changed(versions={"torch": "2.14.0", "numpy": "2.4"})
     (different,) = d.on_versions({"a": COMPLETE, "b": newer, "c": COMPLETE})
@@ -289,15 +304,18 @@ def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
     b = write_run(tmp_path / "b", frame, arm="b", seed=17)
     write_calibrator(a)
     experiment = Experiment.read([a, b], Settings(resamples=100))
-    found = d.diagnose(experiment)
-    kinds = {(each.kind, each.run) for each in found}
+    diagnostics = d.diagnose(experiment)
+    kinds = {(diagnostic.kind, diagnostic.run) for diagnostic in diagnostics}
     assert ("answer-mass", "b, seed 17") in kinds
     assert ("answer-mass", "a, seed 17") not in kinds
     # 10 errors with confidence 0.98 among 80 answers: 12.5% of the confident ones are wrong.
-    assert d.ConfidentErrors("critical", "a, seed 17", 10, 80, 80, 10 / 80) in found
-    assert {each.arm for each in found if isinstance(each, d.OneSeed)} == {"a", "b"}
-    assert sum(isinstance(each, d.FewFamilies) for each in found) == 1
-    assert sum(isinstance(each, d.DifferenceNotShown) for each in found) == 1
+    assert d.ConfidentErrors("critical", "a, seed 17", 10, 80, 80, 10 / 80) in diagnostics
+    assert {diagnostic.arm for diagnostic in diagnostics if isinstance(diagnostic, d.OneSeed)} == {
+        "a",
+        "b",
+    }
+    assert sum(isinstance(diagnostic, d.FewFamilies) for diagnostic in diagnostics) == 1
+    assert sum(isinstance(diagnostic, d.DifferenceNotShown) for diagnostic in diagnostics) == 1
 
 
 def test_orders_and_notes(tmp_path: Path) -> None:
@@ -306,17 +324,19 @@ def test_orders_and_notes(tmp_path: Path) -> None:
         for seed, arm in ((1, "a"), (2, "b"))
     ]
     experiment = Experiment.read(folders, Settings(resamples=100))
-    found = d.diagnose(experiment)
+    diagnostics = d.diagnose(experiment)
     for type_, statuses in (
         (d.FollowsOrder, {"follows a letter", "follows a position"}),
         (d.Unstable, {"unstable"}),
         (d.OrderUnknown, {"cannot tell"}),
     ):
         raised = [run.label for run in experiment.runs if experiment.order(run).status in statuses]
-        assert [each.run for each in found if isinstance(each, type_)] == raised
-    notes = [each for each in found if isinstance(each, d.ReportNote)]
-    assert [each.run for each in notes] == [None] * len(notes)
-    assert {type(each.note) for each in notes} == {SmallGroups}
+        assert [
+            diagnostic.run for diagnostic in diagnostics if isinstance(diagnostic, type_)
+        ] == raised
+    notes = [diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.ReportNote)]
+    assert [diagnostic.run for diagnostic in notes] == [None] * len(notes)
+    assert {type(diagnostic.note) for diagnostic in notes} == {SmallGroups}
 
 
 def test_runs_on_different_items(tmp_path: Path) -> None:
@@ -324,8 +344,10 @@ def test_runs_on_different_items(tmp_path: Path) -> None:
         write_run(tmp_path / arm, simulated(1, families=families), arm=arm, seed=1)
         for arm, families in (("a", 6), ("b", 9))
     ]
-    found = d.diagnose(Experiment.read(folders, Settings(resamples=100)))
-    (different,) = (each for each in found if isinstance(each, d.DifferentItems))
+    diagnostics = d.diagnose(Experiment.read(folders, Settings(resamples=100)))
+    (different,) = (
+        diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.DifferentItems)
+    )
     assert (different.severity, len(different.mismatch.only_other)) == ("critical", 6)
 
 

@@ -62,8 +62,10 @@ def test_a_group_depends_on_seed_resamples_metrics_and_units() -> None:
 def test_threads_draw_the_same_replicates() -> None:
     alone, shared = drawn(items_of()), drawn(items_of())
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda name: shared.drawn[name].replicates, list(shared.drawn) * 4))
-    for name, replicates in zip(list(shared.drawn) * 4, found, strict=True):
+        replicates_of_threads = list(
+            pool.map(lambda name: shared.drawn[name].replicates, list(shared.drawn) * 4)
+        )
+    for name, replicates in zip(list(shared.drawn) * 4, replicates_of_threads, strict=True):
         np.testing.assert_array_equal(replicates, alone.drawn[name].replicates)
 
 

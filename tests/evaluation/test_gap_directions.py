@@ -14,22 +14,22 @@ BINS = metrics.BINS
 
 def gaps_of(confidence: FloatArray, gap: FloatArray) -> FloatArray:
     """Gaps (F, bins) of families of one item each."""
-    found = np.zeros((confidence.size, BINS))
-    found[np.arange(confidence.size), metrics.bin_index(confidence)] = gap
-    return found
+    gaps = np.zeros((confidence.size, BINS))
+    gaps[np.arange(confidence.size), metrics.bin_index(confidence)] = gap
+    return gaps
 
 
 def test_a_quadratic_is_its_own_trend_and_the_mean_is_that_of_all_items() -> None:
     """Theory: least squares finds a polynomial of its degree again, whatever the weights."""
     rng = np.random.default_rng(1)
     centre = (rng.integers(4, BINS, 600) + 0.5) / BINS
-    wanted = 0.1 - 0.6 * (centre - 0.7) + 2 * (centre - 0.7) ** 2
+    expected = 0.1 - 0.6 * (centre - 0.7) + 2 * (centre - 0.7) ** 2
     noise = np.where(np.arange(600) % 2, 0.3, -0.3)
     order = np.argsort(centre, kind="stable")
-    gaps = gaps_of(centre[order], (wanted[order] + noise))
+    gaps = gaps_of(centre[order], (expected[order] + noise))
     trend, mean = gap_directions(gaps, centre)
     count = np.bincount(metrics.bin_index(centre), minlength=BINS)
-    exact = np.bincount(metrics.bin_index(centre), weights=wanted, minlength=BINS)
+    exact = np.bincount(metrics.bin_index(centre), weights=expected, minlength=BINS)
     assert trend == pytest.approx(exact, abs=1.5)  # the noise of a bin sums to 0.3 at most
     assert mean == pytest.approx(count * gaps.sum() / 600)
 
@@ -55,8 +55,8 @@ def test_a_trend_beside_a_bin_that_stands_out_is_kept_if_it_is_significant() -> 
     local, *_ = gap_directions(gaps, confidence)
     count = np.bincount(metrics.bin_index(confidence), minlength=BINS)
     filled = count > 0
-    wanted = np.where(np.arange(BINS) == 9, 0.35, 0.1)
-    assert local[filled] / count[filled] == pytest.approx(wanted[filled], abs=0.07)
+    expected = np.where(np.arange(BINS) == 9, 0.35, 0.1)
+    assert local[filled] / count[filled] == pytest.approx(expected[filled], abs=0.07)
 
 
 def test_few_families_say_of_no_bin_that_it_stands_out() -> None:

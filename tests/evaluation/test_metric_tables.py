@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import assert_says
 from run_frames import frame_of
 
 from pact_eval import metrics
@@ -90,9 +91,8 @@ def test_the_published_table_under_our_names(experiment_files: Path) -> None:
     assert (boolean.value, boolean.n) == (float(line["accuracy"]), 114)
     pairs = row("pair_accuracy", "pact_full", SINGLE, "all", 17)
     assert (round(pairs.value, 4), pairs.n) == (0.7284, 162)
-    assert row("ece", "pact_full", ENSEMBLE, "all", 17).reason == (
-        "no ece of pact_full seed 17 (ensemble, all)"
-    )
+    reason = row("ece", "pact_full", ENSEMBLE, "all", 17).reason
+    assert_says(reason, "no ece", "pact_full seed 17", "(ensemble, all)")
     assert row("ece", "pact_full", ENSEMBLE_CALIBRATED, "all", 17).value < 0.1
     assert row("flip_rate", "pact_full", ENSEMBLE, "all", 17).value == pytest.approx(26 / 324)
     assert row("ece", "base_model", ENSEMBLE, "all", None).value > 0.2
@@ -103,9 +103,8 @@ def test_the_published_table_under_our_names(experiment_files: Path) -> None:
 def test_empty_cells_are_no_numbers(tmp_path: Path) -> None:
     table = read_metric_table(csv_file(tmp_path, "a,17,single,noul,10,5,0.8,,0.1,"))
     assert {row.cell.metric for row in table.rows} == {"accuracy", "ece"}
-    assert table.row(MetricCell("nll_nats", "a", SINGLE, "boolean"), 17).reason == (
-        "no nll_nats of a seed 17 (single, boolean)"
-    )
+    reason = table.row(MetricCell("nll_nats", "a", SINGLE, "boolean"), 17).reason
+    assert_says(reason, "no nll_nats", "a seed 17", "(single, boolean)")
     assert {row.n for row in table.rows} == {10}
 
 
@@ -163,13 +162,13 @@ def test_counts_that_contradict_accuracy_are_refused(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks decoding, group"):
         read_metric_table(csv_file(tmp_path, header="run,seed,accuracy\n"))
-    with pytest.raises(InputError, match=":1: column ece appears twice in the header"):
+    with pytest.raises(InputError, match=":1: column ece appears twice"):
         read_metric_table(csv_file(tmp_path, header="run,seed,decoding,group,ece,ece\n"))
-    with pytest.raises(InputError, match=":1: column group appears twice in the header"):
+    with pytest.raises(InputError, match=":1: column group appears twice"):
         read_metric_table(csv_file(tmp_path, header="run,seed,decoding,group,group,ece,ece\n"))
     with pytest.raises(InputError, match="no such file"):
         read_metric_table(tmp_path / "missing.csv")
-    with pytest.raises(InputError, match="expected a file, got a folder"):
+    with pytest.raises(InputError, match="a file, got a folder"):
         read_metric_table(tmp_path)
     (tmp_path / "bytes.csv").write_bytes(b"run,seed\n\xff\xfe")
     with pytest.raises(InputError, match="bytes.csv:2: not valid UTF-8"):
@@ -180,12 +179,12 @@ def test_two_numbers_for_one_place_are_refused() -> None:
     cell = MetricCell("ece", "a", SINGLE, "all")
     assert len(MetricTable([MetricRow(cell, 17, 0.1), MetricRow(cell, 17, 0.1)])) == 1
     assert len(MetricTable([MetricRow(cell, 17, math.nan), MetricRow(cell, 17, math.nan)])) == 1
-    with pytest.raises(InputError, match="a seed 17, single, all: two runs say ece: 0.1 and 0.2"):
+    with pytest.raises(InputError, match="a seed 17, single, all: .*ece: 0.1 and 0.2"):
         MetricTable([MetricRow(cell, 17, 0.1)]).with_rows([MetricRow(cell, 17, 0.2)])
     conflicts = [MetricRow(cell, seed, value) for seed in range(25) for value in (0.1, 0.2)]
     with pytest.raises(InputError, match="and 5 more problems"):
         MetricTable(conflicts)
-    with pytest.raises(InputError, match="not a metric and decoding"):
+    with pytest.raises(InputError, match="not a metric and"):
         MetricTable([MetricRow(MetricCell("speed", "a", SINGLE, "all"), 17, 0.1)])
 
 
@@ -200,17 +199,14 @@ def test_rows_of_an_evaluation() -> None:
     table = MetricTable(rows)
     accuracy = table.row(MetricCell("accuracy", "a", SINGLE, "all"), 17)
     assert (accuracy.value, accuracy.n) == (0.5, 6)
-    assert (math.isnan(accuracy.low), accuracy.reason) == (
-        True,
-        "3 families, fewer than 5: no interval",
-    )
+    assert math.isnan(accuracy.low)
+    assert_says(accuracy.reason, "3 families", "fewer than 5", "no interval")
     tv = table.row(MetricCell("view_tv", "a", ENSEMBLE, "all"), 17)
     assert tv.value == pytest.approx(1 / (1 + math.exp(-2)) - 1 / (1 + math.exp(-1)))
-    assert table.row(MetricCell("view_tv", "a", SINGLE, "all"), 17).reason == (
-        "no view_tv of a seed 17 (single, all)"
-    )
+    missing = table.row(MetricCell("view_tv", "a", SINGLE, "all"), 17).reason
+    assert_says(missing, "no view_tv", "a seed 17", "(single, all)")
     reason = table.row(MetricCell("score_mae", "a", SINGLE, "boolean"), 17).reason
-    assert reason == "score_mae of a seed 17 (single, boolean): no score items"
+    assert_says(reason, "score_mae", "a seed 17", "(single, boolean)", "no score items")
 
 
 def test_four_evaluations_of_one_run_make_one_table() -> None:
@@ -227,7 +223,7 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
         for decoding in ("single", "ensemble")
         for calibrator in (None, neutral_calibrator("scalar"))
     ]
-    rows = [row for each in evaluations for row in rows_from_evaluation("a", 17, each)]
+    rows = [row for report in evaluations for row in rows_from_evaluation("a", 17, report)]
     table = MetricTable(rows)
     assert {row.cell.decoding for row in rows} == {*DECODINGS}
     flips = MetricCell("flip_rate", "a", ENSEMBLE_CALIBRATED, "all")
@@ -238,10 +234,10 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
 def test_mean_confidence_against_hand_computation() -> None:
     run = predictions()
     items = ScoredItems.of(run, "single")
-    found = point_estimates(items, "kind", ["mean_confidence"])
-    assert list(found) == ["all", "boolean", "score"]
+    estimates_by_group = point_estimates(items, "kind", ["mean_confidence"])
+    assert list(estimates_by_group) == ["all", "boolean", "score"]
     confidence = metrics.confidence(run.log_probs("single"))
-    for group, estimates in found.items():
+    for group, estimates in estimates_by_group.items():
         members = confidence if group == "all" else confidence[run.kind == group]
         estimate = estimates["mean_confidence"]
         assert estimate.value == pytest.approx(members.mean(), abs=1e-12)

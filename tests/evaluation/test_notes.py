@@ -19,9 +19,9 @@ from pact_eval.runs.provenance import Provenance
 def ties(views: Predictions, noise: float) -> NearTies | None:
     items = ScoredItems.of(views, "single")
     rng = np.random.default_rng(0)
-    found = evaluate_items(items, by="kind", rng=rng, resamples=10, noise=noise)
-    assert (found.near_ties in found.notes) == (found.near_ties != NearTies(0, noise))
-    return found.near_ties
+    report = evaluate_items(items, by="kind", rng=rng, resamples=10, noise=noise)
+    assert (report.near_ties in report.notes) == (report.near_ties != NearTies(0, noise))
+    return report.near_ties
 
 
 def test_ties_counted_by_hand() -> None:

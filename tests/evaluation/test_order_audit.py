@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import runner
+from messages import assert_says
 from run_frames import predictions, rows, write_run
 
 from pact_cli.main import main
@@ -59,16 +60,16 @@ def with_probabilities(p: list[list[list[float]]]) -> Predictions:
 def test_floors_by_hand() -> None:
     sure, near, tie = [0.9, 0.1], [0.54, 0.46], [0.5, 0.5]
     views = with_probabilities([[sure, tie], [near, sure], [tie, tie], [sure, sure]])
-    found = audited(views, probed(0.04))
+    audit = audited(views, probed(0.04))
     # 2 * 0.04 reaches the distance of the two best answers of items 1 and 2.
-    assert found.flip_floor == 0.5
-    floors = {gain.spec.name: gain.floor for gain in found.gains}
+    assert audit.flip_floor == 0.5
+    floors = {gain.spec.name: gain.floor for gain in audit.gains}
     assert floors["accuracy"] == 0.5
     assert floors["pair_accuracy"] == 1.0  # each pair has one such member
     p = np.array([0.9, 0.54, 0.5, 0.9])
     assert floors["nll_nats"] == pytest.approx(np.log((p + 0.04) / p).mean() - math.log(0.96))
     # Averages over the two orders, against view 0.
-    change = next(gain.difference for gain in found.gains if gain.spec.name == "nll_nats")
+    change = next(gain.difference for gain in audit.gains if gain.spec.name == "nll_nats")
     # sqrt(0.9 * 0.5) / (sqrt(0.9 * 0.5) + sqrt(0.1 * 0.5)) = 3 / (3 + 1)
     mixed = math.sqrt(0.54 * 0.9) / (math.sqrt(0.54 * 0.9) + math.sqrt(0.46 * 0.1))
     expected = np.log([0.75, mixed, 0.5, 0.9]) - np.log(p)
@@ -94,26 +95,26 @@ def test_no_repeats_exceed_the_floors() -> None:
         n_choices=np.full(400, 3),
         references=np.zeros(400, dtype=np.int64),
     )
-    found = audited(views, probed(2 * t))  # two repeats differ by 2 t at most
-    assert found.effect.finding == "not shown"
-    assert 0 < found.effect.flip_rate.value <= found.flip_floor
-    for gain in found.gains:
+    audit = audited(views, probed(2 * t))  # two repeats differ by 2 t at most
+    assert audit.effect.finding == "not shown"
+    assert 0 < audit.effect.flip_rate.value <= audit.flip_floor
+    for gain in audit.gains:
         assert abs(gain.difference.value) <= gain.floor
         assert not gain.beyond_floor
-    assert not found.flips_beyond_floor
-    assert found.slots.preferred == found.slots.avoided == ()
+    assert not audit.flips_beyond_floor
+    assert audit.slots.preferred == audit.slots.avoided == ()
 
 
 def test_numbers_are_those_of_report_and_decodings() -> None:
     views = predictions(3, families=30, k=3)
-    found = audited(views, FLOAT32)
+    audit = audited(views, FLOAT32)
     report = evaluate(
         views, decoding="ensemble", by="kind", rng=np.random.default_rng(0), resamples=10
     )
     estimates = report.groups[0].estimates
-    assert found.effect.view_tv == estimates["view_tv"]
-    assert found.effect.flip_rate == estimates["flip_rate"]
-    gains = {gain.spec.name: gain for gain in found.gains}
+    assert audit.effect.view_tv == estimates["view_tv"]
+    assert audit.effect.flip_rate == estimates["flip_rate"]
+    gains = {gain.spec.name: gain for gain in audit.gains}
     ends = [gains["accuracy"].difference, estimates["ensemble_gain"]]
     assert [ends[0].value, ends[0].low, ends[0].high] == pytest.approx(
         [ends[1].value, ends[1].low, ends[1].high]
@@ -122,7 +123,7 @@ def test_numbers_are_those_of_report_and_decodings() -> None:
         "accuracy": [predicted(views.log_probs(how)) == views.reference for how in DECODINGS],
         "nll_nats": [nll_nats(views.log_probs(how), views.reference) for how in DECODINGS],
     }.items():
-        single, ensemble = (float(np.mean(each)) for each in values)
+        single, ensemble = (float(np.mean(losses)) for losses in values)
         assert gains[name].single.value == pytest.approx(single)
         assert gains[name].ensemble.value == pytest.approx(ensemble)
         assert gains[name].difference.value == pytest.approx(ensemble - single)
@@ -148,7 +149,7 @@ def test_rounding_of_logits_moves_no_distribution_further_than_the_floor() -> No
     z[0] = [noise / 2, -noise / 2]  # the worst case, if both logits move
     shift = noise * rng.choice([-1.0, 1.0], z.shape)
     shift[0] = [-noise, noise]
-    p, q = (np.exp(each) / np.exp(each).sum(axis=1, keepdims=True) for each in (z, z + shift))
+    p, q = (np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True) for scores in (z, z + shift))
     tv = 0.5 * np.abs(p - q).sum(axis=1)
     floor = noise_floor(Provenance.of({"settings": {"dtype": "bfloat16"}})).tv
     assert tv.max() == pytest.approx(floor)
@@ -187,8 +188,8 @@ def test_report_names_what_is_not_known_and_stays_short(tmp_path: Path) -> None:
     report = runner(main, "report")
     assert "no repeats were measured" in report(run).stdout
     full = report(run, "--full").stdout
-    assert "`pact-eval probe --server URL --model NAME` measures them" in full
-    assert "Slots: how often each is chosen" in full
+    assert_says(full, "`pact-eval probe --server URL --model NAME`", "measures")
+    assert_says(full, "Slots: how often", "is chosen")
     experiment = Experiment.read([run], Settings(resamples=50))
     audit = experiment.order_audit(experiment.runs[0])
     assert math.isnan(audit.flip_floor)

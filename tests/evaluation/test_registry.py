@@ -164,8 +164,8 @@ def test_a_new_rate_is_judged_as_accuracy_is() -> None:
     accuracy = find_metric("accuracy")
     with temporary_metric(replace(accuracy, spec=replace(accuracy.spec, name="twin"))):
         a, b = (ScoredItems.of(predictions(seed), "single") for seed in (1, 2))
-        found = compare(a, b, by="kind", rng=np.random.default_rng(1), resamples=100)
-    metrics = found.groups[0].metrics
+        comparison = compare(a, b, by="kind", rng=np.random.default_rng(1), resamples=100)
+    metrics = comparison.groups[0].metrics
     assert metrics["twin"].evidence == metrics["accuracy"].evidence
 
 

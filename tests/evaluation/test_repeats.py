@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from builders import write_jsonl
+from messages import assert_says
 
 from pact_eval.evaluation.diagnostics import ConfidentErrors, diagnose
 from pact_eval.evaluation.experiment import Experiment
@@ -30,13 +31,13 @@ SETTINGS = Settings(resamples=200, seed=5)
 def rows(seed: int, repeats: int = REPEATS, *, orders: bool = False) -> list[dict[str, Any]]:
     """Return rows of pairs; with `orders`, views after the first show other orders."""
     draw = np.random.default_rng(seed)
-    found = []
+    records = []
     for item in range(2 * FAMILIES):
         for view in range(repeats):
             reference = item % ANSWERS
             weights = draw.random(ANSWERS) + np.eye(ANSWERS)[reference] * draw.random()
             order = draw.permutation(ANSWERS) if orders and view else np.arange(ANSWERS)
-            found.append(
+            records.append(
                 {
                     "id": f"q{item:02}",
                     "family": f"f{item // 2:02}",
@@ -47,7 +48,7 @@ def rows(seed: int, repeats: int = REPEATS, *, orders: bool = False) -> list[dic
                     "code_order": order.tolist(),
                 }
             )
-    return found
+    return records
 
 
 def imported(folder: Path, name: str, entries: list[dict[str, Any]], seed: int = 1) -> Path:
@@ -57,7 +58,7 @@ def imported(folder: Path, name: str, entries: list[dict[str, Any]], seed: int =
 
 
 def one_repeat(entries: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
-    return [each | {"view": 0} for each in entries if each["view"] == number]
+    return [entry | {"view": 0} for entry in entries if entry["view"] == number]
 
 
 @pytest.fixture
@@ -74,14 +75,14 @@ def folders(tmp_path: Path) -> list[Path]:
 def estimates(folder: Path) -> dict[str, float]:
     experiment = Experiment.read([folder], SETTINGS)
     group = experiment.evaluation(experiment.runs[0]).groups[0]
-    return {name: found.value for name, found in group.estimates.items()}
+    return {name: estimate.value for name, estimate in group.estimates.items()}
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "pair_accuracy", "nll_nats", "brier"])
 def test_a_metric_is_the_mean_over_repeats(folders: list[Path], metric: str) -> None:
-    together, *each = (estimates(folder)[metric] for folder in folders)
-    assert together == pytest.approx(np.mean(each), abs=1e-12)
-    assert len(set(each)) > 1
+    together, *separate = (estimates(folder)[metric] for folder in folders)
+    assert together == pytest.approx(np.mean(separate), abs=1e-12)
+    assert len(set(separate)) > 1
 
 
 def test_families_stay_the_unit(folders: list[Path]) -> None:
@@ -91,7 +92,10 @@ def test_families_stay_the_unit(folders: list[Path]) -> None:
     assert (group.items, group.answers, group.families) == (48, 144, FAMILIES)
     assert group.estimates["accuracy"].clusters == FAMILIES
     assert (evaluation.decoding_name, evaluation.repeats, evaluation.k) == ("repeats", 3, 3)
-    assert [(each.decoding, each.k) for each in experiment.rates(experiment.runs[0])] == [
+    assert [
+        (rates_of_views.decoding, rates_of_views.k)
+        for rates_of_views in experiment.rates(experiment.runs[0])
+    ] == [
         ("repeats", 1),
         ("repeats_together", 3),
     ]
@@ -102,10 +106,10 @@ def test_repeats_say_nothing_about_orders(folders: list[Path]) -> None:
     run = experiment.runs[0]
     assert run.provenance.repeats
     for decoding in ("single", "ensemble"):
-        found = experiment.evaluation(run, decoding).groups[0].estimates
+        estimates_of_repeats = experiment.evaluation(run, decoding).groups[0].estimates
         for name in ("view_tv", "flip_rate", "ensemble_gain"):
-            assert np.isnan(found[name].value)
-            assert found[name].reason == ClusterText(REPEATS_NOT_VIEWS)
+            assert np.isnan(estimates_of_repeats[name].value)
+            assert estimates_of_repeats[name].reason == ClusterText(REPEATS_NOT_VIEWS)
     assert (experiment.order_effect(run).finding, experiment.order_audit(run).items) == (
         "one order",
         0,
@@ -121,7 +125,8 @@ def test_other_orders_are_no_repeats(tmp_path: Path) -> None:
     effect = experiment.order_effect(experiment.runs[0])
     assert (effect.finding, effect.floor.source) == ("no floor", "not in the log")
     (unchecked,) = experiment.order(experiment.runs[0]).unchecked
-    assert (unchecked.name, unchecked.reason) == ("repeats", "the log has no repeats of one order")
+    assert unchecked.name == "repeats"
+    assert_says(unchecked.reason, "no repeats", "one order")
     sentence = order_sentence(effect)
     assert sentence is not None
     assert "probe" not in sentence
@@ -158,12 +163,12 @@ def test_differences_are_those_of_the_means(
     comparison = experiment.comparison(*experiment.runs).groups[0]
     expected = [estimates(folder) for folder in (folders[0], other)]
     for name in ("accuracy", "pair_accuracy", "nll_nats"):
-        found = comparison.metrics[name]
-        a, b = (each[name] for each in expected)
-        assert found.a.value == pytest.approx(a, abs=1e-12)
-        assert found.b.value == pytest.approx(b, abs=1e-12)
-        assert found.difference.value == pytest.approx(a - b, abs=1e-12)
-        assert found.difference.clusters == FAMILIES
+        comparison_of_metric = comparison.metrics[name]
+        a, b = (expected_of_run[name] for expected_of_run in expected)
+        assert comparison_of_metric.a.value == pytest.approx(a, abs=1e-12)
+        assert comparison_of_metric.b.value == pytest.approx(b, abs=1e-12)
+        assert comparison_of_metric.difference.value == pytest.approx(a - b, abs=1e-12)
+        assert comparison_of_metric.difference.clusters == FAMILIES
     answer = experiment.answer(*experiment.runs)
     assert answer.chosen.decoding == "repeats"
     assert (answer.other is not None) == (repeats in {2, 3} and not orders)
@@ -178,7 +183,9 @@ def test_claims_name_the_repeats_that_both_runs_have(
 
     def claims(other: Path) -> set[tuple[str, int, int]]:
         experiment = Experiment.read([folders[0], other], settings)
-        return {(each.decoding, each.k, each.repeats) for each in experiment.better_runs[0].claims}
+        return {
+            (claim.decoding, claim.k, claim.repeats) for claim in experiment.better_runs[0].claims
+        }
 
     twice = imported(tmp_path, "twice", rows(7, 2))
     assert claims(twice) == {("repeats", 1, 3), ("repeats_together", 2, 2)}
@@ -210,16 +217,18 @@ def test_letters_are_tested_on_items_next_to_a_run_of_repeats(
 def test_identical_repeats_do_not_narrow_an_interval(tmp_path: Path) -> None:
     """Three times the same answers are worth one: by families, nothing is added."""
     once = rows(9, 1)
-    thrice = [each | {"view": view} for each in once for view in range(3)]
+    thrice = [entry | {"view": view} for entry in once for view in range(3)]
     experiments = [
         Experiment.read([imported(tmp_path, name, entries)], SETTINGS)
         for name, entries in (("once", once), ("thrice", thrice))
     ]
-    found = [each.evaluation(each.runs[0]).groups[0].estimates for each in experiments]
+    reports = [
+        experiment.evaluation(experiment.runs[0]).groups[0].estimates for experiment in experiments
+    ]
     for name in ("nll_nats", "brier"):
-        one, three = (each[name] for each in found)
+        one, three = (estimates_of_run[name] for estimates_of_run in reports)
         assert (three.value, three.low, three.high) == pytest.approx((one.value, one.low, one.high))
-    one, three = (each["accuracy"] for each in found)
+    one, three = (estimates_of_run["accuracy"] for estimates_of_run in reports)
     assert three.high - three.low > 0.9 * (one.high - one.low)
 
 
@@ -252,9 +261,14 @@ def test_partly_answered_items_count_with_their_answers(tmp_path: Path) -> None:
     """By hand: q0 is right twice; q1 once of two, without an answer in the other repeat."""
 
     def row(name: str, view: int, probabilities: list[float] | None) -> dict[str, Any]:
-        known = {"probabilities": probabilities, "code_order": [0, 1]}
+        answer_columns = {"probabilities": probabilities, "code_order": [0, 1]}
         missing = {"status": "refused", "n_choices": 2}
-        return {"id": name, "reference": 0, "view": view, **(known if probabilities else missing)}
+        return {
+            "id": name,
+            "reference": 0,
+            "view": view,
+            **(answer_columns if probabilities else missing),
+        }
 
     right, wrong = [0.9, 0.1], [0.2, 0.8]
     entries = [
@@ -265,9 +279,9 @@ def test_partly_answered_items_count_with_their_answers(tmp_path: Path) -> None:
     rates = experiment.rates(experiment.runs[0])[0]
     assert rates.accuracy.value == pytest.approx(3 / 4)
     assert rates.accuracy_of_asked is not None
-    asked = rates.accuracy_of_asked
-    assert asked.value == pytest.approx(4 / 6)
-    assert (asked.n, asked.clusters) == (6, 3)
+    accuracy = rates.accuracy_of_asked
+    assert accuracy.value == pytest.approx(4 / 6)
+    assert (accuracy.n, accuracy.clusters) == (6, 3)
 
 
 def test_the_items_of_a_page_are_over_all_repeats(folders: list[Path]) -> None:
@@ -302,5 +316,7 @@ def test_the_list_of_a_page_has_as_many_items_as_its_diagnostic(tmp_path: Path) 
         row["probabilities"] = (weights / weights.sum()).tolist()
     experiment = Experiment.read([imported(tmp_path, "sharp", sharp)], SETTINGS)
     outcomes = item_outcomes(experiment, experiment.runs[0])
-    (found,) = (each for each in diagnose(experiment) if isinstance(each, ConfidentErrors))
-    assert 0 < found.wrong == outcomes.confident_error.sum() < found.items == 2 * FAMILIES
+    (diagnostic,) = (
+        diagnostic for diagnostic in diagnose(experiment) if isinstance(diagnostic, ConfidentErrors)
+    )
+    assert 0 < diagnostic.wrong == outcomes.confident_error.sum() < diagnostic.items == 2 * FAMILIES

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import polars as pl
 import pytest
+from messages import assert_says
 from run_frames import predictions, rows
 
 from pact_eval._choices import Decoding
@@ -36,7 +37,7 @@ def test_means_deviations_and_signs_against_direct_computation() -> None:
         name: {seed: float(run.correct.mean()) for seed, run in runs.items()}
         for name, runs in arms.items()
     }
-    good = next(each for each in compared.arms if each.name == "good")
+    good = next(arm for arm in compared.arms if arm.name == "good")
     values = list(accuracy["good"].values())
     assert good.seeds == (17, 18, 19)
     assert good.summaries["all"]["accuracy"].mean == pytest.approx(np.mean(values))
@@ -76,18 +77,18 @@ def test_arms_are_compared_on_the_views_that_all_runs_have(decoding: Decoding) -
     def of_views(first_seed: int, *ks: int) -> dict[int | None, ScoredItems]:
         views = [predictions(first_seed + seed, k=3) for seed in range(len(ks))]
         pairs = enumerate(zip(views, ks, strict=True), start=1)
-        return {seed: ScoredItems.of(each.first_views(k), decoding) for seed, (each, k) in pairs}
+        return {seed: ScoredItems.of(run.first_views(k), decoding) for seed, (run, k) in pairs}
 
     long = {"a": of_views(0, 3, 2), "b": of_views(50, 2, 2)}
     short = {"a": of_views(0, 2, 2), "b": long["b"]}
-    found, expected = (
+    compared_runs, expected = (
         compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=100)
         for arms in (long, short)
     )
-    assert to_json(found.arms) == to_json(expected.arms)
-    assert to_json(found.pairs[0].differences) == to_json(expected.pairs[0].differences)
+    assert to_json(compared_runs.arms) == to_json(expected.arms)
+    assert to_json(compared_runs.pairs[0].differences) == to_json(expected.pairs[0].differences)
     ks = {"a, seed 1": 3, "a, seed 2": 2, "b, seed 1": 2, "b, seed 2": 2}
-    assert found.notes == (DifferentViews(ks, 2, decoding == "ensemble"), *expected.notes)
+    assert compared_runs.notes == (DifferentViews(ks, 2, decoding == "ensemble"), *expected.notes)
     names = ("accuracy", "view_tv")
     pair = compare_seeds(
         *(("a", long["a"]), ("b", long["b"])),
@@ -95,10 +96,10 @@ def test_arms_are_compared_on_the_views_that_all_runs_have(decoding: Decoding) -
         rng=np.random.default_rng(1),
         resamples=100,
     )
-    differences = found.pairs[0].differences["all"]
+    differences = compared_runs.pairs[0].differences["all"]
     expected_pair = {"all": {name: differences[name] for name in names}}
     assert to_json(pair.differences) == to_json(expected_pair)
-    assert pair.notes == found.notes[:1]
+    assert pair.notes == compared_runs.notes[:1]
 
 
 @pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])
@@ -124,7 +125,7 @@ def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
     ).groups[0]
     first = sweep(run, range(1, 2), rng=np.random.default_rng(2), resamples=100)[0].group
     assert first.estimates["accuracy"] == single.estimates["accuracy"]
-    assert first.estimates["view_tv"].reason == "one view only: K is 1"
+    assert_says(first.estimates["view_tv"].reason, "one view only", "K is 1")
 
 
 @pytest.mark.parametrize("ks", [range(2), range(1, 5), range(2, 2)])

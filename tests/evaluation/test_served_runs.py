@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from messages import assert_says
 
 from pact_eval import metrics
 from pact_eval.calibration.notes import RoundedItems
@@ -32,7 +33,7 @@ LOGITS = {  # item: kind, orders and logits of two views, canonical
 
 
 def rows(logits: dict[str, Any] = LOGITS, *, without: tuple[str, ...] = ()) -> pl.DataFrame:
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for item, (kind, orders, views) in logits.items():
         columns = {
             "id": item, "family": item, "source_family": "s", "domain": "d", "kind": kind,
@@ -40,14 +41,14 @@ def rows(logits: dict[str, Any] = LOGITS, *, without: tuple[str, ...] = ()) -> p
         }  # fmt: skip
         if item in without:
             nothing = {"view": 0, "code_order": [], "logits": []}
-            found.append(columns | nothing | {"status": "failed", "reason": "no usable answer"})
+            records.append(columns | nothing | {"status": "failed", "reason": "no usable answer"})
             continue
-        found += [
+        records += [
             columns | {"view": view, "code_order": list(order), "logits": list(z)}
             for view, (order, z) in enumerate(zip(orders, views, strict=True))
         ]
     schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())} | dict(UNANSWERED)
-    return pl.DataFrame(found, schema=schema)
+    return pl.DataFrame(records, schema=schema)
 
 
 def written(folder: Path, frame: pl.DataFrame, **facts: Any) -> Path:
@@ -66,8 +67,8 @@ def experiment(*folders: Path, **settings: Any) -> Experiment:
 
 
 def test_view_metrics_are_of_items_that_are_shown_in_two_orders(tmp_path: Path) -> None:
-    found = experiment(written(tmp_path / "run", rows()))
-    evaluation = found.evaluation(found.runs[0])
+    read = experiment(written(tmp_path / "run", rows()))
+    evaluation = read.evaluation(read.runs[0])
     estimates = evaluation.groups[0].estimates
     # By hand: a flips and b does not; c and d say nothing of the order.
     assert (estimates["flip_rate"].value, estimates["flip_rate"].n) == (0.5, 2)
@@ -78,7 +79,7 @@ def test_view_metrics_are_of_items_that_are_shown_in_two_orders(tmp_path: Path) 
     assert math.isnan(boolean.estimates["flip_rate"].value)
     assert OneOrder(2, 2) in evaluation.notes
     # The letter test counts the only order of an item once.
-    items = found.runs[0].scored("single")
+    items = read.runs[0].scored("single")
     assert items.facts.of_item.tolist() == [0, 0, 1, 1, 2, 3]
 
 
@@ -95,16 +96,16 @@ def test_items_are_chosen_by_their_orders_and_not_by_whether_they_flip(tmp_path:
     same, flip = [(2.0, 0.0), (2.0, 0.0)], [(2.0, 0.0), (0.0, 1.0)]
     one_order = [(0, 1), (0, 1)]
     logits = {f"r{n}": ("choice", one_order, flip if n < 10 else same) for n in range(100)}
-    found = experiment(written(tmp_path / "repeats", rows(logits)))
-    group = found.evaluation(found.runs[0]).groups[0]
+    read = experiment(written(tmp_path / "repeats", rows(logits)))
+    group = read.evaluation(read.runs[0]).groups[0]
     for name in ("flip_rate", "view_tv", "ensemble_gain"):
         assert math.isnan(group.estimates[name].value)
-    assert group.estimates["flip_rate"].reason == "no item is shown in two orders"
+    assert_says(group.estimates["flip_rate"].reason, "no item", "two orders")
     # Of 20 more items in two orders, 5 flip.
     two_orders = [(0, 1), (1, 0)]
     more = {f"o{n}": ("choice", two_orders, flip if n < 5 else same) for n in range(20)}
-    found = experiment(written(tmp_path / "both", rows(logits | more)))
-    flips = found.evaluation(found.runs[0]).groups[0].estimates["flip_rate"]
+    read = experiment(written(tmp_path / "both", rows(logits | more)))
+    flips = read.evaluation(read.runs[0]).groups[0].estimates["flip_rate"]
     assert (flips.value, flips.n) == (0.25, 20)
 
 
@@ -119,7 +120,7 @@ def four_views() -> pl.DataFrame:
         "three": [[0.6, 0.3, 0.1], [0.4, 0.5, 0.1], [0.6, 0.3, 0.1], [0.6, 0.3, 0.1]],
     }
     items: dict[str, list[Any]] = {"two": [*ORDERS_OF_TWO], "three": [*ORDERS_OF_THREE]}
-    found = [
+    records = [
         {
             "id": item, "family": item, "source_family": "s", "domain": "d", "kind": "choice",
             "variant": "base", "reference": 0, "n_choices": len(orders[0]), "view": view,
@@ -128,7 +129,7 @@ def four_views() -> pl.DataFrame:
         for item, orders in items.items()
         for view, order in enumerate(orders)
     ]  # fmt: skip
-    return pl.DataFrame(found, schema=dict(SCHEMA) | {"logits": pl.List(pl.Float64())})
+    return pl.DataFrame(records, schema=dict(SCHEMA) | {"logits": pl.List(pl.Float64())})
 
 
 def test_view_tv_is_over_distinct_orders_wherever_it_is_computed(tmp_path: Path) -> None:
@@ -151,15 +152,15 @@ def test_two_runs_are_compared_on_the_items_that_both_show_in_two_orders(tmp_pat
     local = {name: (kind, [(0, 1), (1, 0)], z) for name, (kind, _, z) in LOGITS.items()}
     local["d"] = ("boolean", [(0, 1), (1, 0)], [(0.0, 1.0), (1.0, 0.0)])  # flips, not compared
     runs = [written(tmp_path / "local", rows(local)), written(tmp_path / "served", rows())]
-    found = experiment(*runs)
-    flips = found.comparison(*found.runs).groups[0].metrics["flip_rate"]
+    read = experiment(*runs)
+    flips = read.comparison(*read.runs).groups[0].metrics["flip_rate"]
     assert (flips.a.value, flips.b.value, flips.difference.value) == (0.5, 0.5, 0.0)
     assert flips.a.n == flips.b.n == 2
 
 
 def test_coverage_comes_first_and_unanswered_items_are_not_counted(tmp_path: Path) -> None:
-    found = experiment(written(tmp_path / "run", rows(without=("b",))))
-    evaluation = found.evaluation(found.runs[0])
+    read = experiment(written(tmp_path / "run", rows(without=("b",))))
+    evaluation = read.evaluation(read.runs[0])
     assert evaluation.notes[0] == Unanswered(3, {"failed": 1})
     assert evaluation.groups[0].estimates["accuracy"].n == 3
 
@@ -170,12 +171,12 @@ def test_items_that_one_run_left_unanswered_are_left_out_of_a_comparison(tmp_pat
         written(tmp_path / "served", rows(without=("b",))),
         written(tmp_path / "other", rows(without=("a",))),
     ]
-    found = experiment(*runs)
-    accuracy = found.comparison(*found.runs[:2]).groups[0].metrics["accuracy"]
+    read = experiment(*runs)
+    accuracy = read.comparison(*read.runs[:2]).groups[0].metrics["accuracy"]
     assert accuracy.a.n == accuracy.b.n == 2
-    assert [run.predictions.ids.tolist() for run in found.runs] == [["c", "d"]] * 3
-    assert found.left_out is not None
-    assert (found.left_out.items, found.left_out.runs) == (
+    assert [run.predictions.ids.tolist() for run in read.runs] == [["c", "d"]] * 3
+    assert read.left_out is not None
+    assert (read.left_out.items, read.left_out.runs) == (
         2,
         {str(runs[1]): 1, str(runs[2]): 1},
     )
@@ -193,9 +194,9 @@ def test_nll_of_rounded_probabilities_has_bounds(tmp_path: Path) -> None:
         for name, z in sent.items()
     }
     run = written(tmp_path / "run", rows(logs), rounding={"decimals": 2, "views_with_zeros": 2})
-    found = experiment(run)
-    evaluation = found.evaluation(found.runs[0])
-    (note,) = (each for each in evaluation.notes if isinstance(each, RoundedProbabilities))
+    read = experiment(run)
+    evaluation = read.evaluation(read.runs[0])
+    (note,) = (note for note in evaluation.notes if isinstance(note, RoundedProbabilities))
     # By hand: the correct answer is the first; 0.97 was at most 0.975, beside at least 0.025.
     low = np.mean([-math.log(0.975), -math.log(0.505), -math.log(0.005)])
     assert list(note.nll) == pytest.approx([low, math.inf])
@@ -226,12 +227,12 @@ def test_scores_before_rounding_are_within_their_bounds(
     mean = np.log(exact[:, :1] if decoding == "single" else exact).mean(axis=1) / (temperature or 1)
     p = np.exp(mean) / np.exp(mean).sum(axis=1, keepdims=True)
     right = p.argmax(axis=1) == views.reference
-    found = {
+    error_of_score = {
         "nll": -np.log(p[np.arange(n), views.reference]).mean(),
         "aurc": metrics.aurc(p.max(axis=1), right),
         "accuracy": right.mean(),
     }
-    for name, value in found.items():
+    for name, value in error_of_score.items():
         low, high = getattr(bounds, name)
         assert low - 1e-12 <= value <= high + 1e-12, name
     assert bounds.aurc[1] - bounds.aurc[0] < 0.2
@@ -260,8 +261,8 @@ def test_a_comparison_says_which_run_was_rounded(tmp_path: Path) -> None:
         written(tmp_path / "local", rows()),
         written(tmp_path / "served", rows(), rounding=rounding),
     ]
-    found = experiment(*runs)
-    notes = found.comparison(*found.runs).notes
+    read = experiment(*runs)
+    notes = read.comparison(*read.runs).notes
     assert [note.run for note in notes if isinstance(note, RoundedProbabilities)] == ["B"]
     effects = fit_on_run(runs[1], mode="scalar", decoding="single").effects
     assert RoundedItems(2, 0, 4) in effects[runs[1]].notes

@@ -64,7 +64,7 @@ class Results:
         return f"| {' | '.join(map(str, cells))} |"
 
     def as_json(self) -> str:
-        keys = {name: [_key(each) for each in mutants] for name, mutants in vars(self).items()}
+        keys = {name: [_key(mutant) for mutant in mutants] for name, mutants in vars(self).items()}
         return json.dumps(keys, indent=1)
 
 

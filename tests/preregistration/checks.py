@@ -75,10 +75,10 @@ class MadeUp:
 
     def __init__(self, half: float) -> None:
         self.half = half
-        self.asked: list[tuple[tuple[WeightedRow, ...], float]] = []
+        self.requests: list[tuple[tuple[WeightedRow, ...], float]] = []
 
     def interval(self, terms: tuple[WeightedRow, ...], confidence: float) -> Estimate:
-        self.asked.append((terms, confidence))
+        self.requests.append((terms, confidence))
         value = math.fsum(term.weight * term.row.value for term in terms)
         half = self.half * 0.05 / (1 - confidence)
         return Estimate(value, value - half, value + half, 324, 162)

@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import assert_says
 from preregistration.checks import BASE, MadeUp, row
 
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
@@ -55,7 +56,7 @@ def result_of(check: Check, table: MetricTable) -> JudgedCheck:
 
 
 @pytest.mark.parametrize(
-    ("relation", "margin", "difference", "wanted"),
+    ("relation", "margin", "difference", "expected"),
     [
         ("higher", 0.0, 0.001, True),
         ("higher", 0.0, 0.0, False),
@@ -78,9 +79,9 @@ def result_of(check: Check, table: MetricTable) -> JudgedCheck:
     ],
 )
 def test_relations_by_hand(
-    relation: Relation, margin: float, difference: float, wanted: bool
+    relation: Relation, margin: float, difference: float, expected: bool
 ) -> None:
-    assert holds(relation, Margin(margin, "points"), difference) is wanted
+    assert holds(relation, Margin(margin, "points"), difference) is expected
 
 
 @given(st.sampled_from(sorted(OPPOSITE)), st.floats(0, 5), st.floats(-1, 1))
@@ -96,11 +97,11 @@ def test_a_relation_or_its_opposite_holds(
 def test_matched_seeds_are_those_that_both_arms_have() -> None:
     values = {("a", 17): 0.8, ("a", 18): 0.7, ("a", 19): 0.1, ("b", 17): 0.7, ("b", 18): 0.8}
     result = result_of(BASE, MetricTable(rows(values)))
-    assert [each.seeds for each in result.comparisons] == [(17,), (18,)]
-    assert [each.holds for each in result.comparisons] == [True, False]
+    assert [comparison.seeds for comparison in result.comparisons] == [(17,), (18,)]
+    assert [comparison.holds for comparison in result.comparisons] == [True, False]
     assert result.comparisons[0].difference == pytest.approx(0.1)
     assert result.outcomes == {"mixed"}
-    assert result.summary == "holds in 1 of 2, fails in 1"
+    assert_says(result.summary, "holds in 1 of 2", "fails in 1")
 
 
 def test_means_may_say_what_seeds_do_not() -> None:
@@ -117,12 +118,11 @@ def test_a_registered_seed_that_is_missing_is_lacking_data() -> None:
     values = {("a", 17): 0.9, ("a", 18): 0.9, ("b", 17): 0.7, ("b", 18): 0.8}
     table = MetricTable(rows(values))
     matched = result_of(replace(BASE, seeds=(17, 18, 19)), table)
-    assert [each.holds for each in matched.comparisons] == [True, True, None]
+    assert [comparison.holds for comparison in matched.comparisons] == [True, True, None]
     assert matched.outcomes == {"holds", "lacks"}
-    assert matched.summary == "holds in 2 of 2; 1 without data"
-    assert matched.reasons == (
-        "a has no run with seed 19 (it has 17, 18); b has no run with seed 19 (it has 17, 18)",
-    )
+    assert_says(matched.summary, "holds in 2 of 2", "1 without data")
+    (reason,) = matched.reasons
+    assert_says(reason, "a has no run", "seed 19", "17, 18", "b has no run", "seed 19", "17, 18")
     means = result_of(replace(BASE, seeds=(17, 18, 19), judged_on="means"), table)
     assert means.outcomes == {"lacks"}
     assert math.isnan(means.comparisons[0].difference)
@@ -136,7 +136,7 @@ def test_seeds_beyond_those_registered_are_not_looked_at() -> None:
 def test_a_base_model_stands_beside_every_seed() -> None:
     values = {("a", 17): 0.9, ("a", 18): 0.5, ("b", None): 0.7}
     result = result_of(BASE, MetricTable(rows(values)))
-    assert [(each.seeds, each.holds) for each in result.comparisons] == [
+    assert [(comparison.seeds, comparison.holds) for comparison in result.comparisons] == [
         ((17,), True),
         ((18,), False),
     ]
@@ -148,7 +148,8 @@ def test_a_base_model_stands_beside_every_seed() -> None:
 def test_runs_that_do_not_say_their_seed_do_not_stand_for_registered_ones() -> None:
     two_models = {("a", None): 0.9, ("b", None): 0.7}
     result = result_of(replace(BASE, seeds=(17, 18)), MetricTable(rows(two_models)))
-    assert result.reasons == ("no run of a or b says its seed (wanted: 17, 18)",)
+    (reason,) = result.reasons
+    assert_says(reason, "a or b says its seed", "17, 18")
 
 
 def test_a_run_without_a_seed_beside_seeded_ones_is_not_used() -> None:
@@ -191,7 +192,8 @@ def test_what_is_missing_is_named(check: Check, reason: str) -> None:
 def test_arms_without_a_common_seed() -> None:
     table = MetricTable(rows({("a", 17): 0.9, ("b", 18): 0.7}))
     result = result_of(BASE, table)
-    assert result.reasons == ("no seed in common (a 17; b 18)",)
+    (reason,) = result.reasons
+    assert_says(reason, "no seed in common", "a 17", "b 18")
     assert result.comparisons[0].seeds == ()
 
 
@@ -203,7 +205,8 @@ def test_undefined_is_absent_with_its_reason() -> None:
         ]
     )
     result = result_of(BASE, table)
-    assert result.reasons == ("accuracy of a seed 17 (single, all): no items",)
+    (reason,) = result.reasons
+    assert_says(reason, "accuracy of a seed 17", "(single, all)", "no items")
     assert result.comparisons[0].holds is None
 
 
@@ -213,7 +216,8 @@ def test_infinite_values_compare_unless_both_are() -> None:
     assert result_of(check, MetricTable(one)).outcomes == {"holds"}
     both = rows({("a", 17): math.inf, ("b", 17): math.inf}, metric="nll_nats")
     result = result_of(check, MetricTable(both))
-    assert result.reasons == ("a difference of infinite numbers",)
+    (reason,) = result.reasons
+    assert_says(reason, "difference", "infinite numbers")
     means = rows({("a", 17): math.inf, ("a", 18): 1, ("b", 17): 1, ("b", 18): 1}, metric="nll_nats")
     mean = result_of(replace(check, judged_on="means"), MetricTable(means)).comparisons[0]
     assert (mean.left.value, mean.holds) == (math.inf, True)
@@ -227,8 +231,10 @@ def test_lists_ask_of_each_member() -> None:
         ]
     )
     result = result_of(replace(BASE, arms=("a", "c"), decodings=(SINGLE, ENSEMBLE)), table)
-    asked = [(each.question.left.cell.arm, each.holds) for each in result.comparisons]
-    assert asked == [("a", True), ("c", False), ("a", True), ("c", True)]
+    members = [
+        (comparison.question.left.cell.arm, comparison.holds) for comparison in result.comparisons
+    ]
+    assert members == [("a", True), ("c", False), ("a", True), ("c", True)]
     assert result.outcomes == {"mixed"}
 
 
@@ -251,9 +257,8 @@ def test_falls_by_more_is_a_difference_of_differences() -> None:
     assert comparison.right.value == pytest.approx(-0.04)
     assert comparison.difference == pytest.approx(-0.06)
     assert comparison.holds
-    assert str(comparison.question.right) == (
-        "accuracy of a (single, all) minus accuracy of b (single, all)"
-    )
+    question = str(comparison.question.right)
+    assert_says(question, "accuracy of a (single, all)", "minus", "accuracy of b (single, all)")
 
 
 def test_rows_beside_the_verdict_decide_nothing() -> None:
@@ -277,9 +282,8 @@ def test_because_counts_the_checks() -> None:
     )
     hypothesis = Hypothesis("H", "t", "c", checks)
     result = judge(Hypotheses((hypothesis,)), MetricTable(rows(values)))["H"]
-    assert result.because == (
-        "of 5 checks, 2 hold, 1 fails, 1 points both ways, 1 lacks data, 1 lacks some of its data"
-    )
+    assert_says(result.because, "of 5 checks", "2 hold", "1 fails", "1 points both ways")
+    assert_says(result.because, "both ways", "1 lacks data", "1 lacks some")
 
 
 def test_intervals_are_asked_for_with_weights() -> None:
@@ -291,7 +295,7 @@ def test_intervals_are_asked_for_with_weights() -> None:
     (comparison,) = result.comparisons
     assert comparison.interval is not None
     assert comparison.interval.value == pytest.approx(comparison.difference)
-    ((terms, confidence),) = made_up.asked
+    ((terms, confidence),) = made_up.requests
     assert [term.weight for term in terms] == [0.5, 0.5, -0.5, -0.5]
     assert confidence == 0.95
 
@@ -331,10 +335,18 @@ def test_order_of_rows_and_names_of_seeds_change_nothing(
     shuffled = data.draw(st.permutations(plain))
     names = dict(zip(seeds, data.draw(st.permutations(range(100, 100 + len(seeds)))), strict=True))
     renamed = [replace(row, seed=names[row.seed]) for row in plain if row.seed is not None]
-    results = [result_of(check, MetricTable(each)) for each in (plain, shuffled, renamed)]
+    results = [
+        result_of(check, MetricTable(table_rows)) for table_rows in (plain, shuffled, renamed)
+    ]
     assert len({result.outcomes for result in results}) == 1
     assert (
-        len({frozenset(each.difference for each in result.comparisons) for result in results}) == 1
+        len(
+            {
+                frozenset(comparison.difference for comparison in result.comparisons)
+                for result in results
+            }
+        )
+        == 1
     )
 
 

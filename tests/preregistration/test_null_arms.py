@@ -17,7 +17,7 @@ def test_chance_shows_at_most_five_percent_of_verdicts() -> None:
         for seed in range(SETS)
         for result in null_scorecard(seed, hypotheses, resamples=500).results
     ]
-    decided = sum(each.verdict in ("SUPPORTED", "CONTRADICTED") for each in results)
-    shown = sum(each.shown is not None for each in results)
+    decided = sum(hypothesis.verdict in ("SUPPORTED", "CONTRADICTED") for hypothesis in results)
+    shown = sum(hypothesis.shown is not None for hypothesis in results)
     assert decided > 0.3 * len(results)
     assert shown <= stats.binom.ppf(0.99, len(results), 0.05)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 
 from pact_eval._json import Json, sha256_of_json
@@ -68,7 +69,7 @@ def test_register_writes_a_lock_that_is_read_back(toml: Path, data: Path) -> Non
     assert lock.registered_at == NOW.replace(microsecond=0)
     assert lock.tool.startswith("pact-eval ")
     assert lock.criteria_sha256 == criteria_sha256(read_hypotheses(toml))
-    assert [each.name for each in lock.data] == ["holdout.jsonl"]
+    assert [data_file.name for data_file in lock.data] == ["holdout.jsonl"]
     assert str(toml.parent) not in lock_path(toml).read_text(encoding="utf-8")
     assert [path.name for path in toml.parent.iterdir() if path.name.startswith(".")] == []
 
@@ -209,7 +210,7 @@ def test_a_lock_edited_by_hand_is_tampered_with(toml: Path, data: Path, old: str
     lock = read_lock(lock_path(toml))
     registration = check_lock(read_hypotheses(toml), lock, [facts(lock)])
     assert registration.status == "TAMPERED"
-    assert registration.reasons[0].startswith("the lock was edited after it was written")
+    assert_says(registration.reasons[0], "lock was edited", "after it was written")
 
 
 def test_a_lock_and_criteria_edited_together_are_tampered_with(toml: Path, data: Path) -> None:
@@ -219,7 +220,7 @@ def test_a_lock_and_criteria_edited_together_are_tampered_with(toml: Path, data:
     lock = read_lock(lock_path(toml))
     registration = check_lock(read_hypotheses(toml), lock, [facts(lock)])
     assert registration.status == "TAMPERED"
-    assert registration.reasons[1] == "the criteria are not those whose hash was registered"
+    assert_says(registration.reasons[1], "criteria", "hash was registered")
 
 
 def test_criteria_that_are_not_those_of_their_hash_are_tampered_with(
@@ -252,15 +253,15 @@ def test_what_is_no_lock_is_refused(
 ) -> None:
     register(toml, data=[data], now=NOW)
     edit(lock_path(toml), old, new)
-    with pytest.raises(TamperedError, match=r"hypotheses\.lock: the lock is broken") as caught:
+    with pytest.raises(TamperedError, match=r"hypotheses\.lock: .*broken") as caught:
         read_lock(lock_path(toml))
     assert message in str(caught.value)
 
 
 def test_locks_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such lock; `pact-eval register` makes one"):
+    with pytest.raises(InputError, match="no such lock; `pact-eval register`"):
         read_lock(tmp_path / "hypotheses.lock")
-    with pytest.raises(InputError, match="expected a file, got a folder"):
+    with pytest.raises(InputError, match="a file, got a folder"):
         read_lock(tmp_path)
     (tmp_path / "list.lock").write_text("[]", encoding="utf-8")
     with pytest.raises(TamperedError, match="expected a lock"):
@@ -272,10 +273,9 @@ def test_a_run_on_other_data_is_tampered_with(toml: Path, data: Path) -> None:
     other = RunFacts("ce_only", 18, LATER, "ab" * 32)
     registration = check_lock(read_hypotheses(toml), lock, [facts(lock), other])
     assert registration.status == "TAMPERED"
-    assert registration.reasons == (
-        f"ce_only seed 18 was scored on data abababababab, registered: holdout.jsonl "
-        f"{lock.data[0].sha256[:12]}",
-    )
+    (reason,) = registration.reasons
+    expected = f"registered: holdout.jsonl {lock.data[0].sha256[:12]}"
+    assert_says(reason, "ce_only seed 18", "abababababab", expected)
 
 
 def test_a_run_before_the_registration(toml: Path, data: Path) -> None:
@@ -283,10 +283,9 @@ def test_a_run_before_the_registration(toml: Path, data: Path) -> None:
     early = facts(lock, started_at=NOW - dt.timedelta(seconds=2))
     registration = check_lock(read_hypotheses(toml), lock, [facts(lock), early])
     assert registration.status == "REGISTERED AFTER THE RUNS"
-    assert registration.reasons == (
-        "pact_full seed 17 began at 2026-03-01T11:59:58+00:00, criteria registered at "
-        "2026-03-01T12:00:00+00:00",
-    )
+    (reason,) = registration.reasons
+    began, registered = "2026-03-01T11:59:58+00:00", "2026-03-01T12:00:00+00:00"
+    assert_says(reason, "pact_full seed 17 began", began, "registered", registered)
     same_second = facts(lock, started_at=NOW.replace(microsecond=0))
     assert check_lock(read_hypotheses(toml), lock, [same_second]).reasons == ()
 
@@ -306,7 +305,8 @@ def test_what_cannot_be_known_is_not_called_fine(toml: Path, data: Path) -> None
     lock = register(toml, data=[data], now=NOW)
     table = check_lock(hypotheses, lock, [])
     assert table.status == "NOT VERIFIABLE"
-    assert table.reasons == ("the numbers have no runs, so it is unknown when these began",)
+    (reason,) = table.reasons
+    assert_says(reason, "no runs", "unknown when these began")
     blank = check_lock(hypotheses, lock, [RunFacts("pact_full", 17, None, None)])
     assert blank.status == "NOT VERIFIABLE"
     assert len(blank.reasons) == 2
@@ -318,7 +318,8 @@ def test_without_registered_data_nothing_is_known_of_them(toml: Path) -> None:
         read_hypotheses(toml), lock, [RunFacts("pact_full", 17, LATER, "ab" * 32)]
     )
     assert registration.status == "NOT VERIFIABLE"
-    assert registration.reasons == ("no data were registered, so the runs may be on any data",)
+    (reason,) = registration.reasons
+    assert_says(reason, "no data were registered", "on any data")
 
 
 def test_registering_again_keeps_the_first_time(toml: Path, data: Path) -> None:
@@ -332,15 +333,15 @@ def test_registering_again_keeps_the_first_time(toml: Path, data: Path) -> None:
 def test_a_lock_is_not_overwritten_for_other_criteria_or_data(toml: Path, data: Path) -> None:
     register(toml, data=[data], now=NOW)
     text = lock_path(toml).read_bytes()
-    with pytest.raises(InputError, match=r"data: registered holdout\.jsonl \w{12}, now none"):
+    with pytest.raises(InputError, match=r"data: .*holdout\.jsonl \w{12}, now none"):
         register(toml, now=LATER)
     edit(toml, "2 points", "5 points")
-    with pytest.raises(InputError, match="a lock is not overwritten") as caught:
+    with pytest.raises(InputError, match="not overwritten") as caught:
         register(toml, data=[data], now=LATER)
-    assert 'within: registered "2 points", now "5 points"' in str(caught.value)
+    assert_says(caught.value, "within", 'registered "2 points"', 'now "5 points"')
     assert lock_path(toml).read_bytes() == text
     edit(lock_path(toml), "2026-03-01", "2026-01-01")
-    with pytest.raises(TamperedError, match="was edited after it was written"):
+    with pytest.raises(TamperedError, match="edited after"):
         register(toml, data=[data], now=LATER)
 
 
@@ -348,7 +349,7 @@ def test_data_of_a_lock_are_a_list(toml: Path, data: Path) -> None:
     lock = register(toml, data=[data], now=NOW)
     value = {**lock.content, "data": {}, "lock_sha256": lock.lock_sha256}
     lock_path(toml).write_text(json.dumps(value), encoding="utf-8")
-    with pytest.raises(TamperedError, match="expected data as a list"):
+    with pytest.raises(TamperedError, match="data as a list"):
         read_lock(lock_path(toml))
 
 
@@ -406,5 +407,5 @@ def test_data_hashes_are_in_order_of_names(toml: Path, data: Path, tmp_path: Pat
     other = tmp_path / "ablated.jsonl"
     other.write_text("x", encoding="utf-8")
     lock = register(toml, data=[data, other], now=NOW)
-    assert [each.name for each in lock.data] == ["ablated.jsonl", "holdout.jsonl"]
+    assert [data_file.name for data_file in lock.data] == ["ablated.jsonl", "holdout.jsonl"]
     assert DataHash("a", "1") < DataHash("b", "0")

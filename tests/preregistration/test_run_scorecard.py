@@ -73,17 +73,22 @@ def test_intervals_are_those_of_a_comparison(
     """The same ends, and the items, pairs or Score items that they rest on."""
     expected = compared.metrics[metric].difference
     text = one_seed(metric, "single")
-    (found,) = result_on_runs(tmp_path, runs, text).comparisons
-    assert found.interval is not None
-    assert found.interval.n == n
+    (comparison,) = result_on_runs(tmp_path, runs, text).comparisons
+    assert comparison.interval is not None
+    assert comparison.interval.n == n
     np.testing.assert_allclose(
-        [found.difference, found.interval.value, found.interval.low, found.interval.high],
+        [
+            comparison.difference,
+            comparison.interval.value,
+            comparison.interval.low,
+            comparison.interval.high,
+        ],
         [expected.value, expected.value, expected.low, expected.high],
         atol=1e-12,
     )
-    assert found.evidence is not None
-    assert found.evidence.method == "interval"
-    assert found.shown == (expected.low > 0 or expected.high < 0)
+    assert comparison.evidence is not None
+    assert comparison.evidence.method == "interval"
+    assert comparison.shown == (expected.low > 0 or expected.high < 0)
 
 
 @pytest.mark.slow
@@ -160,8 +165,8 @@ def test_a_number_alone_has_the_interval_of_the_report(metric: str) -> None:
     differences.add("a", 1, SINGLE, ScoredItems.of(views, "single"))
     row = MetricRow(MetricCell(metric, "a", SINGLE, "all"), 1, 0.0)
     report = evaluate(views, decoding="single", by="kind", rng=settings.rng(), resamples=300)
-    wanted = report.groups[0].estimates[metric]
-    assert differences.interval((WeightedRow(1.0, row),), 0.95) == wanted
+    expected = report.groups[0].estimates[metric]
+    assert differences.interval((WeightedRow(1.0, row),), 0.95) == expected
     wider = differences.interval((WeightedRow(1.0, row),), 0.99)
     assert wider is not None
     assert wider.low < wider.value < wider.high

@@ -19,8 +19,8 @@ from pact_eval.preregistration.scorecard import (
 )
 
 SUBSETS = [
-    frozenset(each)
-    for each in chain.from_iterable(combinations(OUTCOMES, size) for size in range(1, 5))
+    frozenset(outcomes)
+    for outcomes in chain.from_iterable(combinations(OUTCOMES, size) for size in range(1, 5))
 ]
 
 # A metric each for a check that holds, fails, points both ways, lacks data, or lacks some.

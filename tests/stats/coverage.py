@@ -69,7 +69,7 @@ def drawn(rows: npt.NDArray[np.int64], lead: float, rng: np.random.Generator) ->
     luck = np.where(rng.random(n) < 0.5, shared, own)
     reference = (luck[:, None] > _probabilities(logits).cumsum(axis=1)[:, :-1]).sum(axis=1)
     noisy = logits + rng.normal(0.0, 0.6, size=logits.shape)
-    return [_run(each, family, reference) for each in (logits, noisy)]
+    return [_run(logits_of_run, family, reference) for logits_of_run in (logits, noisy)]
 
 
 def _logits(family: npt.NDArray[np.int64], lead: float, rng: np.random.Generator) -> FloatArray:
@@ -174,14 +174,16 @@ def coverage(setting: Setting, draws: int, rng: np.random.Generator) -> dict[str
     """Return the coverage of every number in one setting."""
     lead = lead_for(setting)
     expected = truth(setting, lead, rng)
-    found = [intervals(setting, lead, rng) for _ in range(draws)]
-    return {name: _coverage([each[name] for each in found], at) for name, at in expected.items()}
+    samples = [intervals(setting, lead, rng) for _ in range(draws)]
+    return {
+        name: _coverage([sample[name] for sample in samples], at) for name, at in expected.items()
+    }
 
 
-def _coverage(found: Sequence[Estimate], at: float) -> Coverage:
-    printed = [each for each in found if np.isfinite(each.low)]
-    held = sum(each.low <= at <= each.high for each in printed)
-    return Coverage(len(found), len(printed), held)
+def _coverage(estimates: Sequence[Estimate], at: float) -> Coverage:
+    printed = [estimate for estimate in estimates if np.isfinite(estimate.low)]
+    held = sum(estimate.low <= at <= estimate.high for estimate in printed)
+    return Coverage(len(estimates), len(printed), held)
 
 
 def settings() -> Iterator[Setting]:

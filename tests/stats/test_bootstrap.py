@@ -3,6 +3,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from messages import assert_says
 from scipy import stats
 
 from pact_eval.stats import bootstrap
@@ -225,13 +226,13 @@ def test_an_infinity_in_every_resample_has_no_interval(infinity: float) -> None:
     estimate = interval_of(mean_statistic([infinity] * 4, [0, 0, 1, 1], 2), 2)
     assert estimate.value == infinity
     assert np.isnan([estimate.low, estimate.high]).all()
-    assert str(estimate.reason).startswith("infinite on these rows; all resamples agree")
+    assert_says(estimate.reason, "infinite", "all resamples agree")
 
 
 def reported_percent(reason: str | None) -> float:
     assert reason is not None
     share, sentence = reason.split("%")
-    assert sentence.startswith(" of the resamples are undefined and left out")
+    assert_says(sentence, "resamples are undefined", "left out")
     return float(share)
 
 
@@ -261,14 +262,14 @@ def test_a_ratio_that_rests_on_one_family_has_no_interval() -> None:
     assert estimate.value == pytest.approx(1 / 3)
     assert np.isnan([estimate.low, estimate.high]).all()
     assert reported_percent(estimate.reason) == pytest.approx(100 * 0.9**10, abs=2.5)
-    assert str(estimate.reason).endswith("the others all agree: no interval")
+    assert_says(estimate.reason, "the others all agree", "no interval")
 
 
 def test_a_mean_that_never_varies_has_no_interval() -> None:
     estimate = interval_of(mean_statistic(np.ones(20), np.arange(10).repeat(2), 10), 10)
     assert estimate.value == 1.0
     assert np.isnan([estimate.low, estimate.high]).all()
-    assert estimate.reason == "all resamples agree, which does not mean certainty: no interval"
+    assert_says(estimate.reason, "all resamples agree", "not mean certainty", "no interval")
 
 
 def test_few_undefined_resamples_pass_without_a_word() -> None:
@@ -293,7 +294,7 @@ def test_a_value_that_no_resample_shares_has_no_interval() -> None:
     estimate = interval_of(defined_once, 4)
     assert estimate.value == 1.0
     assert np.isnan([estimate.low, estimate.high]).all()
-    assert estimate.reason == "undefined in every resample: no interval"
+    assert_says(estimate.reason, "undefined in every resample", "no interval")
 
 
 def test_one_family_has_no_interval() -> None:
@@ -307,7 +308,7 @@ def test_no_rows_have_no_value() -> None:
     estimate = interval_of(mean_statistic([], [], 0), 0)
     assert np.isnan([estimate.value, estimate.low, estimate.high]).all()
     assert (estimate.n, estimate.clusters) == (0, 0)
-    assert estimate.reason == "no rows: nothing to estimate"
+    assert_says(estimate.reason, "no rows", "nothing to estimate")
 
 
 def test_bad_arguments_are_refused() -> None:
@@ -321,9 +322,9 @@ def test_bad_arguments_are_refused() -> None:
             bootstrap_intervals({}, **({"n_clusters": 2, "n": 2, "rng": rng} | arguments))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"statistic 'value': expected shape \(1,\)"):
         interval_of(lambda weights: weights, 3)
-    with pytest.raises(ValueError, match=r"cluster: expected codes in 0\.\.1, got 0\.\.2"):
+    with pytest.raises(ValueError, match=r"cluster: .*0\.\.1, got 0\.\.2"):
         mean_statistic([1.0, 2.0], [0, 2], 2)
-    with pytest.raises(ValueError, match=r"cluster: expected integers of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"cluster: expected integers .*\(2,\)"):
         mean_statistic([1.0, 2.0], [0.0, 1.0], 2)
     with pytest.raises(ValueError, match="denominator: expected finite numbers"):
         ratio_statistic([1.0], [-1.0], [0], 1)

@@ -57,13 +57,13 @@ def test_large_samples_take_sparse_totals_and_draw_ahead(monkeypatch: pytest.Mon
     from pact_eval.stats import bootstrap
 
     items = ScoredItems.of(predictions(6, families=50), "single")
-    each = group_statistics(items).sets[0]
+    group = group_statistics(items).sets[0]
 
     def drawn() -> dict[str, np.ndarray]:
-        found = bootstrap.resample(
-            each.statistics, n_clusters=50, n=100, rng=np.random.default_rng(1), resamples=100
+        samples = bootstrap.resample(
+            group.statistics, n_clusters=50, n=100, rng=np.random.default_rng(1), resamples=100
         )
-        return {name: one.replicates for name, one in found.items()}
+        return {name: one.replicates for name, one in samples.items()}
 
     small = drawn()
     monkeypatch.setattr(bootstrap, "_DENSE_NUMBERS", 10)

@@ -40,13 +40,13 @@ def test_inverted_intervals_against_every_level(values: list[float], clusters: i
     """The smallest level of 40 at which the interval leaves 0 out."""
     assume(max(values) > min(values))
     drawn = Resampled(float(np.mean(values)), np.array(values), clusters, clusters)
-    found = inverted_p_value(drawn.estimate, len(values), clusters)
+    p_value = inverted_p_value(drawn.estimate, len(values), clusters)
     for level in np.linspace(0.0125, 0.9875, 40):
         interval = drawn.estimate(1 - level)
         if interval.low > 0 or interval.high < 0:
-            assert found <= max(level, least_p_value(len(values), clusters)) + 1e-9
+            assert p_value <= max(level, least_p_value(len(values), clusters)) + 1e-9
         else:
-            assert found >= level - 1e-9
+            assert p_value >= level - 1e-9
 
 
 def test_p_values_are_near_those_of_the_t_test() -> None:

@@ -18,16 +18,16 @@ DRAWS = 40
 )
 def test_printed_intervals_cover(setting: Setting) -> None:
     """At least the count that a coverage of 93% falls below once in 10,000 tables."""
-    found = coverage(setting, DRAWS, np.random.default_rng(1))
-    for name, each in found.items():
-        assert each.printed > DRAWS / 2, name
-        assert each.held >= stats.binom.ppf(1e-4 / len(found), each.printed, 0.93), name
+    coverages = coverage(setting, DRAWS, np.random.default_rng(1))
+    for name, counts in coverages.items():
+        assert counts.printed > DRAWS / 2, name
+        assert counts.held >= stats.binom.ppf(1e-4 / len(coverages), counts.printed, 0.93), name
 
 
 @pytest.mark.slow
 def test_losses_of_one_expected_error_have_no_interval() -> None:
-    found = coverage(Setting(32, (2,), 1), DRAWS, np.random.default_rng(2))
-    assert found["accuracy"].printed == DRAWS
-    assert found["accuracy"].held >= stats.binom.ppf(1e-4, DRAWS, 0.93)
+    coverages = coverage(Setting(32, (2,), 1), DRAWS, np.random.default_rng(2))
+    assert coverages["accuracy"].printed == DRAWS
+    assert coverages["accuracy"].held >= stats.binom.ppf(1e-4, DRAWS, 0.93)
     for name in METRICS[1:]:
-        assert found[name].printed <= stats.binom.isf(1e-4, DRAWS, 0.02), name
+        assert coverages[name].printed <= stats.binom.isf(1e-4, DRAWS, 0.02), name

@@ -37,18 +37,20 @@ def crossed(rng: np.random.Generator, seeds: int, families: int, of_seeds: float
 def test_interval_against_mean_squares() -> None:
     """The variance of the means of families and of the means of seeds, with scipy's quantile."""
     values = crossed(np.random.default_rng(2), 4, 60, 0.3) + 0.5
-    found = crossed_difference(drawn(values, 40_000))
+    difference = crossed_difference(drawn(values, 40_000))
     of_families = values.mean(axis=0).var(ddof=1) / 60
     of_seeds = values.mean(axis=1).var(ddof=1) / 4
     both = of_families + of_seeds
     degrees = both**2 / (of_families**2 / 59 + of_seeds**2 / 3)
     low, high = stats.t.interval(0.95, degrees, values.mean(), math.sqrt(both))
-    assert found.estimate.value == pytest.approx(values.mean())
-    assert (found.estimate.low, found.estimate.high) == pytest.approx((low, high), abs=0.01)
-    assert found.degrees == pytest.approx(degrees, rel=0.05)
-    assert found.seed_share == pytest.approx(of_seeds / both, rel=0.05)
+    assert difference.estimate.value == pytest.approx(values.mean())
+    assert (difference.estimate.low, difference.estimate.high) == pytest.approx(
+        (low, high), abs=0.01
+    )
+    assert difference.degrees == pytest.approx(degrees, rel=0.05)
+    assert difference.seed_share == pytest.approx(of_seeds / both, rel=0.05)
     p_value = 2 * stats.t.sf(values.mean() / math.sqrt(both), degrees)
-    assert found.p_value == pytest.approx(p_value, rel=0.1)
+    assert difference.p_value == pytest.approx(p_value, rel=0.1)
 
 
 @pytest.mark.slow
@@ -56,21 +58,25 @@ def test_interval_against_mean_squares() -> None:
 def test_coverage_of_three_seeds(of_seeds: float) -> None:
     """Null arms: the interval holds 0, and p is above 0.05, about 95 times in 100."""
     rng = np.random.default_rng(5)
-    found = [crossed_difference(drawn(crossed(rng, 3, 100, of_seeds), 200)) for _ in range(300)]
-    covered = sum(each.estimate.low <= 0 <= each.estimate.high for each in found)
+    differences = [
+        crossed_difference(drawn(crossed(rng, 3, 100, of_seeds), 200)) for _ in range(300)
+    ]
+    covered = sum(
+        difference.estimate.low <= 0 <= difference.estimate.high for difference in differences
+    )
     assert 270 <= covered <= 299
-    assert covered == sum(each.p_value >= 0.05 for each in found)
+    assert covered == sum(difference.p_value >= 0.05 for difference in differences)
 
 
 def test_too_few_seeds_are_held_fixed() -> None:
     values = crossed(np.random.default_rng(2), 2, 20, 0.3)
     for seeds, words in ((1, "one seed: no interval over seeds"), (2, "2 seeds: no interval")):
-        found = crossed_difference(drawn(values[:seeds], 100))
-        assert found.estimate.value == pytest.approx(values[:seeds].mean())
-        assert math.isnan(found.estimate.low)
-        assert math.isnan(found.p_value)
-        assert found.estimate.reason is not None
-        assert found.estimate.reason.startswith(words)
+        difference = crossed_difference(drawn(values[:seeds], 100))
+        assert difference.estimate.value == pytest.approx(values[:seeds].mean())
+        assert math.isnan(difference.estimate.low)
+        assert math.isnan(difference.p_value)
+        assert difference.estimate.reason is not None
+        assert difference.estimate.reason.startswith(words)
 
 
 def test_undefined_and_certain_differences_have_no_interval() -> None:

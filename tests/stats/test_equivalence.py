@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import assert_says
 from paired_runs import Pairs
 from scipy import stats
 
@@ -24,7 +25,7 @@ def judged(
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "conclusion", "said"),
+    ("low", "high", "conclusion", "sentence_start"),
     [
         (-0.01, 0.015, "equivalent", "A and B are equivalent"),
         (0.03, 0.05, "different", "A is better than B by more than the margin."),
@@ -34,10 +35,10 @@ def judged(
         (-0.03, 0.01, "inconclusive", "Neither a difference nor equivalence is shown"),
     ],
 )
-def test_verdicts_by_hand(low: float, high: float, conclusion: str, said: str) -> None:
+def test_verdicts_by_hand(low: float, high: float, conclusion: str, sentence_start: str) -> None:
     verdict = judged(low, high)
     assert verdict.conclusion == conclusion
-    assert verdict.sentence.startswith(said)
+    assert verdict.sentence.startswith(sentence_start)
     assert (verdict.low, verdict.high, verdict.margin) == (low, high, 0.02)
     assert (verdict.n, verdict.clusters, verdict.reason) == (324, 162, None)
 
@@ -60,7 +61,7 @@ def test_ends_that_touch_are_neither_inside_nor_beyond() -> None:
     assert judged(-0.01, 0.02).conclusion == "inconclusive"
     assert judged(0.0, 0.01).conclusion == "equivalent"
     assert judged(0.0, 0.05).conclusion == "inconclusive"
-    assert judged(0.02, 0.05).sentence == "A is better than B by more than the margin."
+    assert_says(judged(0.02, 0.05).sentence, "A is better than B", "more than the margin")
 
 
 def test_the_90_percent_interval_is_tost_and_the_default_is_stricter() -> None:
@@ -79,9 +80,9 @@ def test_no_interval_is_inconclusive_for_its_own_reason() -> None:
     verdict = equivalence_verdict(estimate, 0.5)
     assert (verdict.conclusion, verdict.direction) == ("inconclusive", None)
     assert verdict.reason == "one family: no interval"
-    assert verdict.sentence == "No verdict: one family: no interval."
+    assert_says(verdict.sentence, "No verdict", "one family", "no interval")
     bare = equivalence_verdict(Estimate(nan, nan, nan, 0, 0), 0.5)
-    assert bare.sentence == "No verdict: there is no interval."
+    assert_says(bare.sentence, "No verdict", "there is no interval")
 
 
 def test_the_estimates_reason_is_passed_on() -> None:
@@ -92,7 +93,7 @@ def test_the_estimates_reason_is_passed_on() -> None:
 def test_no_width_is_no_certainty() -> None:
     verdict = judged(0.0, 0.0)
     assert verdict.conclusion == "inconclusive"
-    assert verdict.sentence == "No verdict: a zero-width interval does not mean certainty."
+    assert_says(verdict.sentence, "No verdict", "zero-width interval", "not mean certainty")
     assert math.isnan(verdict.low)
 
 
@@ -162,5 +163,5 @@ def test_a_wider_margin_never_loses_equivalence(
 
 def test_bad_arguments_are_refused() -> None:
     for margin in (0.0, -0.1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="margin: expected a finite number above 0"):
+        with pytest.raises(ValueError, match="margin: .*finite number above 0"):
             judged(-0.1, 0.1, margin)

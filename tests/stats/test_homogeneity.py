@@ -3,6 +3,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from messages import assert_says
 from scipy import stats
 from statsmodels.stats.contingency_tables import SquareTable, mcnemar
 
@@ -86,9 +87,9 @@ def test_hand_computation_with_clusters() -> None:
     assert result.chi2 == pytest.approx(4 / 6)
     assert (result.dof, result.clusters, result.discordant_clusters) == (1, 4, 3)
     # chi2 cannot exceed 3 here, and 3.84 is needed.
-    assert result.reason == "only 3 families differ: too few for a p-value below 0.05"
+    assert_says(result.reason, "only 3 families differ", "p-value below 0.05")
     alone = slot_homogeneity(picked[:2], reference[:2], ["a", "a"]).reason
-    assert alone == "only 1 family differs: too few for a p-value below 0.05"
+    assert_says(alone, "only 1 family differs", "p-value below 0.05")
 
 
 def test_copies_of_a_view_are_no_evidence() -> None:
@@ -169,13 +170,13 @@ def test_without_rows_the_test_is_undefined() -> None:
     assert math.isnan(result.p_value)
     assert (result.dof, result.units, result.clusters) == (0, 0, 0)
     assert result.observed.shape == (0,)
-    assert result.reason == "no rows: nothing to test"
+    assert_says(result.reason, "no rows", "nothing to test")
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected picked and reference of one shape"):
+    with pytest.raises(ValueError, match="picked and reference of one shape"):
         slot_homogeneity([0, 1], [0], [0, 1])
-    with pytest.raises(ValueError, match="expected picked and reference of one shape"):
+    with pytest.raises(ValueError, match="picked and reference of one shape"):
         slot_homogeneity([[0, 1]], [[0, 1]], [0, 1])
     with pytest.raises(ValueError, match="picked: expected letter positions"):
         slot_homogeneity([-1], [0], [0])
@@ -188,24 +189,24 @@ def test_only_letters_that_are_shown_are_named() -> None:
     rng = np.random.default_rng(1)
     reference = np.concatenate([np.full(20, 5), rng.integers(0, 5, 180)])
     picked = np.concatenate([np.arange(20) % 5, reference[20:]])
-    found = slot_homogeneity(picked, reference, np.arange(200))
-    assert found.observed[5] == 0
-    assert found.p_value < 0.05
-    assert (found.favoured, found.avoided) == ((), (5,))
+    homogeneity = slot_homogeneity(picked, reference, np.arange(200))
+    assert homogeneity.observed[5] == 0
+    assert homogeneity.p_value < 0.05
+    assert (homogeneity.favoured, homogeneity.avoided) == ((), (5,))
     for slot in range(6):
         picks, holds = picked == slot, reference == slot
         wrongly, missed = picks & ~holds, holds & ~picks
         exact = mcnemar_from_counts(int(wrongly.sum()), int(missed.sum()), 0, 0).p_value
-        assert found.letter_p_values[slot] >= exact / 2
-        assert (found.letter_p_values[slot] < 0.05) == (6 * exact < 0.05)
+        assert homogeneity.letter_p_values[slot] >= exact / 2
+        assert (homogeneity.letter_p_values[slot] < 0.05) == (6 * exact < 0.05)
 
 
 def test_a_single_favourite_is_named_and_what_it_replaces() -> None:
     reference = np.tile(np.arange(4), 60)
     picked = np.where(np.arange(240) % 5 == 0, 0, reference)
-    found = slot_homogeneity(picked, reference, np.arange(240))
-    assert found.favoured == (0,)
-    assert set(found.avoided) == {1, 2, 3}
+    homogeneity = slot_homogeneity(picked, reference, np.arange(240))
+    assert homogeneity.favoured == (0,)
+    assert set(homogeneity.avoided) == {1, 2, 3}
     fair = slot_homogeneity(reference, reference, np.arange(240))
     assert (fair.favoured, fair.avoided) == ((), ())
     assert math.isnan(fair.detectable)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import assert_says
 from scipy import optimize, stats
 
 from pact_eval import metrics
@@ -26,17 +27,17 @@ def of_values(values: np.ndarray, *, outer: bool = False) -> LinearInference:
 @pytest.mark.parametrize("outer", [False, True])
 def test_symmetric_clusters_have_the_t_interval(outer: bool) -> None:
     values = 0.2 + np.array([-3.0, -1.0, -0.5, 0.5, 1.0, 3.0])
-    found, expected = of_values(values, outer=outer), stats.ttest_1samp(values, 0)
+    statistic, expected = of_values(values, outer=outer), stats.ttest_1samp(values, 0)
     interval = expected.confidence_interval(0.95)
-    estimate = found.estimate()
+    estimate = statistic.estimate()
     assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high))
-    assert found.p_value() == pytest.approx(float(expected.pvalue))
+    assert statistic.p_value() == pytest.approx(float(expected.pvalue))
 
 
 def test_ends_against_roots_of_the_transformation() -> None:
     """Hall 1992: the ends are where g((mean - end) / s) is a quantile."""
     values = np.random.default_rng(1).exponential(size=9)
-    found = of_values(values).estimate(0.9)
+    estimate = of_values(values).estimate(0.9)
     a = float(stats.skew(values, bias=False)) / 3
     error = float(stats.sem(values))
 
@@ -45,7 +46,7 @@ def test_ends_against_roots_of_the_transformation() -> None:
         return float(t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6)
 
     t = stats.t.ppf(0.95, 8)
-    for end, quantile in ((found.low, t), (found.high, -t)):
+    for end, quantile in ((estimate.low, t), (estimate.high, -t)):
         root = optimize.brentq(lambda x, q=quantile: g(x) - q, -50, 50, xtol=1e-12)
         assert end == pytest.approx(root, abs=1e-9)
 
@@ -58,10 +59,10 @@ def test_it_is_the_bootstrap_t_interval_to_second_order() -> None:
     t = (drawn.mean(axis=1) - values.mean()) / (drawn.std(axis=1, ddof=1) / math.sqrt(60))
     error = float(stats.sem(values))
     low, high = (values.mean() - np.quantile(t, [0.975, 0.025]) * error).tolist()
-    found = of_values(values).estimate()
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.12 * error)
+    interval = of_values(values).estimate()
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.12 * error)
     plain = stats.t.interval(0.95, 59, values.mean(), error)
-    assert abs(plain[1] - high) > 2 * abs(found.high - high)
+    assert abs(plain[1] - high) > 2 * abs(interval.high - high)
 
 
 def test_clusters_like_copies_have_satterthwaites_degrees_by_hand() -> None:
@@ -88,14 +89,16 @@ def test_heavy_tails_have_the_degrees_of_the_estimated_variance_by_hand() -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.floats(-3, 5), min_size=3, max_size=12).filter(lambda each: np.ptp(each) > 1e-3),
+    st.lists(st.floats(-3, 5), min_size=3, max_size=12).filter(
+        lambda drawn_values: np.ptp(drawn_values) > 1e-3
+    ),
     st.booleans(),
 )
 def test_the_p_value_inverts_the_interval(values: list[float], outer: bool) -> None:
-    found = of_values(np.array(values), outer=outer)
-    p_value = found.p_value()
+    statistic = of_values(np.array(values), outer=outer)
+    p_value = statistic.p_value()
     for level in (0.001, 0.05, 0.3, 0.8):
-        estimate = found.estimate(1 - level)
+        estimate = statistic.estimate(1 - level)
         excludes = estimate.low > 0 or estimate.high < 0
         if abs(p_value - level) > 1e-6:
             assert excludes == (p_value < level)
@@ -124,10 +127,10 @@ def test_influence_against_derivatives_in_the_weights() -> None:
         return float((ratio(ones + step)[0] - ratio(ones - step)[0]) / 2e-6)
 
     assert isinstance(ratio, TotalsStatistic)
-    found = ratio.linearised()
-    assert found is not None
-    assert found.influence == pytest.approx([derivative(f) for f in range(8)], abs=1e-8)
-    assert (found.rows > 0).tolist() == [True] * 7 + [False]
+    linearised = ratio.linearised()
+    assert linearised is not None
+    assert linearised.influence == pytest.approx([derivative(f) for f in range(8)], abs=1e-8)
+    assert (linearised.rows > 0).tolist() == [True] * 7 + [False]
     of_aurc = aurc.linearised()
     assert of_aurc is not None
     assert of_aurc.influence.sum() == pytest.approx(0, abs=1e-12)
@@ -140,11 +143,12 @@ def test_influence_on_aurc_against_the_jackknife(decimals: int) -> None:
     confidence = rng.random(300).round(decimals)
     correct = rng.random(300) < confidence
     without = [
-        metrics.aurc(np.delete(confidence, each), np.delete(correct, each)) for each in range(300)
+        metrics.aurc(np.delete(confidence, left_out), np.delete(correct, left_out))
+        for left_out in range(300)
     ]
     jackknife = (np.mean(without) - np.array(without)) * 299 / 300
-    found = metrics.aurc_influence(confidence, correct)
-    assert np.abs(found - jackknife).max() < 0.01 * np.abs(jackknife).max()
+    influence = metrics.aurc_influence(confidence, correct)
+    assert np.abs(influence - jackknife).max() < 0.01 * np.abs(jackknife).max()
 
 
 def test_differences_and_means_add_up_their_influence() -> None:
@@ -152,7 +156,7 @@ def test_differences_and_means_add_up_their_influence() -> None:
     runs = rng.random((4, 24))
     cluster = np.arange(12).repeat(2)
     drawn = resample(
-        {str(at): mean_statistic(each, cluster, 12) for at, each in enumerate(runs)},
+        {str(at): mean_statistic(values, cluster, 12) for at, values in enumerate(runs)},
         n_clusters=12,
         n=24,
         rng=rng,
@@ -160,22 +164,22 @@ def test_differences_and_means_add_up_their_influence() -> None:
     )
     both = type(drawn["0"]).mean([drawn["0"] - drawn["1"], drawn["2"] - drawn["3"]])
     lead = (runs[0] - runs[1] + runs[2] - runs[3]) / 2
-    found, rows = both.linearised(), both.rows()
-    assert found is not None
+    linearised, rows = both.linearised(), both.rows()
+    assert linearised is not None
     assert rows is not None
     by_cluster = lead.reshape(12, 2).sum(axis=1)
-    assert found.influence == pytest.approx((by_cluster - 2 * lead.mean()) / 24)
+    assert linearised.influence == pytest.approx((by_cluster - 2 * lead.mean()) / 24)
     assert rows[0] == pytest.approx(lead)
 
 
 @pytest.mark.parametrize("values", [[0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3], [0.0] * 5])
 def test_clusters_that_agree_have_no_interval(values: list[float]) -> None:
-    found = of_values(np.array(values))
-    estimate = found.estimate()
+    statistic = of_values(np.array(values))
+    estimate = statistic.estimate()
     assert math.isnan(estimate.low)
     assert math.isnan(estimate.high)
-    assert estimate.reason == "all families agree, which does not mean certainty: no interval"
-    assert math.isnan(found.p_value())
+    assert_says(estimate.reason, "all families agree", "not mean certainty", "no interval")
+    assert math.isnan(statistic.p_value())
     assert of_values(np.array(values[:1])).estimate().reason == "one family: no interval"
 
 
@@ -203,9 +207,9 @@ def test_coverage_of_a_skewed_mean(families: int) -> None:
     covered = {"corrected": 0, "t": 0}
     for values in rng.exponential(size=(tries, families)):
         low, high = stats.t.interval(0.95, families - 1, values.mean(), stats.sem(values))
-        found = of_values(values).estimate()
+        estimate = of_values(values).estimate()
         covered["t"] += low <= truth <= high
-        covered["corrected"] += found.low <= truth <= found.high
+        covered["corrected"] += estimate.low <= truth <= estimate.high
     assert covered["corrected"] > 0.92 * tries
     assert covered["corrected"] > covered["t"] + 0.02 * tries
 

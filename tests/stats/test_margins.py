@@ -42,8 +42,8 @@ def test_without_an_interval_nothing_is_found() -> None:
     nothing = Estimate(
         0.0, math.nan, math.nan, 4, 1, None, ClusterText("one {cluster}: no interval")
     )
-    found = margin_test(nothing, 0.02)
-    assert (found.finding, found.needed) == ("cannot tell", None)
+    margin = margin_test(nothing, 0.02)
+    assert (margin.finding, margin.needed) == ("cannot tell", None)
 
 
 @pytest.mark.parametrize("change", [0.0, 0.008, 0.016, 0.05])
@@ -54,8 +54,8 @@ def test_the_clusters_needed_find_it_in_four_of_five_cases(change: float) -> Non
     assert needed is not None
     error *= math.sqrt(500 / needed)
     drawn = np.random.default_rng(1).normal(change, error, 2_000)
-    found = sum(normal(float(each), error).finding != "cannot tell" for each in drawn)
-    assert found / 2_000 == pytest.approx(0.8, abs=0.03)
+    decided = sum(normal(float(value), error).finding != "cannot tell" for value in drawn)
+    assert decided / 2_000 == pytest.approx(0.8, abs=0.03)
 
 
 def test_a_change_of_the_margin_needs_more_than_any_number() -> None:
@@ -66,15 +66,15 @@ def test_a_change_of_the_margin_needs_more_than_any_number() -> None:
 def test_errors_are_at_most_five_percent(share: float, change: float) -> None:
     """At the margin, 0 and 3 are errors; without a change, 3 is; identical runs are equivalent."""
     rng, sets, families = np.random.default_rng(3), 400, 162
-    found: Counter[str] = Counter()
+    findings: Counter[str] = Counter()
     for _ in range(sets):
         runs = Pairs(families, share, change, copies=0.5).draw(rng)
         lead = runs.b.astype(np.int64) - runs.a
         rates = paired_rates(lead, runs.family, families)
-        found[margin_test(rates.estimate(), 0.05).finding] += 1
+        findings[margin_test(rates.estimate(), 0.05).finding] += 1
     most = 0.05 * sets + 2.5 * math.sqrt(0.05 * 0.95 * sets)
-    assert found["changed"] <= most
+    assert findings["changed"] <= most
     if change:
-        assert found["equivalent"] <= most
+        assert findings["equivalent"] <= most
     if not share:
-        assert found["equivalent"] == sets
+        assert findings["equivalent"] == sets

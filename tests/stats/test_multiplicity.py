@@ -75,7 +75,7 @@ def test_bad_arguments_are_refused() -> None:
     for p in ([-0.1, 0.5], [1.1], [np.inf]):
         with pytest.raises(ValueError, match="expected numbers in"):
             holm(p)
-    with pytest.raises(ValueError, match=r"p_values: expected shape \(m,\), got \(1, 1\)"):
+    with pytest.raises(ValueError, match=r"p_values: .*\(m,\), got \(1, 1\)"):
         holm([[0.5]])
 
 
@@ -85,5 +85,5 @@ def test_a_change_that_no_table_shows_raises_no_alarm() -> None:
         Estimate(value, value / 2, 2 * value, 10**6, 10**5)
         for value in (LEAST_CHANGE / 2, 2 * LEAST_CHANGE)
     )
-    found = shown_increases({"tiny": tiny, "small": small}, {"tiny": 1e-9, "small": 1e-9})
-    assert found == {"small"}
+    shown = shown_increases({"tiny": tiny, "small": small}, {"tiny": 1e-9, "small": 1e-9})
+    assert shown == {"small"}

@@ -10,7 +10,7 @@ from pact_eval.stats.one_thread import one_blas_thread
 
 
 def _threads() -> list[int]:
-    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 def test_every_blas_has_one_thread_in_the_block_and_as_many_as_before_after_it() -> None:

@@ -6,6 +6,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import assert_says
 from paired_runs import PairedRuns, Pairs
 from scipy import stats
 
@@ -100,7 +101,7 @@ def test_items_against_bootstrap_intervals_on_singletons() -> None:
     assert ours.value == pytest.approx(general.value)
     assert (ours.low, ours.high) == pytest.approx((general.low, general.high), abs=1.01 / 324)
     assert (ours.n, ours.clusters, ours.reason) == (324, 324, None)
-    assert str(ours.method) == "95% percentile bootstrap over items, paired, 10,000 resamples"
+    assert_says(ours.method, "95% percentile bootstrap", "over items", "paired", "10,000 resamples")
 
 
 def test_ten_million_items_take_no_more_memory_than_three_hundred() -> None:
@@ -190,7 +191,7 @@ def test_the_difference_of_infinities_is_undefined() -> None:
 def test_nothing_to_estimate_has_a_reason() -> None:
     empty = item_interval(0, 0, 0)
     assert np.isnan([empty.value, empty.low, empty.high]).all()
-    assert empty.reason == "no rows: nothing to estimate"
+    assert_says(empty.reason, "no rows", "nothing to estimate")
     one = item_interval(1, 0, 1)
     assert (one.value, one.reason) == (1.0, "one item: no interval")
     assert np.isnan([one.low, one.high]).all()
@@ -200,7 +201,7 @@ def test_runs_that_agree_everywhere_are_no_certainty() -> None:
     estimate = item_interval(0, 0, 50)
     assert estimate.value == 0.0
     assert np.isnan([estimate.low, estimate.high]).all()
-    assert estimate.reason == "all resamples agree, which does not mean certainty: no interval"
+    assert_says(estimate.reason, "all resamples agree", "not mean certainty", "no interval")
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -236,5 +237,5 @@ def test_bad_arguments_are_refused() -> None:
         item_interval(-1, 2, 4)
     with pytest.raises(ValueError, match="resamples: expected at least 1"):
         item_interval(1, 1, 4, resamples=0)
-    with pytest.raises(ValueError, match=r"confidence: expected a number in \(0, 1\), got 95"):
+    with pytest.raises(ValueError, match=r"confidence: .*\(0, 1\), got 95"):
         item_accuracy_difference(1, 1, 4, rng=rng, confidence=95)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import assert_says
 from scipy import optimize, stats
 from statsmodels.stats.contingency_tables import mcnemar
 
@@ -21,57 +22,57 @@ def constrained_share(b: float, c: float, difference: float) -> float:
         return -sum(weight * math.log(max(share, 1e-300)) for weight, share in parts if weight)
 
     low, high = max(0.0, -difference), (1 - difference) / 2
-    found = optimize.minimize_scalar(
+    minimum = optimize.minimize_scalar(
         loss, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
     )
-    return float(found.x)
+    return float(minimum.x)
 
 
 @pytest.mark.parametrize(
     ("b", "c", "n"), [(39, 18, 324), (2, 6, 20), (0, 5, 30), (12, 1, 14), (3, 3, 9)]
 )
 def test_ends_against_the_score_test_by_maximum_likelihood(b: int, c: int, n: int) -> None:
-    found = PairedRates((b - c) / n, (b + c) / n, n, n, 8, 7).estimate()
+    interval = PairedRates((b - c) / n, (b + c) / n, n, n, 8, 7).estimate()
     t = stats.t.ppf(0.975, 7)
-    for end in (found.low, found.high):
+    for end in (interval.low, interval.high):
         if abs(end) < 1 - 1e-9:
             q = constrained_share(b / n, c / n, end)
-            score = (found.value - end) / math.sqrt((2 * q + end * (1 - end)) / n)
+            score = (interval.value - end) / math.sqrt((2 * q + end * (1 - end)) / n)
             assert abs(score) == pytest.approx(t, rel=1e-4)
-    assert -1 <= found.low < found.value < found.high <= 1
+    assert -1 <= interval.low < interval.value < interval.high <= 1
 
 
 def test_no_row_differs_by_hand() -> None:
     """q = 0, so n d^2 = t^2 d (1 - d): both ends are t^2 / (n + t^2) away from 0."""
-    found = paired_rates([0] * 16, np.arange(8).repeat(2), 8)
+    rates = paired_rates([0] * 16, np.arange(8).repeat(2), 8)
     t = stats.t.ppf(0.975, 7)
-    assert found.n_effective == 8
-    estimate = found.estimate()
+    assert rates.n_effective == 8
+    estimate = rates.estimate()
     assert (estimate.low, estimate.high) == pytest.approx((-(t**2) / (8 + t**2), -estimate.low))
-    assert (estimate.value, found.p_value(), estimate.reason) == (0.0, 1.0, None)
+    assert (estimate.value, rates.p_value(), estimate.reason) == (0.0, 1.0, None)
 
 
 def test_effective_rows_by_hand() -> None:
     """Leads 1, -1, 2, 0 of pairs: d = 1/4, V = 4/3 (1/4 + 9/4 + 9/4 + 1/4) / 64 = 5/48."""
-    found = paired_rates([1, 0, 0, -1, 1, 1, 0, 0], np.arange(4).repeat(2), 4)
-    assert (found.value, found.differing) == (0.25, 0.5)
-    assert found.n_effective == pytest.approx((0.5 - 0.0625) / (5 / 48))
+    rates = paired_rates([1, 0, 0, -1, 1, 1, 0, 0], np.arange(4).repeat(2), 4)
+    assert (rates.value, rates.differing) == (0.25, 0.5)
+    assert rates.n_effective == pytest.approx((0.5 - 0.0625) / (5 / 48))
 
 
 @pytest.mark.parametrize("lead", [[1, -1] * 6, [1, 0] * 6, [1, 1] * 6])
 def test_clusters_of_one_lead_count_once_each(lead: list[int]) -> None:
-    found = paired_rates(lead, np.arange(6).repeat(2), 6)
-    estimate = found.estimate()
-    assert found.n_effective == 6
+    rates = paired_rates(lead, np.arange(6).repeat(2), 6)
+    estimate = rates.estimate()
+    assert rates.n_effective == 6
     assert estimate.high - estimate.low > 0.3
     assert estimate.low <= estimate.value <= estimate.high
 
 
 def test_clusters_of_several_sizes_and_empty_ones() -> None:
     lead, cluster = [0, 0, 0, 0, 0, 0], [0, 0, 0, 2, 2, 4]
-    found = paired_rates(lead, cluster, 6)
-    assert (found.clusters, found.n) == (3, 6)
-    assert found.n_effective == pytest.approx(36 / 14)
+    rates = paired_rates(lead, cluster, 6)
+    assert (rates.clusters, rates.n) == (3, 6)
+    assert rates.n_effective == pytest.approx(36 / 14)
 
 
 def test_independent_rows_against_mcnemar() -> None:
@@ -79,12 +80,12 @@ def test_independent_rows_against_mcnemar() -> None:
     b, c, n = 39, 18, 324
     lead = np.repeat([1, -1, 0], [b, c, n - b - c])
     expected = mcnemar([[0, b], [c, 0]], exact=False, correction=False).statistic
-    found = paired_rates(lead, np.arange(n), n)
+    rates = paired_rates(lead, np.arange(n), n)
     share = (b + c) / n
-    of_variance = (share - found.estimate().value ** 2) / share  # McNemar's variance is under 0
+    of_variance = (share - rates.estimate().value ** 2) / share  # McNemar's variance is under 0
     t = math.sqrt(expected * (n - 1) / n)
-    assert found.n_effective == pytest.approx(n - 1)
-    assert found.p_value() == pytest.approx(2 * stats.t.sf(t, n - 1))
+    assert rates.n_effective == pytest.approx(n - 1)
+    assert rates.p_value() == pytest.approx(2 * stats.t.sf(t, n - 1))
     assert 0.9 < of_variance < 1
 
 
@@ -98,17 +99,17 @@ def test_the_p_value_inverts_the_interval_and_swapping_mirrors_it(
 ) -> None:
     cluster = np.arange(len(lead)) // size
     clusters = int(cluster.max()) + 1
-    found = paired_rates(lead, cluster, clusters)
-    swapped = paired_rates([-each for each in lead], cluster, clusters).estimate()
-    estimate = found.estimate()
+    rates = paired_rates(lead, cluster, clusters)
+    swapped = paired_rates([-difference for difference in lead], cluster, clusters).estimate()
+    estimate = rates.estimate()
     if clusters < 2:
         assert math.isnan(estimate.low)
         return
     assert (swapped.low, swapped.high) == pytest.approx((-estimate.high, -estimate.low))
     assert estimate.low < estimate.high
-    p_value = found.p_value()
+    p_value = rates.p_value()
     for level in (0.01, 0.05, 0.4):
-        other = found.estimate(1 - level)
+        other = rates.estimate(1 - level)
         if abs(p_value - level) > 1e-6:
             assert (other.low > 0 or other.high < 0) == (p_value < level)
 
@@ -117,18 +118,18 @@ def test_many_clusters_have_the_interval_of_their_variance() -> None:
     rng = np.random.default_rng(1)
     shared = rng.choice([-1, 0, 1], p=[0.1, 0.75, 0.15], size=(5_000, 1))
     lead = np.where(rng.random((5_000, 2)) < 0.6, shared, 0)
-    found = paired_rates(lead.ravel(), np.arange(5_000).repeat(2), 5_000).estimate()
+    interval = paired_rates(lead.ravel(), np.arange(5_000).repeat(2), 5_000).estimate()
     linear = linearised_ratio(lead.sum(axis=1).astype(float), np.full(5_000, 2.0))
     plain = linear_inference(float(lead.mean()), linear, n=10_000).estimate()
     width = plain.high - plain.low
-    assert found.low == pytest.approx(plain.low, abs=0.005 * width)
-    assert found.high == pytest.approx(plain.high, abs=0.005 * width)
+    assert interval.low == pytest.approx(plain.low, abs=0.005 * width)
+    assert interval.high == pytest.approx(plain.high, abs=0.005 * width)
 
 
 def test_one_cluster_and_no_rows() -> None:
     assert paired_rates([1, 0], [0, 0], 1).estimate().reason == "one family: no interval"
     assert math.isnan(paired_rates([1, 0], [0, 0], 1).p_value())
-    assert paired_rates([], [], 0).estimate().reason == "no rows: nothing to estimate"
+    assert_says(paired_rates([], [], 0).estimate().reason, "no rows", "nothing to estimate")
     with pytest.raises(ValueError, match="lead"):
         paired_rates([2, 0], [0, 1], 2)
 
@@ -143,6 +144,6 @@ def test_coverage_with_few_families(families: int) -> None:
         lead = rng.choice([-1, 0, 1], p=[0.08, 0.8, 0.12], size=(families, 2))
         alike = rng.random(families) < 0.5
         lead[alike, 1] = lead[alike, 0]
-        found = paired_rates(lead.ravel(), cluster, families).estimate()
-        covered += found.low <= 0.04 <= found.high
+        interval = paired_rates(lead.ravel(), cluster, families).estimate()
+        covered += interval.low <= 0.04 <= interval.high
     assert covered > 0.94 * tries

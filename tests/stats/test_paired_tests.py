@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import assert_says
 from paired_runs import Pairs
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
@@ -71,7 +72,7 @@ def test_mcnemar_counts_by_hand() -> None:
     assert (test.b, test.c, test.both, test.neither, test.n) == (2, 1, 2, 2, 7)
     assert test.difference == pytest.approx(1 / 7)
     assert test.p_value == 1.0
-    assert test.reason == "only 3 items differ: too few for a p-value below 0.05"
+    assert_says(test.reason, "only 3 items differ", "p-value below 0.05")
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 1), (3, 9), (9, 3), (18, 39), (4, 4)])
@@ -83,7 +84,7 @@ def test_mid_p_counts_the_observed_outcome_by_half(b: int, c: int) -> None:
     expected = rarer + as_rare / 2 if b != c else 1.0
     test = mcnemar_from_counts(b, c, 0, 0, mid_p=True)
     assert test.p_value == pytest.approx(expected, rel=1e-12)
-    assert test.method == "McNemar over items, two-sided, mid-p"
+    assert_says(test.method, "McNemar", "over items", "two-sided", "mid-p")
 
 
 @pytest.mark.parametrize("mid_p", [False, True])
@@ -99,7 +100,7 @@ def test_the_least_p_is_that_of_one_winner(differing: int, mid_p: bool) -> None:
 def test_no_differing_item_is_p_one_with_a_reason() -> None:
     test = mcnemar([True, False], [True, False])
     assert (test.p_value, test.least_p, test.difference) == (1.0, 1.0, 0.0)
-    assert test.reason == "no item differs: nothing to test"
+    assert_says(test.reason, "no item differs", "nothing to test")
     assert mcnemar_from_counts(0, 0, 1, 1, mid_p=True).p_value == 1.0
 
 
@@ -108,7 +109,8 @@ def test_no_items_are_undefined() -> None:
         assert math.isnan(test.p_value)
         assert math.isnan(test.least_p)
         assert math.isnan(test.difference)
-        assert (test.n, test.reason) == (0, "no rows: nothing to test")
+        assert test.n == 0
+        assert_says(test.reason, "no rows", "nothing to test")
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -157,17 +159,17 @@ def test_copies_of_an_item_are_no_evidence() -> None:
 def test_clusters_without_a_leader_are_p_one_with_a_reason() -> None:
     test = sign_flip_test([True, False, True, True], [False, True, True, True], [0, 0, 1, 1])
     assert (test.p_value, test.least_p, test.discordant_clusters) == (1.0, 1.0, 0)
-    assert test.reason == "no family has a leader: nothing to test"
+    assert_says(test.reason, "no family has a leader", "nothing to test")
 
 
 def test_too_few_clusters_are_named() -> None:
     few, enough = runs_with_leads([2, 2, 2, 1, 1]), runs_with_leads([2, 2, 2, 2, 1, 1])
     assert (few.p_value, few.least_p) == pytest.approx((0.0625, 0.0625))
-    assert few.reason == "only 5 families differ: too few for a p-value below 0.05"
+    assert_says(few.reason, "only 5 families differ", "p-value below 0.05")
     assert (enough.p_value, enough.least_p) == pytest.approx((0.03125, 0.03125))
     assert enough.reason is None
     reason = runs_with_leads([2]).reason
-    assert reason == "only 1 family differs: too few for a p-value below 0.05"
+    assert_says(reason, "only 1 family differs", "p-value below 0.05")
 
 
 @pytest.mark.slow
@@ -235,13 +237,13 @@ def test_no_p_value_is_below_the_least(drawn: list[tuple[bool, bool, int]]) -> N
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected counts of 0 or more, got"):
+    with pytest.raises(ValueError, match="counts of 0 or more, got"):
         mcnemar_from_counts(-1, 2, 0, 0)
-    with pytest.raises(ValueError, match="correct_b: expected dtype bool, got int64"):
+    with pytest.raises(ValueError, match="correct_b: .*bool, got int64"):
         mcnemar([True, False], [1, 0])
-    with pytest.raises(ValueError, match=r"correct_a: expected shape \(n,\), got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"correct_a: .*\(n,\), got \(1, 2\)"):
         mcnemar([[True, False]], [True, False])
-    with pytest.raises(ValueError, match="the same items in both runs, got 2 and 1"):
+    with pytest.raises(ValueError, match="the same items .*got 2 and 1"):
         mcnemar([True, False], [True])
     with pytest.raises(ValueError, match=r"cluster: expected shape \(2,\), got \(1,\)"):
         sign_flip_test([True, False], [True, False], ["f"])

@@ -13,7 +13,7 @@ Array = npt.NDArray[np.int64]
 LATIN = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 
 
-def found(orders: npt.ArrayLike, picked: npt.ArrayLike, seed: int = 0) -> SlotPreferences:
+def preference_of(orders: npt.ArrayLike, picked: npt.ArrayLike, seed: int = 0) -> SlotPreferences:
     cluster = np.arange(len(np.asarray(picked)))
     return slot_preferences(orders, picked, cluster, rng=np.random.default_rng(seed))
 
@@ -22,31 +22,31 @@ def test_counts_by_hand() -> None:
     # Item 0 has its answer 0 at slots A, C and B: consistent. Item 1 always takes the first slot.
     # Item 2 repeats its first order, so its third view does not count; it answers 1 and then 2.
     orders = [LATIN, LATIN, [[0, 1, 2], [0, 2, 1], [0, 1, 2]]]
-    result = found(orders, [[0, 0, 0], [0, 1, 2], [1, 2, 0]])
+    result = preference_of(orders, [[0, 0, 0], [0, 1, 2], [1, 2, 0]])
     assert (result.views, result.items, result.moved) == (8, 3, 2)
-    assert [each.shown for each in result.slots] == [8, 8, 8]
+    assert [slot.shown for slot in result.slots] == [8, 8, 8]
     # Chosen: item 0 takes A, C, B; item 1 takes A three times; item 2 takes B twice.
-    assert [each.chosen for each in result.slots] == [4 / 8, 3 / 8, 1 / 8]
+    assert [slot.chosen for slot in result.slots] == [4 / 8, 3 / 8, 1 / 8]
     # By chance: item 1 has each answer at each slot once, 1 per slot; item 2's answers are at B
     # and C half the time, 1 per slot; item 0 is as it is.
-    assert [each.chance for each in result.slots] == [2 / 8, 3 / 8, 3 / 8]
-    assert [each.preference.value for each in result.slots] == [2 / 8, 0, -2 / 8]
+    assert [slot.chance for slot in result.slots] == [2 / 8, 3 / 8, 3 / 8]
+    assert [slot.preference.value for slot in result.slots] == [2 / 8, 0, -2 / 8]
 
 
 def test_answers_without_an_order_or_in_one_order_are_left_out() -> None:
     orders = [LATIN, [[0, 1, 2]] * 3, [[0, 1, 2], [-1, -1, -1], [1, 0, 2]]]
-    result = found(orders, [[0, 1, 2], [0, 1, 2], [0, 0, 1]])
+    result = preference_of(orders, [[0, 1, 2], [0, 1, 2], [0, 0, 1]])
     assert (result.views, result.items) == (3, 1)
-    assert found(orders[1:], [[0, 1, 2], [0, 0, 1]]).slots == ()
-    with pytest.raises(ValueError, match="answers that the order of their view shows"):
-        found([[[0, 1, -1], [1, 0, -1]]], [[0, 2]])
+    assert preference_of(orders[1:], [[0, 1, 2], [0, 0, 1]]).slots == ()
+    with pytest.raises(ValueError, match="answers .*order of their view"):
+        preference_of([[[0, 1, -1], [1, 0, -1]]], [[0, 2]])
 
 
 def test_answers_that_agree_in_all_orders_show_nothing() -> None:
-    result = found([LATIN] * 20, [[0, 0, 0]] * 20)
+    result = preference_of([LATIN] * 20, [[0, 0, 0]] * 20)
     assert result.moved == 0
-    assert [each.preference.value for each in result.slots] == [0, 0, 0]
-    assert all(np.isnan(each.p_value) and not each.marked for each in result.slots)
+    assert [slot.preference.value for slot in result.slots] == [0, 0, 0]
+    assert all(np.isnan(slot.p_value) and not slot.marked for slot in result.slots)
 
 
 def all_permutations(orders: Array, picked: Array) -> Array:
@@ -72,16 +72,16 @@ def test_p_values_and_noise_against_all_permutations(
     picked = np.array([[0, 1, 2], [2, 1, 0], [1, 1, 0], [0, 2, 2]])
     monkeypatch.setattr(permuted_slots, "MOST_DRAWS", draws)
     counts = all_permutations(orders, picked)
-    result = found(orders, picked)
-    observed = np.array([each.chosen * each.shown for each in result.slots])
+    result = preference_of(orders, picked)
+    observed = np.array([slot_result.chosen * slot_result.shown for slot_result in result.slots])
     sizes = np.abs(counts - counts.mean(axis=0))
     exact = (sizes >= np.abs(observed - counts.mean(axis=0)) - 1e-9).mean(axis=0)
-    for slot, each in enumerate(result.slots):
-        assert each.chance * each.shown == pytest.approx(counts[:, slot].mean())
+    for slot, slot_result in enumerate(result.slots):
+        assert slot_result.chance * slot_result.shown == pytest.approx(counts[:, slot].mean())
         if draws:
-            assert each.p_value == pytest.approx(exact[slot], abs=0.02)
+            assert slot_result.p_value == pytest.approx(exact[slot], abs=0.02)
         else:  # the variance is exact; four items are far from its limit
-            deviation = each.noise * each.shown / 1.959964
+            deviation = slot_result.noise * slot_result.shown / 1.959964
             assert deviation == pytest.approx(counts[:, slot].std(), rel=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_noise_alone_is_called_a_preference_in_one_of_twenty(
         orders = np.array([[rng.permutation(4) for _ in range(3)] for _ in range(40)])
         # The model leans to answer 0, which is often first, and repeats itself with noise.
         picked = rng.choice(4, size=(40, 3), p=[0.7, 0.1, 0.1, 0.1])
-        result = found(orders, picked, seed)
+        result = preference_of(orders, picked, seed)
         alarms += bool(result.preferred or result.avoided)
     assert alarms <= 18  # 5% of 200, and 2.6 standard deviations
 

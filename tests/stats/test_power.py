@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import assert_says
 from paired_runs import Pairs
 from scipy import stats
 
@@ -57,41 +58,41 @@ def test_power_against_simulation(n: int, discordance: float, difference: float)
 @pytest.mark.parametrize(("n", "discordance"), [(2000, 0.2), (20_000, 0.1), (1_000_000, 0.2)])
 def test_detectable_difference_against_the_normal_limit(n: int, discordance: float) -> None:
     """Connor's formula, which the exact test approaches from above."""
-    found = detectable_difference(n, discordance).value
+    difference = detectable_difference(n, discordance).value
     z, z_power = float(stats.norm.ppf(0.975)), float(stats.norm.ppf(0.8))
-    limit = (z * math.sqrt(discordance) + z_power * math.sqrt(discordance - found**2)) / math.sqrt(
-        n
-    )
-    assert limit * 0.999 < found < limit * (1 + 2 / math.sqrt(n * discordance))
+    limit = (
+        z * math.sqrt(discordance) + z_power * math.sqrt(discordance - difference**2)
+    ) / math.sqrt(n)
+    assert limit * 0.999 < difference < limit * (1 + 2 / math.sqrt(n * discordance))
 
 
 def test_detectable_difference_has_the_power_asked_for() -> None:
-    found = detectable_difference(324, 0.176, power=0.9)
-    assert found.power == pytest.approx(0.9, abs=1e-6)
-    assert found.power == pytest.approx(mcnemar_power(324, 0.176, found.value), abs=1e-12)
-    assert mcnemar_power(324, 0.176, found.value - 1e-4) < 0.9
-    assert (found.n, found.n_effective, found.discordance) == (324, 324, 0.176)
-    assert found.reason is None
-    assert found.method.startswith("exact McNemar over items, two-sided at 0.05")
+    detectable = detectable_difference(324, 0.176, power=0.9)
+    assert detectable.power == pytest.approx(0.9, abs=1e-6)
+    assert detectable.power == pytest.approx(mcnemar_power(324, 0.176, detectable.value), abs=1e-12)
+    assert mcnemar_power(324, 0.176, detectable.value - 1e-4) < 0.9
+    assert (detectable.n, detectable.n_effective, detectable.discordance) == (324, 324, 0.176)
+    assert detectable.reason is None
+    assert_says(detectable.method, "exact McNemar", "over items", "two-sided at 0.05")
 
 
 def test_a_share_too_small_for_the_difference_is_raised() -> None:
     """At 1% discordance no split of 324 items is likely to be seen; six must differ at all."""
-    found = detectable_difference(324, 0.01)
-    assert found.discordance == found.value > 0.01
-    assert stats.binom.sf(5, 324, found.value) == pytest.approx(0.8, abs=1e-6)
-    assert found.reason == "more items must differ for it than the 1.0% assumed"
-    assert found.value == pytest.approx(detectable_difference(324, 0.0).value, abs=1e-8)
+    detectable = detectable_difference(324, 0.01)
+    assert detectable.discordance == detectable.value > 0.01
+    assert stats.binom.sf(5, 324, detectable.value) == pytest.approx(0.8, abs=1e-6)
+    assert_says(detectable.reason, "more items must differ", "1.0% assumed")
+    assert detectable.value == pytest.approx(detectable_difference(324, 0.0).value, abs=1e-8)
 
 
 @pytest.mark.parametrize(("n", "effect"), [(0, 1.0), (5, 1.0), (11, 2.0)])
 def test_where_nothing_is_detectable_there_is_a_reason(n: int, effect: float) -> None:
-    found = detectable_difference(n, 0.3, design_effect=effect)
-    assert math.isnan(found.value)
-    assert math.isnan(found.power)
-    assert found.n_effective < 6
-    items = found.n_effective
-    assert found.reason == f"no difference is detectable with {items} independent items"
+    detectable = detectable_difference(n, 0.3, design_effect=effect)
+    assert math.isnan(detectable.value)
+    assert math.isnan(detectable.power)
+    assert detectable.n_effective < 6
+    items = detectable.n_effective
+    assert_says(detectable.reason, "no difference is detectable", f"{items} independent items")
     assert detectable_difference(6, 0.3).value > 0.9
 
 
@@ -104,8 +105,8 @@ def test_a_design_effect_below_one_is_not_counted_in_favour() -> None:
 def test_the_sign_flip_has_the_power_that_the_effective_items_promise(copies: float) -> None:
     """162 pairs with correlated differences: about 80% at the difference said to be detectable."""
     rng, tries = np.random.default_rng(2), 600
-    found = detectable_difference(324, 0.176, design_effect=1 + copies)
-    pairs = Pairs(162, 0.176, found.value, copies)
+    detectable = detectable_difference(324, 0.176, design_effect=1 + copies)
+    pairs = Pairs(162, 0.176, detectable.value, copies)
     rejected = 0
     for _ in range(tries):
         runs = pairs.draw(rng)
@@ -183,8 +184,8 @@ def test_families_that_err_apart_have_an_effect_below_one() -> None:
 
 def test_a_design_effect_of_zero_is_not_counted_in_favour() -> None:
     """Leads that cancel within every family that differs have a design effect of 0."""
-    found = detectable_difference(18, 0.2, design_effect=0.0)
-    assert found == detectable_difference(18, 0.2)
+    detectable = detectable_difference(18, 0.2, design_effect=0.0)
+    assert detectable == detectable_difference(18, 0.2)
 
 
 def test_undefined_design_effects_have_a_reason() -> None:
@@ -216,13 +217,13 @@ def test_bad_arguments_are_refused() -> None:
         mcnemar_power(9, 0.2, 0.3)
     with pytest.raises(ValueError, match="expected n >= 0"):
         mcnemar_power(-1, 0.2, 0.1)
-    with pytest.raises(ValueError, match=r"level: expected a number in \(0, 1\), got 5"):
+    with pytest.raises(ValueError, match=r"level: .*\(0, 1\), got 5"):
         mcnemar_power(9, 0.2, 0.1, level=5)
-    with pytest.raises(ValueError, match=r"a finite design_effect >= 0, got 9, 0.2 and nan"):
+    with pytest.raises(ValueError, match=r"design_effect >= 0, got 9, 0\.2 and nan"):
         detectable_difference(9, 0.2, design_effect=math.nan)
-    with pytest.raises(ValueError, match="power: expected more than the level 0.05"):
+    with pytest.raises(ValueError, match=r"power: .*level 0\.05"):
         detectable_difference(9, 0.2, power=0.04)
-    with pytest.raises(ValueError, match=r"power: expected a number in \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"power: .*\(0, 1\)"):
         detectable_difference(9, 0.2, power=80)
     with pytest.raises(ValueError, match="values: expected finite numbers"):
         design_effect([1.0, math.nan], [0, 1])
@@ -236,14 +237,16 @@ def test_items_needed_against_the_approximation_of_connett(difference: float, sh
     psi = max(share, difference)
     spread = 1.959964 * math.sqrt(psi) + 0.841621 * math.sqrt(psi - difference**2)
     approximate = (spread / difference) ** 2
-    found = items_needed(difference, share)
-    assert approximate < found < 1.13 * approximate
-    assert mcnemar_power(found, psi, difference) >= 0.8 > mcnemar_power(found - 1, psi, difference)
+    needed = items_needed(difference, share)
+    assert approximate < needed < 1.13 * approximate
+    assert (
+        mcnemar_power(needed, psi, difference) >= 0.8 > mcnemar_power(needed - 1, psi, difference)
+    )
 
 
 def test_items_needed_inverts_the_detectable_difference() -> None:
-    found = detectable_difference(324, 0.176, design_effect=1.5)
-    again = items_needed(found.value, 0.176, design_effect=1.5)
+    detectable = detectable_difference(324, 0.176, design_effect=1.5)
+    again = items_needed(detectable.value, 0.176, design_effect=1.5)
     assert abs(again - 324) < 12
 
 

@@ -24,25 +24,25 @@ def shift(a: GroupedOutcomes, b: GroupedOutcomes, groups: int) -> MixShift:
 
 def test_parts_by_hand() -> None:
     # A: 60 items at 90%, 40 at 50%. B: 20 at 80%, 80 at 45%.
-    found = shift(sample([(54, 6), (20, 20)]), sample([(16, 4), (36, 44)], 100), 2)
-    assert found.total == pytest.approx(0.52 - 0.74)
+    decomposition = shift(sample([(54, 6), (20, 20)]), sample([(16, 4), (36, 44)], 100), 2)
+    assert decomposition.total == pytest.approx(0.52 - 0.74)
     # (0.2 - 0.6) 0.85 + (0.8 - 0.4) 0.475;  (0.8 - 0.9) 0.4 + (0.45 - 0.5) 0.6
-    assert found.mix.value == pytest.approx(-0.15)
-    assert found.within.value == pytest.approx(-0.07)
-    assert (found.unshared.value, [each.rows for each in found.groups]) == (
+    assert decomposition.mix.value == pytest.approx(-0.15)
+    assert decomposition.within.value == pytest.approx(-0.07)
+    assert (decomposition.unshared.value, [group.rows for group in decomposition.groups]) == (
         0.0,
         [(60, 20), (40, 80)],
     )
     # Against the mean rate, 0.4 0.85 + 0.6 0.475 = 0.625.
-    assert [each.mix for each in found.groups] == pytest.approx([-0.09, -0.06])
+    assert [group.mix for group in decomposition.groups] == pytest.approx([-0.09, -0.06])
 
 
 def test_a_group_of_one_sample_has_its_own_part() -> None:
     # The shared group is the same in both; B has 50 more items at 20%.
-    found = shift(sample([(45, 5)]), sample([(45, 5), (10, 40)], 50), 2)
-    assert (found.mix.value, found.within.value) == pytest.approx((0.0, 0.0))
-    assert found.unshared.value == pytest.approx(0.55 - 0.9)
-    assert found.total == pytest.approx(found.unshared.value)
+    decomposition = shift(sample([(45, 5)]), sample([(45, 5), (10, 40)], 50), 2)
+    assert (decomposition.mix.value, decomposition.within.value) == pytest.approx((0.0, 0.0))
+    assert decomposition.unshared.value == pytest.approx(0.55 - 0.9)
+    assert decomposition.total == pytest.approx(decomposition.unshared.value)
 
 
 def drawn(rng: np.random.Generator, families: int, tilt: float, start: int) -> GroupedOutcomes:
@@ -69,15 +69,16 @@ def test_errors_are_those_of_the_jackknife_over_families(start: int) -> None:
     for name in ("mix", "within"):
         left: Any = [
             getattr(
-                mix_shift(without(a, each), without(b, each), groups=3, clusters=clusters), name
+                mix_shift(without(a, left_out), without(b, left_out), groups=3, clusters=clusters),
+                name,
             ).value
-            for each in range(clusters)
+            for left_out in range(clusters)
         ]
         # Of two samples, each family is one of 60, not of 120.
         error = np.sqrt(59 / 60 * np.square(left - np.mean(left)).sum())
-        found = getattr(whole, name)
+        part = getattr(whole, name)
         if error > 1e-9:
-            assert (found.high - found.low) / 2 / 1.99 == pytest.approx(error, rel=0.12)
+            assert (part.high - part.low) / 2 / 1.99 == pytest.approx(error, rel=0.12)
 
 
 def test_the_other_direction_changes_every_sign() -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import assert_says
 
 from pact_eval.stats.seeds import same_sign, seed_summary
 
@@ -44,19 +45,20 @@ def test_no_seeds_have_no_mean() -> None:
 def test_a_seed_without_a_value_leaves_no_mean() -> None:
     summary = seed_summary([0.8, math.nan, 0.9])
     assert np.isnan([summary.mean, summary.deviation]).all()
-    assert summary.reason == "undefined or infinite at 1 of 3 seeds"
+    assert_says(summary.reason, "undefined or infinite", "1 of 3 seeds")
     infinite = seed_summary([0.8, math.inf])
-    assert (infinite.mean, infinite.reason) == (math.inf, "undefined or infinite at 1 of 2 seeds")
+    assert infinite.mean == math.inf
+    assert_says(infinite.reason, "undefined or infinite", "1 of 2 seeds")
     assert math.isnan(infinite.deviation)
     assert math.isnan(seed_summary([-math.inf, math.inf]).mean)
-    assert seed_summary([math.nan]).reason == "undefined or infinite at 1 of 1 seed"
+    assert str(seed_summary([math.nan]).reason).endswith("at 1 of 1 seed")
 
 
 def test_same_sign_by_hand() -> None:
     """The published differences: PACT against CE-only by seed, and against the base model."""
     mixed = same_sign([-0.034, 0.065, 0.040])
     assert (mixed.same, mixed.sign) == (False, 0)
-    assert mixed.reason == "A is above B at 2 of 3 seeds"
+    assert_says(mixed.reason, "A is above B", "2 of 3 seeds")
     clear = same_sign([0.201, 0.182, 0.238])
     assert (clear.same, clear.sign, clear.n, clear.chance) == (True, 1, 3, 0.25)
     assert clear.reason is None
@@ -67,12 +69,13 @@ def test_no_difference_at_a_seed_breaks_the_agreement() -> None:
     for differences in ([0.0, -0.019, 0.0], [1e-17, -0.019, -1e-17]):
         agreement = same_sign(differences)
         assert not agreement.same
-        assert agreement.reason == "no difference at 2 of 3 seeds"
+        assert_says(agreement.reason, "no difference", "2 of 3 seeds")
 
 
 def test_too_little_to_agree() -> None:
     one = same_sign([0.1])
-    assert (one.same, one.n, one.reason) == (False, 1, "one seed: nothing to agree with")
+    assert (one.same, one.n) == (False, 1)
+    assert_says(one.reason, "one seed", "nothing to agree")
     assert math.isnan(one.chance)
     assert same_sign([]).reason == "no seeds"
     assert same_sign([0.1, math.nan]).reason == "undefined at 1 of 2 seeds"
@@ -86,7 +89,7 @@ def test_swapping_the_runs_turns_the_sign(values: list[float]) -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"values: expected shape \(n,\), got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"values: .*\(n,\), got \(1, 2\)"):
         seed_summary([[0.1, 0.2]])
-    with pytest.raises(ValueError, match=r"differences: expected shape \(n,\), got \(\)"):
+    with pytest.raises(ValueError, match=r"differences: .*\(n,\), got \(\)"):
         same_sign(0.1)

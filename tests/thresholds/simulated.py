@@ -38,17 +38,19 @@ def unequal_items(rng: np.random.Generator, families: int) -> GateItems:
     return GateItems(ids, unit, unit, sureness.repeat(size), wrong.repeat(size))
 
 
-def resampled(found: GateItems, families: int, rng: np.random.Generator) -> GateItems:
+def resampled(gate_items: GateItems, families: int, rng: np.random.Generator) -> GateItems:
     """Returns so many families, drawn from those of some items, under new names."""
-    code = found.units.codes
+    code = gate_items.units.codes
     sizes = np.bincount(code)
     order, starts = np.argsort(code, kind="stable"), np.cumsum(sizes) - sizes
     drawn = rng.integers(sizes.size, size=families)
-    rows = np.concatenate([order[starts[each] : starts[each] + sizes[each]] for each in drawn])
+    rows = np.concatenate(
+        [order[starts[family] : starts[family] + sizes[family]] for family in drawn]
+    )
     names = [f"{number}-{rng.integers(2**40)}" for number in range(families)]
     unit = np.array(names, dtype=np.object_).repeat(sizes[drawn])
     ids = np.arange(rows.size).astype(np.str_).astype(np.object_)
-    return replace(found.taken(rows), ids=ids, unit=unit, fold=unit)
+    return replace(gate_items.taken(rows), ids=ids, unit=unit, fold=unit)
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import runner
+from messages import assert_says
 from scipy.stats import beta, binomtest
 from statsmodels.stats.multitest import multipletests
 from thresholds.simulated import run
@@ -89,11 +90,11 @@ def test_sets_grow_with_the_threshold_and_levels_have_no_gap(levels: bool) -> No
 
 def test_levels_and_floors_against_the_theory() -> None:
     sure = np.random.default_rng(1).random(200)
-    found = choose_level(covering(sure), 0.9)
-    assert found.missed == 19  # the 20th of 201 equally likely ranks
-    assert found.threshold == pytest.approx(np.sort(sure)[19])
+    chosen_level = choose_level(covering(sure), 0.9)
+    assert chosen_level.missed == 19  # the 20th of 201 equally likely ranks
+    assert chosen_level.threshold == pytest.approx(np.sort(sure)[19])
     # The coverage of an order statistic has a beta distribution (Vovk 2012).
-    assert found.floor == pytest.approx(beta(181, 20).ppf(0.05))
+    assert chosen_level.floor == pytest.approx(beta(181, 20).ppf(0.05))
     sure_of_it = choose_level(covering(sure), 0.9, 0.95)
     assert beta(200 - sure_of_it.missed, sure_of_it.missed + 1).cdf(0.9) <= 0.05
     assert beta(199 - sure_of_it.missed, sure_of_it.missed + 2).cdf(0.9) > 0.05
@@ -162,14 +163,14 @@ def test_the_function_for_callers_breaks_the_same_ties(tmp_path: Path) -> None:
     runner(main, "import")(log, "--out", tmp_path / "run")
     sizes = {}
     for seed in (None, 5):
-        found = choose_answer_sets(tmp_path / "run", ties_seed=seed)
-        write_answer_sets(tmp_path / "s.json", found)
+        chosen = choose_answer_sets(tmp_path / "run", ties_seed=seed)
+        write_answer_sets(tmp_path / "s.json", chosen)
         assert read_answer_sets(tmp_path / "s.json").ties_seed == seed
         sets = json.loads((tmp_path / "s.json").read_text())
         scored = Experiment.read([tmp_path / "run"]).runs[0].scored()
         rows = zip(np.exp(scored.log_probs).tolist(), scored.predictions.ids, strict=True)
         made = [len(answer_set(p, sets, "choice", item)) for p, item in rows]
-        assert np.mean(made) == pytest.approx(found.kinds[0].sets.size.value)
+        assert np.mean(made) == pytest.approx(chosen.kinds[0].sets.size.value)
         sizes[seed] = np.mean(made)
     assert sizes[5] < sizes[None] - 0.1
 
@@ -178,23 +179,23 @@ def test_the_file_and_the_function_for_callers_give_the_sets_of_the_run(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
     settings = Settings(decoding="ensemble", resamples=200)
-    found = choose_answer_sets(runs["january"], 0.8, settings=settings)
-    write_answer_sets(tmp_path / "s.json", found)
+    chosen = choose_answer_sets(runs["january"], 0.8, settings=settings)
+    write_answer_sets(tmp_path / "s.json", chosen)
     sets = json.loads((tmp_path / "s.json").read_text())
     scored = Experiment.read([runs["january"]]).runs[0].scored("ensemble")
     kinds, p = scored.predictions.kind, np.exp(scored.log_probs)
     assert scored.reference is not None
     made = [answer_set(row, sets, kind) for row, kind in zip(p.tolist(), kinds, strict=True)]
-    sizes = np.array([len(each) for each in made])
-    inside = np.array([r in each for r, each in zip(scored.reference, made, strict=True)])
-    for each in found.kinds:
-        here = kinds == each.kind
-        assert sizes[here].mean() == pytest.approx(each.sets.size.value)
-        assert 1 < each.sets.size.value < 3
+    sizes = np.array([len(letters) for letters in made])
+    inside = np.array([r in letters for r, letters in zip(scored.reference, made, strict=True)])
+    for of_kind in chosen.kinds:
+        here = kinds == of_kind.kind
+        assert sizes[here].mean() == pytest.approx(of_kind.sets.size.value)
+        assert 1 < of_kind.sets.size.value < 3
         assert inside[here].mean() == pytest.approx(0.8, abs=0.06)
-        assert each.sets.coverage.value == pytest.approx(0.8, abs=0.08)
-    assert [group.group for group in found.groups] == ["all", "d0", "d1"]
-    assert sum(group.items for group in found.groups) == 1_200
+        assert of_kind.sets.coverage.value == pytest.approx(0.8, abs=0.08)
+    assert [group.group for group in chosen.groups] == ["all", "d0", "d1"]
+    assert sum(group.items for group in chosen.groups) == 1_200
     assert answer_set([0.4, 0.6], sets, "boolean") == [0, 1]
 
 
@@ -240,7 +241,7 @@ def test_a_check_has_the_exit_code_of_its_exact_tests(
 ) -> None:
     result = json.loads(command("--check", file, runs[name], "--json", code=code).stdout)
     assert result["verdict"] == verdict
-    tests = [each["test"] for each in result["kinds"]]
+    tests = [kind["test"] for kind in result["kinds"]]
     sides: dict[str, Any] = {"p_holds": "less", "p_broken": "greater"}
     for name, side in sides.items():
         alone = [
@@ -248,10 +249,10 @@ def test_a_check_has_the_exit_code_of_its_exact_tests(
         ]
         holm = multipletests(alone, method="holm")[1]
         assert [test[name] for test in tests] == pytest.approx(holm.tolist())
-    for each in result["kinds"]:
-        test = each["test"]
+    for kind in result["kinds"]:
+        test = kind["test"]
         assert (test["needed"] is not None) <= (test["verdict"] == "cannot tell")
-        assert (each["shown"] >= 0.9) == (test["verdict"] == "holds")
+        assert (kind["shown"] >= 0.9) == (test["verdict"] == "holds")
 
 
 def test_sets_below_their_headline_are_broken_though_they_keep_the_floor(
@@ -275,7 +276,7 @@ def test_other_models_are_named_and_other_decodings_refused(
     refused = command("--check", ensemble, runs["one view"], code=1)
     assert "made for 2 views" in refused.stderr
     refused = command("--check", file, runs["march"], "--coverage", 0.8, code=2)
-    assert "--coverage is for choosing sets" in refused.stderr
+    assert_says(refused.stderr, "--coverage", "choosing sets")
     refused = command("--check", file, runs["january"], code=1)
     assert "300 of the families" in refused.stderr
 
@@ -283,21 +284,21 @@ def test_other_models_are_named_and_other_decodings_refused(
 def test_too_few_families_take_every_answer_and_say_how_many_would_do(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
-    said = command(runs["few"], "--out", tmp_path / "s.json", "--brief").stdout
-    assert said.startswith("No set smaller than all answers can be guaranteed for choice (about 9")
+    output = command(runs["few"], "--out", tmp_path / "s.json", "--brief").stdout
+    assert_says(output, "No set smaller", "guaranteed for choice", "(about 9")
     sets = json.loads((tmp_path / "s.json").read_text())
     assert sets["kinds"]["score"]["probability_at_least"] is None
     assert sets["kinds"]["score"]["families_needed"] == 9
     assert answer_set([0.9, 0.1, 0.0], sets, "score") == [0, 1, 2]
-    said = command("--check", tmp_path / "s.json", runs["march"], "--brief", code=4).stdout
-    assert "guarantees nothing" in said
+    output = command("--check", tmp_path / "s.json", runs["march"], "--brief", code=4).stdout
+    assert "guarantees nothing" in output
 
 
 def test_items_without_an_answer_have_no_set(runs: dict[str, Path]) -> None:
-    found = choose_answer_sets(runs["silent"], settings=Settings(resamples=200))
-    assert found.unanswered == 60
-    assert found.groups[0].items == 540
-    assert "60 items have no answer, and no set" in command(runs["silent"]).stdout
+    chosen = choose_answer_sets(runs["silent"], settings=Settings(resamples=200))
+    assert chosen.unanswered == 60
+    assert chosen.groups[0].items == 540
+    assert_says(command(runs["silent"]).stdout, "60 items have no answer", "no set")
 
 
 def test_answers_without_probabilities_are_refused(tmp_path: Path) -> None:
@@ -311,11 +312,11 @@ def test_answers_without_probabilities_are_refused(tmp_path: Path) -> None:
     runner(main, "import")(log, "--out", tmp_path / "run")
     assert "no probabilities" in command(tmp_path / "run", code=1).stderr
     thresholds = (tmp_path / "run", "--target-error", 0.1)
-    said = runner(main, "thresholds")(*thresholds, "--json").stdout
-    answer = json.loads(said)["answer"]
+    report = runner(main, "thresholds")(*thresholds, "--json").stdout
+    answer = json.loads(report)["answer"]
     assert (answer["question"], answer["status"]) == ("acting", "cannot tell")
     assert "no probabilities" in answer["unchecked"][0]["reason"]
-    said = runner(main, "thresholds")(*thresholds, "--brief").stdout
-    assert said.startswith("Cannot tell")
+    line = runner(main, "thresholds")(*thresholds, "--brief").stdout
+    assert line.startswith("Cannot tell")
     refused = runner(main, "thresholds")(*thresholds, "--out", tmp_path / "t.json", code=1)
     assert "no probabilities" in refused.stderr

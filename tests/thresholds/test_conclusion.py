@@ -56,18 +56,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_planted_run_has_its_status_on_every_surface(
     runs: dict[str, Path], name: str, status: str, tone: str
 ) -> None:
-    found = choose_thresholds(runs[name], Target.of_error(0.1))
-    conclusion = acting(found)
+    thresholds = choose_thresholds(runs[name], Target.of_error(0.1))
+    conclusion = acting(thresholds)
     assert (conclusion.question, conclusion.status) == ("acting", status)
     assert Acting.tones[status] == tone
     words = STARTS[status]
     assert command(runs[name], "--target-error", 0.1, "--brief").stdout.startswith(words)
-    assert any(line.startswith(words) for line in str(found).splitlines())
+    assert any(line.startswith(words) for line in str(thresholds).splitlines())
     answer = json.loads(command(runs[name], "--target-error", 0.1, "--json").stdout)["answer"]
     assert (answer["question"], answer["status"]) == ("acting", status)
     assert answer["text"] == acting_answer(conclusion)
     (gate,) = conclusion.gates
-    assert gate.tested == found.gates[0].chosen.tested_units
+    assert gate.tested == thresholds.gates[0].chosen.tested_units
     assert answer["gates"][0]["tested"] == gate.tested
     assert (conclusion.share is not None) == (status == "share guaranteed")
     assert bool(conclusion.unchecked) == (status == "cannot tell")
@@ -75,9 +75,9 @@ def test_a_planted_run_has_its_status_on_every_surface(
 
 
 def test_one_group_with_a_gate_is_a_share_of_all_items(runs: dict[str, Path]) -> None:
-    found = choose_thresholds(runs["able"], Target.of_error(0.1), by="kind")
-    accepted = sum(gate.coverage.value * gate.items for gate in found.gates)
-    conclusion = acting(found)
+    thresholds = choose_thresholds(runs["able"], Target.of_error(0.1), by="kind")
+    accepted = sum(gate.coverage.value * gate.items for gate in thresholds.gates)
+    conclusion = acting(thresholds)
     assert conclusion.share is not None
     assert conclusion.share.value == pytest.approx(accepted / 600)
     assert [gate.group for gate in conclusion.gates] == ["choice", "score"]
@@ -106,9 +106,9 @@ def test_what_counts_the_same_is_in_the_file_and_in_the_words(
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     runner(main, "import")(log, "--out", tmp_path / "run")
     options = (tmp_path / "run", "--target-error", 0.1)
-    said = command(*options, "--brief", "--out", tmp_path / "t.json").stdout
-    assert said.startswith("May decide")
-    assert "each family counting once" in said
+    output = command(*options, "--brief", "--out", tmp_path / "t.json").stdout
+    assert output.startswith("May decide")
+    assert "each family counting once" in output
     file = json.loads((tmp_path / "t.json").read_text())
     assert file["rule"]["counting"] == "families"
     tested = file["gates"]["all"]["families_tested"]
@@ -134,7 +134,11 @@ def test_a_report_has_the_gate_of_the_command(runs: dict[str, Path], name: str) 
 
 def test_without_a_target_nothing_is_asked(runs: dict[str, Path]) -> None:
     report = with_acting(Experiment.read([runs["able"]], Settings(resamples=200)).report())
-    assert [each.question for each in report.conclusions] == ["data", "order", "probabilities"]
+    assert [conclusion.question for conclusion in report.conclusions] == [
+        "data",
+        "order",
+        "probabilities",
+    ]
 
 
 def test_of_several_seeds_the_smallest_share_is_told(runs: dict[str, Path]) -> None:

@@ -26,18 +26,18 @@ def made(rng: np.random.Generator, families: int, sizes: tuple[int, ...]) -> Gat
 
 @pytest.mark.parametrize("sizes", [(1,), (2,), (1, 2, 5)])
 def test_one_item_of_each_family_and_no_slot_is_preferred(sizes: tuple[int, ...]) -> None:
-    found = made(np.random.default_rng(0), 3_000, sizes)
-    draw = found.draw
-    assert np.bincount(found.units.codes[draw.one]).max() == 1
+    gate_items = made(np.random.default_rng(0), 3_000, sizes)
+    draw = gate_items.draw
+    assert np.bincount(gate_items.units.codes[draw.one]).max() == 1
     # A family of m items is drawn with probability m / M, and any of its items with 1 / M.
-    share = draw.one.sum() / len(found) * max(sizes)
+    share = draw.one.sum() / len(gate_items) * max(sizes)
     assert share == pytest.approx(1, abs=0.06)
     assert draw.learning_units / 3_000 == pytest.approx(0.2, abs=0.03)
     assert not (draw.tested & draw.learning).any()
-    by_family = replace(found, counting="families").draw
-    assert (np.bincount(found.units.codes[by_family.one]) == 1).all()
-    for each in (draw, by_family):
-        assert each.chance.sum() == pytest.approx(each.one.sum(), rel=0.03)
+    by_family = replace(gate_items, counting="families").draw
+    assert (np.bincount(gate_items.units.codes[by_family.one]) == 1).all()
+    for draw_by in (draw, by_family):
+        assert draw_by.chance.sum() == pytest.approx(draw_by.one.sum(), rel=0.03)
 
 
 def test_every_family_gives_a_tested_item_whatever_the_size_of_others() -> None:
@@ -47,12 +47,12 @@ def test_every_family_gives_a_tested_item_whatever_the_size_of_others() -> None:
     rng = np.random.default_rng(0)
     sure = rng.random(unit.size)
     ids = np.arange(unit.size).astype(np.str_).astype(np.object_)
-    found = GateItems(ids, unit, unit, sure, rng.random(unit.size) < 0.1 * (1 - sure))
-    by_family = choose_gate(found, Target.of_error(0.1), 0.95)
-    by_item = choose_gate(replace(found, counting="items"), Target.of_error(0.1), 0.95)
+    gate_items = GateItems(ids, unit, unit, sure, rng.random(unit.size) < 0.1 * (1 - sure))
+    by_family = choose_gate(gate_items, Target.of_error(0.1), 0.95)
+    by_item = choose_gate(replace(gate_items, counting="items"), Target.of_error(0.1), 0.95)
     assert by_family.tested_units == 400 - by_family.learning_units
     assert by_family.threshold is not None
-    assert found.accepted(by_family.threshold).mean() > 0.7
+    assert gate_items.accepted(by_family.threshold).mean() > 0.7
     assert by_item.tested_units < 20
     assert by_item.threshold is None
 
@@ -79,80 +79,81 @@ def test_a_model_above_the_target_may_rarely_act() -> None:
     # 10%. 28 of 400 is 5% and two standard errors.
     rng, acting = np.random.default_rng(15), 0
     for _ in range(400):
-        found = items(rng, 300)
-        found = replace(found, wrong=np.repeat(rng.random(300) < 0.11, 2))
-        acting += choose_gate(found, Target.of_error(0.1), 0.95).threshold is not None
+        gate_items = items(rng, 300)
+        gate_items = replace(gate_items, wrong=np.repeat(rng.random(300) < 0.11, 2))
+        acting += choose_gate(gate_items, Target.of_error(0.1), 0.95).threshold is not None
     assert 0 < acting <= 28
 
 
 def test_the_tests_by_hand() -> None:
     rng = np.random.default_rng(3)
-    found = items(rng, 400)
-    chosen = choose_gate(found, Target.of_error(0.1), 0.95)
-    drawn = found.taken(found.draw.tested)
+    gate_items = items(rng, 400)
+    chosen = choose_gate(gate_items, Target.of_error(0.1), 0.95)
+    drawn = gate_items.taken(gate_items.draw.tested)
     for test in chosen.tests:
         accepted = drawn.sureness >= test.threshold
         assert (test.accepted, test.wrong) == (accepted.sum(), (accepted & drawn.wrong).sum())
         assert test.p_value == pytest.approx(binom.cdf(test.wrong, test.accepted, 0.1))
         assert test.passed == (test.p_value <= 0.05)
-    assert [each.passed for each in chosen.tests[:-1]] == [True] * (len(chosen.tests) - 1)
+    assert [step.passed for step in chosen.tests[:-1]] == [True] * (len(chosen.tests) - 1)
     assert chosen.threshold == chosen.tests[-2].threshold
-    order = [each.threshold for each in chosen.tests]
+    order = [step.threshold for step in chosen.tests]
     assert order == sorted(order, reverse=True)
 
 
 def test_the_order_does_not_see_the_tested_items() -> None:
-    found = items(np.random.default_rng(4), 400)
-    learning = found.draw.learning
+    gate_items = items(np.random.default_rng(4), 400)
+    learning = gate_items.draw.learning
     other = replace(
-        found,
-        wrong=np.where(learning, found.wrong, ~found.wrong),
-        sureness=np.where(learning, found.sureness, -found.sureness),
+        gate_items,
+        wrong=np.where(learning, gate_items.wrong, ~gate_items.wrong),
+        sureness=np.where(learning, gate_items.sureness, -gate_items.sureness),
     )
     orders = [
-        choose_gate(each, Target.of_error(0.1), 0.95).tests[0].threshold for each in (found, other)
+        choose_gate(variant, Target.of_error(0.1), 0.95).tests[0].threshold
+        for variant in (gate_items, other)
     ]
     assert orders[0] == orders[1]
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
-    found = items(np.random.default_rng(5), 300)
-    shuffled = found.taken(np.random.default_rng(0).permutation(len(found)))
+    gate_items = items(np.random.default_rng(5), 300)
+    shuffled = gate_items.taken(np.random.default_rng(0).permutation(len(gate_items)))
     target = Target.of_error(0.1)
-    assert choose_gate(found, target, 0.9) == choose_gate(shuffled, target, 0.9)
+    assert choose_gate(gate_items, target, 0.9) == choose_gate(shuffled, target, 0.9)
 
 
 def test_items_without_an_answer_are_never_accepted() -> None:
-    found = items(np.random.default_rng(6), 400)
-    silent = np.arange(len(found)) % 4 == 0
-    found = replace(found, sureness=np.where(silent, -np.inf, found.sureness))
-    chosen = choose_gate(found, Target.of_error(0.9), 0.95)
+    gate_items = items(np.random.default_rng(6), 400)
+    silent = np.arange(len(gate_items)) % 4 == 0
+    gate_items = replace(gate_items, sureness=np.where(silent, -np.inf, gate_items.sureness))
+    chosen = choose_gate(gate_items, Target.of_error(0.9), 0.95)
     assert chosen.threshold == -np.inf
-    assert (found.accepted(chosen.threshold) == ~silent).all()
-    assert choose_gate(found, Target.of_escalation(0.2), 0.95).threshold is None
+    assert (gate_items.accepted(chosen.threshold) == ~silent).all()
+    assert choose_gate(gate_items, Target.of_escalation(0.2), 0.95).threshold is None
 
 
 def test_an_escalated_share_is_kept_by_the_strictest_gate() -> None:
-    found = items(np.random.default_rng(7), 1_000)
-    chosen = choose_gate(found, Target.of_escalation(0.3), 0.95)
+    gate_items = items(np.random.default_rng(7), 1_000)
+    chosen = choose_gate(gate_items, Target.of_escalation(0.3), 0.95)
     assert chosen.threshold is not None
-    escalated = 1 - found.accepted(chosen.threshold).mean()
+    escalated = 1 - gate_items.accepted(chosen.threshold).mean()
     assert 0.2 < escalated < 0.3
-    drawn = found.taken(found.draw.tested)
+    drawn = gate_items.taken(gate_items.draw.tested)
     assert chosen.test is not None
     assert chosen.test.wrong == (drawn.sureness < chosen.threshold).sum()
     assert chosen.test.accepted == len(drawn)
 
 
 def test_costs_choose_the_cheapest_gate_that_passes() -> None:
-    found = items(np.random.default_rng(8), 1_500)
-    by_cost = choose_gate(found, Target.of_costs(wrong=10, review=1), 0.95)
-    by_error = choose_gate(found, Target.of_error(0.1), 0.95)
+    gate_items = items(np.random.default_rng(8), 1_500)
+    by_cost = choose_gate(gate_items, Target.of_costs(wrong=10, review=1), 0.95)
+    by_error = choose_gate(gate_items, Target.of_error(0.1), 0.95)
     costs = {
-        each.threshold: 10 * (found.accepted(each.threshold) & found.wrong).mean()
-        + 1 - found.accepted(each.threshold).mean()
-        for each in by_cost.tests
-        if each.passed
+        step.threshold: 10 * (gate_items.accepted(step.threshold) & gate_items.wrong).mean()
+        + 1 - gate_items.accepted(step.threshold).mean()
+        for step in by_cost.tests
+        if step.passed
     }  # fmt: skip
     assert by_cost.threshold == min(costs, key=lambda gate: costs[gate])
     assert by_error.threshold == min(costs)
@@ -179,25 +180,25 @@ def test_too_few_families_have_a_number_that_would_do() -> None:
 
 def test_a_plan_does_what_it_says_for_resampled_families() -> None:
     # The full proof, 200 draws on the run of the demo, is `benchmarks/plans.py`.
-    found, target = items(np.random.default_rng(20), 100), Target.of_error(0.1)
-    needed = families_needed(found, target, 0.95)
+    gate_items, target = items(np.random.default_rng(20), 100), Target.of_error(0.1)
+    needed = families_needed(gate_items, target, 0.95)
     assert needed is not None
     rng = np.random.default_rng(21)
-    gates = [choose_gate(resampled(found, needed, rng), target, 0.95) for _ in range(40)]
+    gates = [choose_gate(resampled(gate_items, needed, rng), target, 0.95) for _ in range(40)]
     share = np.mean([gate.threshold is not None for gate in gates])
     assert 0.65 <= share <= 1
-    fewer = [choose_gate(resampled(found, needed // 3, rng), target, 0.95) for _ in range(40)]
+    fewer = [choose_gate(resampled(gate_items, needed // 3, rng), target, 0.95) for _ in range(40)]
     assert np.mean([gate.threshold is not None for gate in fewer]) < share
 
 
 def test_unrelated_confidence_gets_no_number() -> None:
     rng, numbers = np.random.default_rng(22), 0
     for _ in range(40):
-        found = items(rng, 100)
-        found = replace(found, wrong=rng.random(len(found)) < 0.2)
-        numbers += families_needed(found, Target.of_error(0.1), 0.95) is not None
+        gate_items = items(rng, 100)
+        gate_items = replace(gate_items, wrong=rng.random(len(gate_items)) < 0.2)
+        numbers += families_needed(gate_items, Target.of_error(0.1), 0.95) is not None
     assert numbers <= 4  # the test of the relation errs in 5%
-    good = replace(found, wrong=rng.random(len(found)) < 0.04)
+    good = replace(gate_items, wrong=rng.random(len(gate_items)) < 0.04)
     assert families_needed(good, Target.of_error(0.1), 0.95) is not None
 
 
@@ -207,14 +208,14 @@ def test_the_guarantee_holds_and_the_naive_choice_does_not(families: int) -> Non
     rng, target, splits = np.random.default_rng(10), 0.1, 400
     broken, naive, accepted = 0, 0, 0
     for _ in range(splits):
-        found = items(rng, families)
-        gate = choose_gate(found, Target.of_error(target), 0.9).threshold
+        gate_items = items(rng, families)
+        gate = choose_gate(gate_items, Target.of_error(target), 0.9).threshold
         broken += gate is not None and true_error(gate) > target
         accepted += gate is not None
-        order = np.argsort(-found.sureness)
-        error = np.cumsum(found.wrong[order]) / np.arange(1, order.size + 1)
+        order = np.argsort(-gate_items.sureness)
+        error = np.cumsum(gate_items.wrong[order]) / np.arange(1, order.size + 1)
         kept = np.flatnonzero(error <= target)
-        naive += kept.size > 0 and true_error(found.sureness[order[kept[-1]]]) > target
+        naive += kept.size > 0 and true_error(gate_items.sureness[order[kept[-1]]]) > target
     # Three standard errors above the level of 10%.
     assert broken / splits <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / splits)
     assert naive / splits > 0.3

@@ -61,18 +61,18 @@ def test_the_function_for_callers_accepts_what_the_gate_accepts(
 ) -> None:
     settings = Settings(decoding=decoding)
     target = Target.of_escalation(0.6)
-    found = choose_thresholds(runs["january"], target, signal=signal, by="kind", settings=settings)
-    write_thresholds(tmp_path / "t.json", found)
+    chosen = choose_thresholds(runs["january"], target, signal=signal, by="kind", settings=settings)
+    write_thresholds(tmp_path / "t.json", chosen)
     thresholds = json.loads((tmp_path / "t.json").read_text())
     scored = Experiment.read([runs["january"]]).runs[0].scored(decoding)
     views = np.exp(scored.predictions.log_probs_by_view)
     shown = views if signal == "disagreement" else np.exp(scored.log_probs)
     kinds = scored.predictions.kind.tolist()
     taken = [
-        accept(each, thresholds, group=kind)
-        for each, kind in zip(shown.tolist(), kinds, strict=True)
+        accept(probabilities, thresholds, group=kind)
+        for probabilities, kind in zip(shown.tolist(), kinds, strict=True)
     ]
-    gates = [gate for gate in found.gates if gate.guaranteed]
+    gates = [gate for gate in chosen.gates if gate.guaranteed]
     assert len(gates) == 2
     for gate in gates:
         of_kind = np.array(kinds) == gate.group
@@ -102,12 +102,12 @@ assert not {{name.partition(".")[0] for name in sys.modules}} & {{"numpy", "pact
 
 
 def test_a_file_is_read_as_it_was_written(file: Path, tmp_path: Path) -> None:
-    found = read_thresholds(file)
+    file_thresholds = read_thresholds(file)
     value = json.loads(file.read_text())
-    assert found.target == Target.of_error(0.1)
-    assert found.gates["all"] == value["gates"]["all"]["sureness_at_least"]
-    assert found.model.adapter_sha256 == "a" * 64
-    assert len(found.families) == 300
+    assert file_thresholds.target == Target.of_error(0.1)
+    assert file_thresholds.gates["all"] == value["gates"]["all"]["sureness_at_least"]
+    assert file_thresholds.model.adapter_sha256 == "a" * 64
+    assert len(file_thresholds.families) == 300
     assert "95% confidence" in value["guarantee"]
     value["gates"]["all"]["sureness_at_least"] = 0.1
     changed = tmp_path / "changed.json"
@@ -139,8 +139,8 @@ def test_a_check_has_the_exit_code_of_its_exact_test(
 def test_other_models_are_named_and_other_decodings_refused(
     runs: dict[str, Path], file: Path, tmp_path: Path
 ) -> None:
-    found = check_thresholds(file, runs["other"])
-    assert [each.fact for each in found.differences] == ["adapter"]
+    checked = check_thresholds(file, runs["other"])
+    assert [difference.fact for difference in checked.differences] == ["adapter"]
     assert "another adapter" in command("--check", file, runs["other"]).stderr
     ensemble = tmp_path / "ensemble.json"
     options = ("--decoding", "ensemble", "--out", ensemble)
@@ -174,12 +174,12 @@ def test_several_gates_share_the_confidence_if_asked(runs: dict[str, Path]) -> N
 
 
 def test_unanswered_items_are_escalated(runs: dict[str, Path]) -> None:
-    found = choose_thresholds(runs["silent"], Target.of_error(0.2))
-    (gate,) = found.gates
+    chosen = choose_thresholds(runs["silent"], Target.of_error(0.2))
+    (gate,) = chosen.gates
     assert (gate.items, gate.unanswered) == (600, 60)
     assert 0 < gate.coverage.value <= 0.9
-    said = command(runs["silent"], "--target-error", 0.2).stdout
-    assert "60 items have no answer" in said
+    output = command(runs["silent"], "--target-error", 0.2).stdout
+    assert "60 items have no answer" in output
 
 
 def test_out_of_sample_error_is_next_to_the_optimistic_one(runs: dict[str, Path]) -> None:
@@ -209,10 +209,10 @@ def test_wrong_targets_are_refused(
 def test_nothing_is_promised_without_evidence_and_the_line_says_what_it_takes(
     runs: dict[str, Path],
 ) -> None:
-    said = command(runs["few"], "--target-error", 0.02, "--brief").stdout
-    assert said.count("\n") == 1
-    assert said.startswith("Cannot tell")
-    assert "the run has 20" in said
+    output = command(runs["few"], "--target-error", 0.02, "--brief").stdout
+    assert output.count("\n") == 1
+    assert output.startswith("Cannot tell")
+    assert "the run has 20" in output
 
 
 def test_gates_on_calibrated_probabilities_need_their_calibrator(
@@ -222,10 +222,10 @@ def test_gates_on_calibrated_probabilities_need_their_calibrator(
     calibrated = ("--calibration", tmp_path / "c.json")
     options = ("--target-error", 0.1, "--out", tmp_path / "t.json", *calibrated)
     command(runs["january"], *options)
-    found = read_thresholds(tmp_path / "t.json")
-    assert found.rule.calibration == "calibrated"
-    said = command("--check", tmp_path / "t.json", runs["few"], *calibrated, "--json", code=4)
-    assert json.loads(said.stdout)["verdict"] == "cannot tell"
+    chosen = read_thresholds(tmp_path / "t.json")
+    assert chosen.rule.calibration == "calibrated"
+    output = command("--check", tmp_path / "t.json", runs["few"], *calibrated, "--json", code=4)
+    assert json.loads(output.stdout)["verdict"] == "cannot tell"
     refused = command("--check", tmp_path / "t.json", runs["few"], code=1)
     assert "calibration.json" in refused.stderr
     runner(main, "calibrate")(runs["worse"], "--mode", "scalar", "--out", tmp_path / "d.json")
@@ -268,8 +268,8 @@ def test_every_signal_is_an_alternative_under_every_decoding_that_changes_it(
     settings = Settings(calibration=tmp_path / "c.json")
     chosen = choose_thresholds(runs["january"], Target.of_error(0.1), settings=settings)
     rules = [
-        (each.rule.signal, each.rule.decoding, each.rule.calibration)
-        for each in chosen.alternatives
+        (alternative.rule.signal, alternative.rule.decoding, alternative.rule.calibration)
+        for alternative in chosen.alternatives
     ]
     both: tuple[tuple[str, ...], ...] = (("single", "ensemble"), ("raw", "calibrated"))
     expected = {
@@ -277,5 +277,9 @@ def test_every_signal_is_an_alternative_under_every_decoding_that_changes_it(
         *product(("disagreement",), ("single", "ensemble"), ("raw",)),
     }
     assert sorted(rules) == sorted(expected)
-    views = {each.rule.k for each in chosen.alternatives if each.rule.signal == "disagreement"}
+    views = {
+        alternative.rule.k
+        for alternative in chosen.alternatives
+        if alternative.rule.signal == "disagreement"
+    }
     assert views == {2}

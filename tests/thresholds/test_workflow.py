@@ -16,9 +16,9 @@ PAGES = ["thresholds.md", "drift.md"]
 
 
 def shown(page: str) -> str:
-    found = re.search(r"```yaml\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
-    return found[1]
+    workflow = re.search(r"```yaml\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert workflow is not None
+    return workflow[1]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -29,8 +29,8 @@ def test_the_workflow_is_short_yaml_of_commands_that_exist(page: str) -> None:
     named = re.findall(r"pact-eval (\S+)([^|\n]*)", scripts)
     assert len(named) >= 2
     for name, rest in named:
-        known = {option for each in main.commands[name].params for option in each.opts}
-        assert set(re.findall(r"--[\w-]+", rest)) <= known
+        options = {option for parameter in main.commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[\w-]+", rest)) <= options
 
 
 @pytest.mark.parametrize("page", PAGES)

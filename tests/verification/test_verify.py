@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from builders import question, record, write_jsonl
 from click.testing import CliRunner, Result
+from messages import assert_says
 from run_frames import edit_rows, edit_run, rows, without_seal, write_run
 
 from pact_cli.main import main
@@ -113,8 +114,10 @@ def test_each_file_that_changes_is_named(
     path = home / name
     path.write_bytes(path.read_bytes().replace(b"assistant", b"model") + b"\n")
     places = Places(home / "adapter", home / "base", home / "holdout.jsonl")
-    found = outcomes(run, places)
-    assert {each for each, outcome in found.items() if outcome == "differs"} == {subject}
+    outcome_of = outcomes(run, places)
+    assert {
+        subject_of_check for subject_of_check, outcome in outcome_of.items() if outcome == "differs"
+    } == {subject}
     options = ("--adapter", places.adapter, "--base-model", places.base, "--data", places.data)
     result = verify(run, *options)
     assert result.exit_code == 5
@@ -123,8 +126,12 @@ def test_each_file_that_changes_is_named(
 
 def test_files_that_are_not_there_are_not_checked(run: Path, tmp_path: Path) -> None:
     places = Places(tmp_path / "x", tmp_path / "x", tmp_path / "x")
-    found = outcomes(run, places)
-    missing = {each for each, outcome in found.items() if outcome == "not checked"}
+    outcome_of = outcomes(run, places)
+    missing = {
+        subject_of_check
+        for subject_of_check, outcome in outcome_of.items()
+        if outcome == "not checked"
+    }
     assert missing == {"adapter", "training", "base", "data", "tokenizer"}
     options = ("--adapter", "x", "--base-model", "x", "--data", "x")
     assert verify(run, *options).exit_code == 0
@@ -136,10 +143,10 @@ def test_a_changed_run_has_no_digest_and_the_other_checks_are_made(run: Path) ->
     pl.read_parquet(path).head(12).write_parquet(path)
     checked = verify_run(run)
     assert checked.digest is None
-    found = {check.subject: check for check in checked.checks}
-    assert found["seal"].outcome == found["rows"].outcome == "differs"
-    assert "not read: its SHA-256 differs" in found["rows"].finding
-    assert found["adapter"].outcome == "ok"
+    check_of = {check.subject: check for check in checked.checks}
+    assert check_of["seal"].outcome == check_of["rows"].outcome == "differs"
+    assert_says(check_of["rows"].finding, "not read", "SHA-256 differs")
+    assert check_of["adapter"].outcome == "ok"
 
 
 def test_rows_that_were_sealed_anew_contradict_run_json(run: Path) -> None:
@@ -241,13 +248,13 @@ def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path,
     page, a, b = reported
     result = verify(page, a)
     assert result.exit_code == 5
-    assert "b: the report was made from run" in result.stdout
+    assert_says(result.stdout, "b: the report", "from run")
     edit_run(b, note="changed")
-    assert "is not in the report" in " ".join(verify(page, a, b).stdout.split())
+    assert "not in the report" in " ".join(verify(page, a, b).stdout.split())
     text = page.read_text()
     assert '"seed":0' in text
     page.write_text(text.replace('"seed":0', '"seed":1'))
-    assert "not that of the runs and settings" in " ".join(verify(page, a, b).stdout.split())
+    assert_says(verify(page, a, b).stdout, "not that of the runs", "and settings")
 
 
 @pytest.mark.parametrize(
@@ -292,8 +299,8 @@ def test_the_digest_covers_every_file_that_decides_what_a_page_shows(tmp_path: P
             for word in (option, str(homes.get(option, first) / name))
         ]
         arguments = ["report", str(run), "--html", str(page), "--resamples", "100", *words]
-        found = CliRunner().invoke(main, arguments)
-        assert found.exit_code == 0, found.output
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
         assert verify(page, run).exit_code == 0
         held: dict[str, Json] = json.loads(page.read_text().split(PAGE)[1].split("</script>")[0])
         return held
@@ -302,7 +309,7 @@ def test_the_digest_covers_every_file_that_decides_what_a_page_shows(tmp_path: P
     assert before == digest()
     others = [digest(**{option: second}) for option in options]
     assert before["format"] == "pact-digest-2"
-    assert len({str(each["sha256"]) for each in (before, *others)}) == 4
+    assert len({str(page_digest["sha256"]) for page_digest in (before, *others)}) == 4
     register(first / "h.toml", now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
     assert digest()["sha256"] != before["sha256"]
 
@@ -340,7 +347,7 @@ def test_another_calibrator_than_that_of_the_page(reported: tuple[Path, Path, Pa
     write_calibrator(a / "calibration.json", Calibrator("scalar", weights, None))
     result = verify(page, a, b)
     assert result.exit_code == 5
-    assert "not the calibrator of the report" in " ".join(result.stdout.split())
+    assert_says(result.stdout, "not the calibrator", "of the report")
 
 
 def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:

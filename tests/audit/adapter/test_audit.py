@@ -65,7 +65,7 @@ def test_a_shipped_adapter_is_sound(name: str, scale: float) -> None:
     assert facts.base_model == "../../model"
     assert facts.max_length_tokens == 2048
     assert facts.weights_sha256 == sha256_of_file(SHIPPED / name / "adapter_model.safetensors")
-    assert {each.name: each.size_bytes for each in facts.files} == {
+    assert {item.name: item.size_bytes for item in facts.files} == {
         path.name: path.stat().st_size for path in (SHIPPED / name).iterdir()
     }
 
@@ -120,7 +120,7 @@ def test_a_link_inside_the_folder_is_none_that_leads_out(adapter: Path) -> None:
     both(file("checkpoint-30/notes.md"), link("last", "checkpoint-30"))(adapter)
     audit = audit_adapter(adapter, keep=20)
     assert not counts(audit)
-    assert [each.name for each in audit.facts.files if "notes" in each.name] == [
+    assert [item.name for item in audit.facts.files if "notes" in item.name] == [
         "checkpoint-30/notes.md"
     ]
 
@@ -157,7 +157,7 @@ def moved_out(name: str) -> Spoil:
 
 def renamed(old: str, new: str) -> Spoil:
     def change(loaded: Tensors) -> None:
-        for name in [each for each in loaded if old in each]:
+        for name in [tensor for tensor in loaded if old in tensor]:
             loaded[name.replace(old, new)] = loaded.pop(name)
 
     return tensors(change)
@@ -165,7 +165,7 @@ def renamed(old: str, new: str) -> Spoil:
 
 def lost(*parts: str) -> Spoil:
     def change(loaded: Tensors) -> None:
-        for name in [each for each in loaded if any(part in each for part in parts)]:
+        for name in [tensor for tensor in loaded if any(part in tensor for part in parts)]:
             del loaded[name]
 
     return tensors(change)
@@ -449,11 +449,11 @@ SPOILS: list[tuple[str, str, Spoil]] = [
 def test_a_spoilt_adapter_is_found_out(code: str, text: str, spoil: Spoil, adapter: Path) -> None:
     spoil(adapter)
     audit = audit_adapter(adapter, keep=200)
-    found = texts(audit, code)
-    assert any(text in each for each in found), (found, counts(audit))
+    messages = texts(audit, code)
+    assert any(text in message for message in messages), (messages, counts(audit))
     assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
     findings = [finding for check in audit.checks for finding in check.findings]
-    assert all(each.found.isprintable() and len(each.found) < 500 for each in findings)
+    assert all(finding.found.isprintable() and len(finding.found) < 500 for finding in findings)
     compare_adapters(audit, audit)
 
 
@@ -547,7 +547,7 @@ def test_the_audit_against_scoring(code: str, adapter: Path) -> None:
     from pact_eval.scoring.model import identify  # loads PEFT: seconds
     from pact_eval.scoring.request import ModelRequest
 
-    spoil = next(spoil for each, _, spoil in SPOILS if each == code)
+    spoil = next(spoil for spoilt_code, _, spoil in SPOILS if spoilt_code == code)
     spoil(adapter)
     assert CODES[code].severity == "error"
     with pytest.raises(PactError):

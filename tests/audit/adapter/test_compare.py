@@ -15,8 +15,8 @@ from pact_eval.audit.adapter.compare import AdapterDifference, compare_adapters
 
 def test_two_shipped_adapters_side_by_side() -> None:
     audits = [audit_adapter(SHIPPED / name, keep=5) for name in ("nimble_recipe", "pact")]
-    found = compare_adapters(*audits)
-    rows = {(row.topic, row.name): (row.left, row.right) for row in found.differences}
+    comparison = compare_adapters(*audits)
+    rows = {(row.topic, row.name): (row.left, row.right) for row in comparison.differences}
     assert rows.pop(("fact", "scale")) == ("2.0", "8.0")
     assert rows.pop(("adapter_config.json", "use_rslora")) == ("false", "true")
     assert rows.pop(("schema_config.json", "arm")) == ("nimble_recipe", "pact")
@@ -24,8 +24,8 @@ def test_two_shipped_adapters_side_by_side() -> None:
     assert left_record != right_record
     assert {topic for topic, _ in rows} == {"file"}
     assert len(rows) == 5
-    assert found.weights is not None
-    assert (found.weights.compared, found.weights.different) == (84, 84)
+    assert comparison.weights is not None
+    assert (comparison.weights.compared, comparison.weights.different) == (84, 84)
     paths = [SHIPPED / name / "adapter_model.safetensors" for name in ("nimble_recipe", "pact")]
     left, right = (load_file(path) for path in paths)
     apart = {
@@ -36,18 +36,18 @@ def test_two_shipped_adapters_side_by_side() -> None:
         for name in left
     }
     largest = max(apart, key=lambda name: apart[name])
-    assert found.weights.largest_name == largest
-    assert found.weights.largest_difference == pytest.approx(apart[largest], rel=1e-9)
+    assert comparison.weights.largest_name == largest
+    assert comparison.weights.largest_difference == pytest.approx(apart[largest], rel=1e-9)
 
 
 def test_an_adapter_beside_its_copy(tmp_path: Path) -> None:
     left, right = copied(tmp_path / "left"), copied(tmp_path / "right")
     audits = [audit_adapter(folder, keep=5) for folder in (left, right)]
-    found = compare_adapters(*audits)
-    assert found.differences == ()
-    assert found.weights is not None
-    assert (found.weights.identical_bytes, found.weights.compared) == (True, 84)
-    assert (found.weights.largest_difference, found.weights.largest_name) == (0, None)
+    comparison = compare_adapters(*audits)
+    assert comparison.differences == ()
+    assert comparison.weights is not None
+    assert (comparison.weights.identical_bytes, comparison.weights.compared) == (True, 84)
+    assert (comparison.weights.largest_difference, comparison.weights.largest_name) == (0, None)
 
 
 def test_one_adapter_changed_in_every_way(tmp_path: Path) -> None:
@@ -67,15 +67,15 @@ def test_one_adapter_changed_in_every_way(tmp_path: Path) -> None:
     order = ["v_proj", "up_proj", "q_proj", "o_proj", "k_proj", "gate_proj", "down_proj"]
     config(target_modules=order, r=8)(right)
     file("README.md", "x")(right)
-    found = compare_adapters(*(audit_adapter(folder, keep=5) for folder in (left, right)))
-    weights = found.weights
+    comparison = compare_adapters(*(audit_adapter(folder, keep=5) for folder in (left, right)))
+    weights = comparison.weights
     assert weights is not None
     assert not weights.identical_bytes
     assert (weights.only_left, weights.only_right) == ((names[0],), ("other",))
     assert weights.reshaped == (names[1],)
     assert (weights.compared, weights.different, weights.not_compared) == (81, 1, 1)
     assert (weights.largest_difference, weights.largest_name) == (2, names[3])
-    rows = {row.name: row for row in found.differences}
+    rows = {row.name: row for row in comparison.differences}
     assert rows["r"] == AdapterDifference("adapter_config.json", "r", "16", "8")
     assert rows["dtypes"] == AdapterDifference("fact", "dtypes", "BF16", "BF16, F32")
     assert rows["README.md"].left is None

@@ -63,13 +63,13 @@ NAMES += ["lm_head", "model.embed_tokens", "q_proj", "visual.blocks.1.attn.q_pro
 )
 def test_targets_against_peft(changes: dict[str, Any]) -> None:
     theirs = LoraConfig(**changes)
-    wanted = set()
+    theirs_targeted = set()
     for name in NAMES:
-        found = check_target_module_exists(theirs, name)
-        if found and not isinstance(found, _ExcludedModule):
-            wanted.add(name)
+        is_target = check_target_module_exists(theirs, name)
+        if is_target and not isinstance(is_target, _ExcludedModule):
+            theirs_targeted.add(name)
     ours = read_settings({"r": 1, "lora_alpha": 1, **changes}, Collector("config", 5))
-    assert set(targeted(ours, NAMES) or ()) == wanted
+    assert set(targeted(ours, NAMES) or ()) == theirs_targeted
 
 
 @pytest.mark.parametrize(

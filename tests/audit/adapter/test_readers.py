@@ -31,10 +31,10 @@ def test_the_header_against_safetensors(dtype: torch.dtype, tmp_path: Path) -> N
     shapes: list[tuple[int, ...]] = [(), (0,), (3,), (4, 5), (2, 3, 4)]
     path = tmp_path / "x.safetensors"
     save_file({f"t{i}": torch.zeros(shape).to(dtype) for i, shape in enumerate(shapes)}, path)
-    found = safetensors_header(path)
+    header = safetensors_header(path)
     with safe_open(path, "pt") as theirs:
-        assert {tensor.name for tensor in found} == set(theirs.keys())
-        for tensor in found:
+        assert {tensor.name for tensor in header} == set(theirs.keys())
+        for tensor in header:
             there = theirs.get_slice(tensor.name)
             assert (tensor.dtype, list(tensor.shape)) == (there.get_dtype(), there.get_shape())
             assert tensor.size == theirs.get_tensor(tensor.name).numel()
@@ -127,14 +127,14 @@ def test_values_against_torch(dtype: str, n: int, tmp_path: Path) -> None:
     zeros = torch.zeros(n, dtype=DTYPES[dtype])
     save_file({"odd": numbers, "zero": zeros, "minus": -zeros, "other": other}, path)
     tensors = {tensor.name: tensor for tensor in safetensors_header(path)}
-    found = read_values(path, tensors["odd"])
-    assert found.nans == int(numbers.isnan().sum())
-    assert found.infinities == int(numbers.isinf().sum())
+    numbers_read = read_values(path, tensors["odd"])
+    assert numbers_read.nans == int(numbers.isnan().sum())
+    assert numbers_read.infinities == int(numbers.isinf().sum())
     assert read_values(path, tensors["zero"]).is_zero
     assert read_values(path, tensors["minus"]).is_zero
     assert not read_values(path, tensors["other"]).is_zero
     assert read_values(path, tensors["other"]).largest == float(other.double().abs().max())
-    assert (found.largest, read_values(path, tensors["zero"]).largest) == (inf, 0)
+    assert (numbers_read.largest, read_values(path, tensors["zero"]).largest) == (inf, 0)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,13 @@ def test_every_number_of_eight_bits_against_torch(
         path.write_bytes(
             packed({"a": entry(dtype=name, shape=[1], data_offsets=[0, 1])}, bytes([byte]))
         )
-        found = read_values(path, safetensors_header(path)[0])
-        assert (found.nans, found.infinities) == (int(isnan(number)), int(abs(number) == inf))
-        assert found.is_zero == (number == 0)
-        assert found.largest == (abs(number) if isfinite(number) else inf)
+        number_read = read_values(path, safetensors_header(path)[0])
+        assert (number_read.nans, number_read.infinities) == (
+            int(isnan(number)),
+            int(abs(number) == inf),
+        )
+        assert number_read.is_zero == (number == 0)
+        assert number_read.largest == (abs(number) if isfinite(number) else inf)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -172,8 +175,8 @@ def test_relative_difference_against_torch(dtype: str, tmp_path: Path) -> None:
     infos = [safetensors_header(path)[0] for path in paths]
     difference = torch.linalg.norm(left.double() - right.double())
     larger = max(torch.linalg.norm(left.double()), torch.linalg.norm(right.double()))
-    found = relative_difference(paths[0], infos[0], paths[1], infos[1])
-    assert found == pytest.approx(float(difference / larger), rel=1e-9)
+    difference_read = relative_difference(paths[0], infos[0], paths[1], infos[1])
+    assert difference_read == pytest.approx(float(difference / larger), rel=1e-9)
     assert relative_difference(paths[0], infos[0], paths[0], infos[0]) == 0
 
 
