@@ -62,7 +62,7 @@ def changed(name: str, **changes: object) -> Callable[[Path], object]:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "fault"),
     [
         (without("*"), "expected adapter_config.json"),
         (without("adapter_model.safetensors"), "expected weights (adapter_model.safetensors)"),
@@ -72,10 +72,10 @@ def changed(name: str, **changes: object) -> Callable[[Path], object]:
     ],
 )
 def test_a_damaged_adapter_is_refused(
-    qwen3: Path, adapter: Path, damage: Callable[[Path], object], said: str
+    qwen3: Path, adapter: Path, damage: Callable[[Path], object], fault: str
 ) -> None:
     damage(adapter)
-    assert said in refused(adapter, qwen3)
+    assert fault in refused(adapter, qwen3)
 
 
 _COSTLY = "([a-z_.0-9]+)+X"
@@ -136,9 +136,13 @@ def test_regular_expressions_against_those_that_peft_matches(
     with suppress(AdapterError):  # the tensors are those of another configuration
         identify(ModelRequest(adapter, str(qwen3))).load()
     parts = ("no.*k", "no.*q", "no.*v", "no_head+", "layers+")
-    ours = {each.removesuffix("(?s:.*)") for each in guarded}
-    theirs = {each.removesuffix("$") for each in tried if any(part in each for part in parts)}
-    assert all(any(part in each for each in theirs) for part in parts)
+    ours = {guarded_expression.removesuffix("(?s:.*)") for guarded_expression in guarded}
+    theirs = {
+        peft_expression.removesuffix("$")
+        for peft_expression in tried
+        if any(part in peft_expression for part in parts)
+    }
+    assert all(any(part in peft_expression for peft_expression in theirs) for part in parts)
     assert theirs <= ours
 
 
@@ -288,11 +292,11 @@ def _other_tokenizer(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "trained_with"),
     [(_other_template, "another chat template"), (_other_tokenizer, "another tokenizer")],
 )
 def test_another_chat_template_or_tokenizer_unless_it_is_allowed(
-    tmp_path: Path, change: Callable[[Path], None], found: str
+    tmp_path: Path, change: Callable[[Path], None], trained_with: str
 ) -> None:
     """Accuracy of the shipped adapter fell from 62.5 to 45.8%, without a message."""
     base, adapter = tmp_path / "base", ADAPTERS / "pact"
@@ -300,12 +304,12 @@ def test_another_chat_template_or_tokenizer_unless_it_is_allowed(
     identify(ModelRequest(adapter, str(base)))
     change(base)
     message = refused(adapter, base, ContractMismatchError)
-    assert f"trained with {found}" in message
+    assert f"trained with {trained_with}" in message
     assert "--allow-contract-mismatch" in message
     scored_model = identify(ModelRequest(adapter, str(base), allow_contract_mismatch=True))
     contract = scored_model.settings["contract"]
     assert isinstance(contract, dict)
-    assert found in str(contract["mismatch"])
+    assert trained_with in str(contract["mismatch"])
 
 
 def test_a_tokenizer_saved_again_is_the_same(tmp_path: Path) -> None:
@@ -427,19 +431,19 @@ def test_local_folders_never_reach_for_the_network(
     qwen3: Path, make_adapter: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # PEFT looked the base model's name up on the hub while it listed the adapter's tensors.
-    asked: list[object] = []
+    lookups: list[object] = []
 
     def refuse(*arguments: object, **_: object) -> None:
-        asked.append(arguments)
+        lookups.append(arguments)
         raise OSError
 
     monkeypatch.setattr("socket.getaddrinfo", refuse)
     monkeypatch.setattr("socket.socket.connect", refuse)
     adapter = make_adapter(qwen3)
     changed("adapter_config.json", base_model_name_or_path="organisation/base")(adapter)
-    asked.clear()
+    lookups.clear()
     identify(ModelRequest(adapter, str(qwen3))).load()
-    assert asked == []
+    assert lookups == []
 
 
 def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,7 +473,7 @@ def with_a_damaged_tokenizer(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said", "kind"),
+    ("damage", "fault", "kind"),
     [
         (pickled_base, "found pytorch_model.bin; pickled", AdapterError),
         (cut_short, "model.safetensors: damaged or cut short", AdapterError),
@@ -484,12 +488,12 @@ def test_a_damaged_base_is_refused(
     qwen3: Path,
     tmp_path: Path,
     damage: Callable[[Path], object],
-    said: str,
+    fault: str,
     kind: type[PactError],
 ) -> None:
     base = shutil.copytree(qwen3, tmp_path / "base")
     damage(base)
-    assert said in refused(adapter, base, kind)
+    assert fault in refused(adapter, base, kind)
 
 
 def test_cuda_where_there_is_none(adapter: Path, qwen3: Path) -> None:

@@ -214,18 +214,18 @@ def test_resuming_scores_only_what_is_missing(
 
     with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
         score(model, dataset, tmp_path / "run", labels={})
-    asked: list[str] = []
+    record_ids: list[str] = []
     plain = Scorer.score
 
     def counted(scorer: Scorer, views: Any, *rest: Any) -> Any:
-        asked.extend(view.record_id for view in views)
+        record_ids.extend(view.record_id for view in views)
         return plain(scorer, views, *rest)
 
     monkeypatch.setattr(Scorer, "score", counted)
     monkeypatch.setattr(Scorer, "check_adapter_effect", lambda *_: 1.0)
     score(model, dataset, tmp_path / "run", labels={})
     missing = {one.id for one in dataset.records[WINDOW_RECORDS:]}
-    assert set(asked) == missing
+    assert set(record_ids) == missing
     assert len(read_run(tmp_path / "run").predictions) == 70
 
 

@@ -60,7 +60,7 @@ def test_rows_say_which_two_answers_and_know_no_reference(folder: Path, data: Pa
     assert len(frame) == 48
     assert frame["reference"].null_count() == 48
     assert set(frame["variant"]) == {"ablated"}
-    references = {each.id: each.reference for each in read_records(HOLDOUT)}
+    references = {ablated.id: ablated.reference for ablated in read_records(HOLDOUT)}
     for row in frame.iter_rows(named=True):
         base = row["id"].removesuffix("-ablated")
         assert base.endswith("-base")
@@ -78,15 +78,15 @@ def test_logits_are_those_of_the_engine_on_the_text_without_the_sentence(
     loaded = model.load()
     run = read_any_run(folder)
     records = read_records(data, allow_ablated=True)[:3]
-    for item, each in enumerate(records):
+    for item, ablated in enumerate(records):
         for view, scored in zip(
-            views := model.encoder.encode([each], 2, 0),
+            views := model.encoder.encode([ablated], 2, 0),
             loaded.scorer.score(views),
             strict=True,
         ):
             n = len(view.code_order)
-            found = run.predictions.logits[item, view.view, :n]
-            np.testing.assert_allclose(found, scored.logits, atol=LOGIT)
+            logits = run.predictions.logits[item, view.view, :n]
+            np.testing.assert_allclose(logits, scored.logits, atol=LOGIT)
 
 
 def test_the_report_against_the_equations_row_by_row(folder: Path) -> None:

@@ -118,8 +118,8 @@ def _ended(process: subprocess.Popen[str]) -> str:
 
 
 def _recorded(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    return found
+    provenance: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    return provenance
 
 
 def _same_rows(run: Path, other: Path) -> bool:
@@ -139,17 +139,17 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_is_that_of_one_process(
     errors = _ended(process)
     assert process.returncode == 0, errors
     assert _same_rows(run, alone)
-    found, expected = _recorded(run), _recorded(alone)
-    assert {key: each for key, each in found.items() if key not in _OF_A_PROCESS} == {
-        key: each for key, each in expected.items() if key not in _OF_A_PROCESS
+    recorded, expected = _recorded(run), _recorded(alone)
+    assert {key: entry for key, entry in recorded.items() if key not in _OF_A_PROCESS} == {
+        key: entry for key, entry in expected.items() if key not in _OF_A_PROCESS
     }
-    workers = found["workers"]
+    workers = recorded["workers"]
     assert len(workers) == 3
-    assert [each["name"] for each in workers if each["lost"]] == [victim["name"]]
-    assert sum(each.get("windows", 0) for each in workers) >= WINDOWS
-    for each in workers[:2]:
-        assert each["settings"]["base"] == expected["settings"]["base"]
-        assert each["facts"]["engine"]["check"] == expected["engine"]["check"]
+    assert [worker["name"] for worker in workers if worker["lost"]] == [victim["name"]]
+    assert sum(worker.get("windows", 0) for worker in workers) >= WINDOWS
+    for worker in workers[:2]:
+        assert worker["settings"]["base"] == expected["settings"]["base"]
+        assert worker["facts"]["engine"]["check"] == expected["engine"]["check"]
     assert "0 windows left; items/s: worker" in errors
 
 
@@ -229,7 +229,7 @@ def test_a_window_that_always_fails_is_named_with_its_records(
     assert process.returncode == 1
     assert "window 1 has failed 3 times" in errors
     assert "expected finite logits" in errors
-    assert all(each.id in errors for each in records[64:])
+    assert all(record.id in errors for record in records[64:])
     assert _parts(run) == 1
     assert pl.read_parquet(run / "parts" / "part-000000.parquet")["id"].n_unique() == 64
 

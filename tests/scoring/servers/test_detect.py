@@ -54,9 +54,9 @@ OTHER_PAGES = {"/v1/models": {"data": [{"id": "mine", "owned_by": "somebody"}]}}
 def test_the_rule(
     routes: list[str], pages: dict[str, Any], options: dict[str, Any], expected: str, why: str
 ) -> None:
-    found = found_at(routes, pages, **options)
-    assert found.wire.name == expected
-    assert why in found.why
+    detected = found_at(routes, pages, **options)
+    assert detected.wire.name == expected
+    assert why in detected.why
 
 
 def test_the_tokenizer_of_a_server_on_this_machine_is_found() -> None:
@@ -66,10 +66,10 @@ def test_the_tokenizer_of_a_server_on_this_machine_is_found() -> None:
             {"id": "mine", "owned_by": "vllm", "root": "/adapters/mine", "parent": "base"},
         ]
     }
-    found = found_at([COMPLETIONS], {"/v1/models": models})
-    assert found.wire.name == "vllm"
-    assert f"tokenizer of the server, {MODEL}" in found.why
-    assert found.base_name == "base"
+    detected = found_at([COMPLETIONS], {"/v1/models": models})
+    assert detected.wire.name == "vllm"
+    assert f"tokenizer of the server, {MODEL}" in detected.why
+    assert detected.base_name == "base"
 
 
 @pytest.mark.parametrize("root", ["/", "/" + "x" * 5000, "/a\0b", "relative", 3, None])

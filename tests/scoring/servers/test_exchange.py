@@ -117,12 +117,12 @@ def test_a_reply_with_too_many_values_is_refused_before_it_is_parsed(
 def test_the_bounds_admit_the_longest_answer_that_can_be_asked_for() -> None:
     """255 options with names of 60 characters, with every value and name that a wire has."""
     names = [f"{number:03} {'é, [{' * 11}" for number in range(255)]
-    asked = {"questions": [{"choices": [{"value": name} for name in names]}]}
+    longest = {"questions": [{"choices": [{"value": name} for name in names]}]}
     answer = {"choice": names[0], "probabilities": [
         {"value": name, "label": name, "probability": 0.00392156862745098} for name in names
     ]}  # fmt: skip
     content = json.dumps({"answers": [answer]}).encode()
-    bounds = bounds_of_answer(json.dumps(asked, ensure_ascii=False).encode())
+    bounds = bounds_of_answer(json.dumps(longest, ensure_ascii=False).encode())
     bounds.check(content)
     assert len(content) < bounds.most_bytes
 
@@ -210,10 +210,10 @@ def test_ctrl_c_ends_a_command_while_the_server_is_silent(command: str, tmp_path
         "decide": ("--context", "Open.", "--schema", example / "schema.json"),
         "score": ("--data", data, "--out", tmp_path / "run"),
     }
-    asked = threading.Event()
+    request_arrived = threading.Event()
 
     def silent(turn: Turn) -> None:
-        asked.set()
+        request_arrived.set()
         MODES["silent"].act(turn)
 
     with hostile_server() as server:
@@ -226,7 +226,7 @@ def test_ctrl_c_ends_a_command_while_the_server_is_silent(command: str, tmp_path
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
-            assert asked.wait(120)
+            assert request_arrived.wait(120)
             time.sleep(0.5)
             started = time.monotonic()
             process.send_signal(signal.SIGINT)
@@ -235,8 +235,8 @@ def test_ctrl_c_ends_a_command_while_the_server_is_silent(command: str, tmp_path
             process.kill()
     assert time.monotonic() - started < 5
     last = {"score": "no item was scored yet; the same command starts again"}
-    said = last.get(command, "nothing was written")
-    assert errors.endswith(f"Error: interrupted; {said}\n")
+    last_line = last.get(command, "nothing was written")
+    assert errors.endswith(f"Error: interrupted; {last_line}\n")
     assert process.returncode == 1
 
 

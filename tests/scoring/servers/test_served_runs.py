@@ -82,8 +82,8 @@ def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) ->
     data = dataset_file(tmp_path, pairs=6)
 
     def some(sent: Sent) -> Response:
-        (asked,) = sent.body["questions"].values()
-        state, kind = sent.body["state"], asked["type"]
+        (sent_question,) = sent.body["questions"].values()
+        state, kind = sent.body["state"], sent_question["type"]
         if (state, kind) == ("Clerk 0: base.", "choice"):
             return Response({"detail": "exceeds the context length"}, 400)
         if (state, kind) == ("Clerk 1: base.", "noul"):
@@ -92,7 +92,7 @@ def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) ->
             answer = {"type": "score", "score": 1.0, "probabilities": {"0": 0.9, "1": 0.9}}
             return systemone(sent, answers={"decision": answer})
         if (state, kind) == ("Clerk 3: base.", "choice"):
-            canonical = next(iter(asked["criteria"])) == "answer_0"
+            canonical = next(iter(sent_question["criteria"])) == "answer_0"
             return systemone(sent) if canonical else Response("gone", 500)
         return systemone(sent)
 
@@ -103,11 +103,11 @@ def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) ->
     assert run.provenance.counts.coverage == pytest.approx(32 / 36)
     assert len(run.predictions) == 32
     rows = pl.read_parquet(tmp_path / "run" / "unanswered.parquet")
-    found = {one["id"]: (one["status"], one["reason"]) for one in rows.iter_rows(named=True)}
-    assert found["f0choice-base"] == ("unsupported", "status 400: exceeds the context length")
-    assert found["f1noul-base"][0] == "missing"
-    assert "expected those of the 3 answers" in found["f2score-base"][1]
-    assert found["f3choice-base"] == ("failed", "6 tries failed; the last: status 500: gone")
+    unanswered = {one["id"]: (one["status"], one["reason"]) for one in rows.iter_rows(named=True)}
+    assert unanswered["f0choice-base"] == ("unsupported", "status 400: exceeds the context length")
+    assert unanswered["f1noul-base"][0] == "missing"
+    assert "expected those of the 3 answers" in unanswered["f2score-base"][1]
+    assert unanswered["f3choice-base"] == ("failed", "6 tries failed; the last: status 500: gone")
     assert set(rows["reference"]) == {1}
     # The file is sealed like the rows.
     rows.head(1).write_parquet(tmp_path / "run" / "unanswered.parquet")
@@ -190,9 +190,9 @@ def test_a_resumed_run_says_what_is_left_to_ask(tmp_path: Path) -> None:
     words = ["--data", data, "--k", 1, "--out", tmp_path / "run", "--requests-per-minute", 60000]
     with serving(systemone) as server:
         ran = runner(main, "score", "--server", server.url, "--model", "mine", *map(str, words))
-        said = ran("--no-probe").stderr
-        assert "20 requests for 20 items" in said
-        assert "64 more are written); 0 s at 60,000 per minute" in said
+        stderr = ran("--no-probe").stderr
+        assert "20 requests for 20 items" in stderr
+        assert "64 more are written); 0 s at 60,000 per minute" in stderr
         assert len(server.posts) == 20
         assert "requests for" not in ran("--no-probe").stderr  # complete: nothing is asked
 
@@ -295,8 +295,14 @@ def score_mock(url: str, data: Path, out: Path) -> None:
 
 
 def logits_of(run: Path) -> dict[str, list[float]]:
-    found = read_run(run).predictions
-    return dict(zip(found.ids.tolist(), found.logits.reshape(len(found), -1).tolist(), strict=True))
+    predictions = read_run(run).predictions
+    return dict(
+        zip(
+            predictions.ids.tolist(),
+            predictions.logits.reshape(len(predictions), -1).tolist(),
+            strict=True,
+        )
+    )
 
 
 @pytest.mark.slow
@@ -325,23 +331,23 @@ def test_no_fault_of_jevcompat_leads_to_a_wrong_number(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: Path) -> None:
     data = dataset_file(tmp_path, pairs=60)  # 360 items: six windows
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
 
     def slowly(sent: Sent) -> Response:
-        asked[json.dumps(sent.body)] += 1
+        requests[json.dumps(sent.body)] += 1
         time.sleep(0.002)
         return systemone(sent)
 
     with serving(slowly) as server:
         score(server, data, tmp_path / "whole", k=2, concurrency=4)
-        assert set(asked.values()) == {1}
+        assert set(requests.values()) == {1}
         out, kills = tmp_path / "killed", 0
         while kills < 20:
             words = ["--server", server.url, "--model", "mine", "--data", data, "--k", 2]
-            asked.clear()
+            requests.clear()
             before = set((out / "parts").glob("part-*.parquet"))
             process = started("score", *words, "--out", out, "--concurrency", 4, "--no-probe")
-            while not asked and process.is_alive():
+            while not requests and process.is_alive():
                 time.sleep(0.005)
             time.sleep(0.02 + 0.05 * (kills % 5))
             if not process.is_alive():
@@ -349,7 +355,7 @@ def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: 
             process.kill()
             process.join()
             written = {part.name for part in before}
-            states = {json.loads(each)["state"] for each in asked}
+            states = {json.loads(body)["state"] for body in requests}
             for number, start in enumerate(range(0, 360, 64)):
                 if f"part-{number:06d}.parquet" in written:
                     window = read_dataset(data, k=2).records[start : start + 64]
