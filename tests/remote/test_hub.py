@@ -52,16 +52,16 @@ class Hub(BaseHTTPRequestHandler):
         if not place.is_dir():
             self.reply(404, b"{}", "EntryNotFound")
             return
-        found = [
+        entries = [
             {
-                "type": "directory" if each.is_dir() else "file",
+                "type": "directory" if path.is_dir() else "file",
                 "oid": "0" * 40,
-                "size": 0 if each.is_dir() else each.stat().st_size,
-                "path": str(each.relative_to(self.folder)),
+                "size": 0 if path.is_dir() else path.stat().st_size,
+                "path": str(path.relative_to(self.folder)),
             }
-            for each in sorted(place.iterdir())
+            for path in sorted(place.iterdir())
         ]
-        self.reply(200, json.dumps(found).encode())
+        self.reply(200, json.dumps(entries).encode())
 
     def reply_file(self, path: Path) -> None:
         if path.is_file():
@@ -105,11 +105,11 @@ def report(url: str, environment: dict[str, str]) -> subprocess.CompletedProcess
 
 def test_a_run_of_a_dataset_repository(tmp_path: Path, environment: dict[str, str]) -> None:
     folder = write_run(tmp_path / "hub" / "runs" / "one", rows(1, families=9, k=2), arm="a", seed=1)
-    wanted = run("report", folder, "--json", "--resamples", 100).stdout
+    expected = run("report", folder, "--json", "--resamples", 100).stdout
     for revision in ("", "@main"):
         done = report(f"hf://datasets/{REPOSITORY}{revision}/runs/one", environment)
         assert done.returncode == 0, done.stderr
-        assert done.stdout == wanted
+        assert done.stdout == expected
 
 
 def test_what_the_hub_does_not_give_is_one_line(

@@ -46,7 +46,7 @@ def test_a_folder_a_pattern_and_a_file_of_parquet(
     local = parts(tmp_path / "rows", made_files)
     shutil.copytree(local, bucket / "rows")
     (bucket / "rows" / "notes.txt").write_text("not rows")
-    wanted = import_run(local, tmp_path / "wanted", {})
+    expected = import_run(local, tmp_path / "wanted", {})
     for name in ("rows", "rows/*.parquet", "rows/part-0*"):
         url = f"s3://{bucket.name}/{name}"
         out = tmp_path / "out" / name.replace("/", "-").replace("*", "x")
@@ -54,7 +54,7 @@ def test_a_folder_a_pattern_and_a_file_of_parquet(
         rows, settings, data = imported(out)
         assert (rows, settings) == imported(tmp_path / "wanted")[:2]
         assert data == f"s3://{bucket.name}/rows"
-    assert read_rows(Path(f"s3://{bucket.name}/rows")).frame.equals(wanted.frame)
+    assert read_rows(Path(f"s3://{bucket.name}/rows")).frame.equals(expected.frame)
     one = import_run(local / "part-000.parquet", tmp_path / "local-one", {})
     url = f"s3://{bucket.name}/rows/part-000.parquet"
     assert import_run(Path(url), tmp_path / "one", {}).frame.equals(one.frame)
