@@ -104,8 +104,8 @@ def test_a_context_of_ten_megabytes_is_refused_before_it_is_tokenised(
 
     def watched(texts: list[str]) -> list[list[int]]:
         seen.extend(map(len, texts))
-        found: list[list[int]] = tokenise(texts)
-        return found
+        token_ids: list[list[int]] = tokenise(texts)
+        return token_ids
 
     monkeypatch.setattr(bound, "_tokenise", watched)
     short = parse_record(record("short"), line=1)
