@@ -137,7 +137,7 @@ def test_the_evaluation_against_hand_computation() -> None:
     assert [group.name for group in single.groups] == ["all", "choice", "boolean"]
     assert (everything.items, everything.families) == (3, 3)
     # Confidence 3/4, 1/2, 6/10; gaps log 3, 0, log 6; TV 1/2, 0, 0; the views of a disagree.
-    values = {name: each.value for name, each in everything.estimates.items()}
+    values = {name: estimate.value for name, estimate in everything.estimates.items()}
     assert set(values) == {spec.name for spec in registered_metrics("ablated")}
     assert values == pytest.approx(
         {
@@ -154,16 +154,18 @@ def test_the_evaluation_against_hand_computation() -> None:
     assert choice.estimates["ablated_confidence"].reason == "one family: no interval"
     # Together the two views of a cancel: 1/2, and no gap.
     ensemble = evaluate(_three(), decoding="ensemble", by="kind", rng=rng, resamples=200)
-    found = ensemble.groups[0].estimates
-    assert found["ablated_confidence"].value == pytest.approx((0.5 + 0.5 + 0.6) / 3, abs=1e-6)
-    assert found["ablated_gap"].value == pytest.approx(np.log(6) / 3, abs=1e-6)
-    assert found["view_tv"].value == pytest.approx(0.5 / 3, abs=1e-6)
+    estimates = ensemble.groups[0].estimates
+    assert estimates["ablated_confidence"].value == pytest.approx((0.5 + 0.5 + 0.6) / 3, abs=1e-6)
+    assert estimates["ablated_gap"].value == pytest.approx(np.log(6) / 3, abs=1e-6)
+    assert estimates["view_tv"].value == pytest.approx(0.5 / 3, abs=1e-6)
 
 
 def test_a_temperature_divides_the_gap() -> None:
     half = Calibrator("scalar", Weights(bias=(float(np.log(np.expm1(2.0))), 0.0, 0.0)))
     predictions = ablated_predictions(1)
-    raw, calibrated = (ScoredItems.of(predictions, "single", each) for each in (None, half))
+    raw, calibrated = (
+        ScoredItems.of(predictions, "single", calibrator) for calibrator in (None, half)
+    )
     np.testing.assert_allclose(calibrated.gap, raw.gap / 2, atol=1e-9)
     assert (calibrated.confidence <= raw.confidence + 1e-12).all()
     assert (calibrated.view_tv == raw.view_tv).all()
@@ -187,11 +189,11 @@ def test_intervals_are_over_families_against_scipy() -> None:
 def test_one_view_has_no_tv_and_says_so() -> None:
     rng = np.random.default_rng(0)
     one = ablated_predictions(1, k=1)
-    found = evaluate(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
+    group = evaluate(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
     for name in ("view_tv", "flip_rate"):
-        assert np.isnan(found.estimates[name].value)
-        assert found.estimates[name].reason == "one view only: K is 1"
-    assert np.isfinite(found.estimates["ablated_gap"].low)
+        assert np.isnan(group.estimates[name].value)
+        assert group.estimates[name].reason == "one view only: K is 1"
+    assert np.isfinite(group.estimates["ablated_gap"].low)
 
 
 def test_every_metric_and_column_is_documented() -> None:

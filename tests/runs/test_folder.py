@@ -112,8 +112,8 @@ def test_a_run_that_was_killed_while_it_was_closed_is_closed_again(tmp_path: Pat
         writer.write_part(1, rows(4, 3))
     # Killed after the rename, before the parts were removed.
     shutil.copy(whole / "predictions.parquet", cut)
-    found = json.loads((cut / "run.json").read_text())
-    seal_again(cut, found | {"status": "complete"})
+    provenance = json.loads((cut / "run.json").read_text())
+    seal_again(cut, provenance | {"status": "complete"})
     (cut / ".run.json.tmp").write_text("half")
     with RunWriter(cut, SETTINGS, {}) as writer:
         assert writer.complete

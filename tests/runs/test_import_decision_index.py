@@ -61,8 +61,8 @@ def test_an_answer_that_contradicts_its_probabilities_is_not_believed(tmp_path: 
     wrong["response"]["answers"]["action"]["choice"] = "refuse"
     del fine["response"]["answers"]["angry"]
     frame = read_rows(*written(tmp_path, [wrong, fine])).frame
-    found = frame.filter(frame["status"].is_not_null()).select("id", "status", "reason").rows()
-    assert found == [
+    statuses = frame.filter(frame["status"].is_not_null()).select("id", "status", "reason").rows()
+    assert statuses == [
         ("a1/action", "failed", "choice is not the most probable answer"),
         ("a2/angry", "missing", "the response has no answer to it"),
     ]
@@ -75,10 +75,10 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     path, options = written(tmp_path, [other, unknown, sums])
     with pytest.raises(RecordError) as error:
         import_run(path, tmp_path / "run", {}, options)
-    said = str(error.value)
-    assert ":1 (id a1): payload_sha256: the result is of another state" in said
-    assert ":2 (id z): expected a row of the suite, found none" in said
-    assert ":3 (id b1/action): probabilities: expected a sum of 1, got 1.2" in said
+    message = str(error.value)
+    assert ":1 (id a1): payload_sha256: the result is of another state" in message
+    assert ":2 (id z): expected a row of the suite, found none" in message
+    assert ":3 (id b1/action): probabilities: expected a sum of 1, got 1.2" in message
     assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="have no references: give the rows of the suite"):
         read_rows(path)

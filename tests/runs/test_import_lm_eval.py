@@ -31,8 +31,8 @@ TASKS = ("holding_letters", "holding_texts", "tiny_wino")
 
 
 def samples(task: str, folder: Path = LOGS) -> Path:
-    (found,) = folder.glob(f"samples_{task}_*.jsonl")
-    return found
+    (path,) = folder.glob(f"samples_{task}_*.jsonl")
+    return path
 
 
 def lines(task: str) -> list[dict[str, Any]]:
@@ -40,8 +40,8 @@ def lines(task: str) -> list[dict[str, Any]]:
 
 
 def reported(folder: Path = LOGS) -> dict[str, Any]:
-    (found,) = folder.glob("results_*.json")
-    value: dict[str, Any] = json.loads(found.read_text("utf-8"))
+    (path,) = folder.glob("results_*.json")
+    value: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return value
 
 
@@ -146,13 +146,15 @@ def test_logs_that_the_harness_makes_now_are_read_as_well(tmp_path: Path) -> Non
 def test_probabilities_are_the_softmax_of_the_logged_log_likelihoods(tmp_path: Path) -> None:
     import_run(samples("holding_texts"), tmp_path / "run", {})
     run = read_run(tmp_path / "run")
-    logged = [each for each in lines("holding_texts") if each["filter"] == "none"]
+    logged = [
+        logged_line for logged_line in lines("holding_texts") if logged_line["filter"] == "none"
+    ]
     assert len(logged) == len(run.predictions) == 12  # 24 lines: one of two filters
     probabilities = np.exp(run.predictions.log_probs("single"))
-    for found, line in zip(probabilities, logged, strict=True):
+    for item_probabilities, line in zip(probabilities, logged, strict=True):
         # The second half is asked without the prompt, for mutual information.
         logits = np.array([float(lp) for lp, _ in line["filtered_resps"]])[:4]
-        assert found == pytest.approx(np.exp(logits) / np.exp(logits).sum(), rel=1e-12)
+        assert item_probabilities == pytest.approx(np.exp(logits) / np.exp(logits).sum(), rel=1e-12)
     assert run.predictions.domain[0] == "holding_texts"
     assert run.provenance.base_model == "tiny"
     log = run.provenance["log"]
@@ -164,8 +166,10 @@ def test_probabilities_are_the_softmax_of_the_logged_log_likelihoods(tmp_path: P
 
 def test_answer_mass_is_known_of_letters_only() -> None:
     frame = read_rows(samples("holding_letters")).frame
-    letters = [[float(lp) for lp, _ in each["filtered_resps"]] for each in lines("holding_letters")]
-    expected = [np.exp(each).sum() for each in letters]
+    letters = [
+        [float(lp) for lp, _ in sample["filtered_resps"]] for sample in lines("holding_letters")
+    ]
+    expected = [np.exp(log_likelihoods).sum() for log_likelihoods in letters]
     assert frame["answer_mass"].to_numpy() == pytest.approx(expected, rel=1e-5)
     assert frame["code_order"].to_list() == [[0, 1, 2, 3]] * 12
     texts = read_rows(samples("holding_texts")).frame
@@ -254,8 +258,8 @@ def test_what_cannot_be_read_is_told_and_nothing_is_written(
 
 
 def test_samples_of_other_results_are_refused(tmp_path: Path) -> None:
-    for each in LOGS.iterdir():
-        shutil.copy(each, tmp_path)
+    for log_file in LOGS.iterdir():
+        shutil.copy(log_file, tmp_path)
     path = changed("holding_letters", tmp_path, lambda rows: rows.pop())
     with pytest.raises(RecordError, match="task_hashes: expected") as error:
         read_rows(path)

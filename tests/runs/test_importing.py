@@ -334,7 +334,9 @@ def test_rounded_probabilities_are_those_of_a_server(tmp_path: Path) -> None:
     assert np.exp(run.predictions.logits[1, 0, 2]) == pytest.approx(0.005)
     experiment = Experiment.read([tmp_path / "run"])
     notes = experiment.evaluation(experiment.runs[0]).notes
-    (note,) = [each for each in notes if isinstance(each, RoundedProbabilities)]
+    (note,) = [
+        note_of_run for note_of_run in notes if isinstance(note_of_run, RoundedProbabilities)
+    ]
     assert (note.censored, note.nll[1]) == (1, math.inf)
 
 
@@ -371,9 +373,9 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
     import_run(write_jsonl(tmp_path / "rows.jsonl", rows[:2]), tmp_path / "listed", {"arm": "a"})
     experiment = Experiment.read([tmp_path / "listed"])
     (note,) = (
-        each
-        for each in experiment.evaluation(experiment.runs[0]).notes
-        if isinstance(each, RoundedProbabilities)
+        note_of_run
+        for note_of_run in experiment.evaluation(experiment.runs[0]).notes
+        if isinstance(note_of_run, RoundedProbabilities)
     )
     low, high = (-np.log([0.6 / total, 0.3 / total]).mean() for total in (0.9, 1.0))
     assert note.nll == pytest.approx((low, high))
@@ -381,9 +383,9 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
     import_run(write_jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "run", {"arm": "a"})
     experiment = Experiment.read([tmp_path / "run"])
     (note,) = (
-        each
-        for each in experiment.evaluation(experiment.runs[0]).notes
-        if isinstance(each, RoundedProbabilities)
+        note_of_run
+        for note_of_run in experiment.evaluation(experiment.runs[0]).notes
+        if isinstance(note_of_run, RoundedProbabilities)
     )
     least = -np.log([0.6 / 0.9, 0.3 / 0.9, 0.05 / 0.95]).mean()
     assert note.nll[0] == pytest.approx(least)
@@ -403,10 +405,12 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
 
 def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     """By hand: the first and the last answer are right, and the models prefer different ones."""
-    given = {"a": [0.0, 1.0, 2.0], "b": [1.0, 2.0, 0.0]}
-    for name, logits in given.items():
+    logits_of = {"a": [0.0, 1.0, 2.0], "b": [1.0, 2.0, 0.0]}
+    for name, logits in logits_of.items():
         rows = [
-            row("x", probabilities=None, logits=[each * 0.7 for each in logits], reference=[0, 2]),
+            row(
+                "x", probabilities=None, logits=[logit * 0.7 for logit in logits], reference=[0, 2]
+            ),
             row("y", probabilities=None, logits=logits, reference=1),
         ]
         path = write_jsonl(tmp_path / f"{name}.jsonl", rows)
@@ -421,10 +425,14 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     assert experiment.same_items
     accuracy = experiment.comparison(a, b).groups[0].metrics["accuracy"]
     assert (accuracy.a.value, accuracy.b.value) == (0.5, 0.5)
-    p = np.exp(np.array(given["a"]) * 0.7)
-    q = np.exp(np.array(given["a"]))
+    p = np.exp(np.array(logits_of["a"]) * 0.7)
+    q = np.exp(np.array(logits_of["a"]))
     expected = -np.log([(p[0] + p[2]) / p.sum(), q[1] / q.sum()]).mean()
-    (note,) = (each for each in experiment.evaluation(a).notes if isinstance(each, SeveralRight))
+    (note,) = (
+        note_of_run
+        for note_of_run in experiment.evaluation(a).notes
+        if isinstance(note_of_run, SeveralRight)
+    )
     assert note.items == 1
     assert note.nll_of_any == pytest.approx(expected)
     # In slices, as runs of more items are read.
@@ -445,8 +453,8 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
 def test_thresholds_need_probabilities(tmp_path: Path) -> None:
     rows = [row(str(at), probabilities=None, answer=at % 2, n_choices=2) for at in range(40)]
     import_run(write_jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "run", {"arm": "a"})
-    asked = ["thresholds", str(tmp_path / "run"), "--target-error", "0.5"]
-    found = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "t.json")])
-    assert found.exit_code == 1
-    assert "the run has answers and no probabilities" in found.stderr
+    command = ["thresholds", str(tmp_path / "run"), "--target-error", "0.5"]
+    result = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "t.json")])
+    assert result.exit_code == 1
+    assert "the run has answers and no probabilities" in result.stderr
     assert not (tmp_path / "t.json").exists()

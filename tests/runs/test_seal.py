@@ -219,10 +219,10 @@ def test_no_flipped_bit_changes_a_number(run: Path) -> None:
     write_calibrator(run / CALIBRATION, Calibrator("scalar", weights, {"items": 12}))
 
     def read() -> tuple[bytes, str, Calibrator]:
-        found = read_run(run)
-        content = json.dumps(dict(found.provenance), sort_keys=True)
+        run_read = read_run(run)
+        content = json.dumps(dict(run_read.provenance), sort_keys=True)
         return (
-            found.predictions.logits.tobytes() + found.predictions.reference.tobytes(),
+            run_read.predictions.logits.tobytes() + run_read.predictions.reference.tobytes(),
             content,
             read_calibrator(run / CALIBRATION),
         )
@@ -329,7 +329,7 @@ def test_the_digest_covers_every_value_of_the_seal() -> None:
         replace(seal, views=3),
         replace(seal, k=3),
     ]
-    assert len({seal_digest(each) for each in (seal, *others)}) == 7
+    assert len({seal_digest(seal_variant) for seal_variant in (seal, *others)}) == 7
 
 
 def test_an_edited_copy_with_a_seal_of_its_own_has_another_digest(run: Path) -> None:

@@ -53,7 +53,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "fault"),
     [
         ("[1]", "2: expected an object, got a list"),
         ('{"ce": 1}', "2: step: expected an integer, got null"),
@@ -67,10 +67,10 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         ('{"step": 2, "ce"', "2: not valid JSON"),
     ],
 )
-def test_lines_that_are_wrong_are_named(tmp_path: Path, line: str, said: str) -> None:
+def test_lines_that_are_wrong_are_named(tmp_path: Path, line: str, fault: str) -> None:
     with pytest.raises(RecordError) as caught:
         read_training_log(written(tmp_path, '{"step": 1}', line, "{"))
-    assert said in str(caught.value)
+    assert fault in str(caught.value)
     assert "log.jsonl:3: not valid JSON" in str(caught.value)
 
 
