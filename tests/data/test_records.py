@@ -134,7 +134,7 @@ def test_a_plain_record_must_not_call_itself_ablated() -> None:
 
 def test_a_file_of_ablated_contexts_alone_is_read_and_a_mixed_one_told(tmp_path: Path) -> None:
     alone = write_jsonl(tmp_path / "alone.jsonl", [ablated("a"), ablated("b")])
-    assert [each.id for each in read_records(alone, allow_ablated=True)] == ["a", "b"]
+    assert [record_read.id for record_read in read_records(alone, allow_ablated=True)] == ["a", "b"]
     with pytest.raises(RecordError, match=r"alone.jsonl:1 \(id a\): an ablated context"):
         read_records(alone)
     mixed = write_jsonl(tmp_path / "mixed.jsonl", [record("a"), record("b"), ablated("c")])
