@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from messages import assert_says
 from peft import LoraConfig, PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
@@ -99,8 +100,7 @@ def test_a_regular_expression_that_takes_years_is_refused_before_peft(
     monkeypatch.setattr(patterns, "_SECONDS", 1.0)
     changed("adapter_config.json", **setting)(adapter)
     message = refused(adapter, qwen3)
-    assert "adapter_config.json: expected regular expressions that can be tried" in message
-    assert "longer than 1 seconds" in message
+    assert_says(message, "adapter_config.json:", "regular expressions", "longer than 1 seconds")
 
 
 def test_regular_expressions_against_those_that_peft_matches(
@@ -171,7 +171,7 @@ def test_a_configuration_that_peft_trips_over(
 ) -> None:
     """Each of these left score with a traceback."""
     changed("adapter_config.json", **changes)(adapter)
-    assert "does not fit this base model" in refused(adapter, qwen3)
+    assert_says(refused(adapter, qwen3), "does not fit", "base model")
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,9 @@ def test_a_module_that_a_configuration_names_is_never_imported(
     (tmp_path / "owned.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')")
     monkeypatch.syspath_prepend(tmp_path)
     changed("adapter_config.json", **changes)(adapter)
-    assert "settings that run code or change the base model are refused" in refused(adapter, qwen3)
-    assert "owned" in refused(adapter, qwen3)
+    message = refused(adapter, qwen3)
+    assert_says(message, "run code", "refused")
+    assert "owned" in message
     assert not (tmp_path / "owned").exists()
 
 
@@ -250,7 +251,7 @@ def test_missing_unexpected_and_misshapen_tensors_are_named(qwen3: Path, adapter
     save_file(tensors, path)
     message = refused(adapter, qwen3)
     assert f"1 missing in the adapter: {names[0]}" in message
-    assert "1 unexpected in the adapter: base_model.model.model.layers.9.mlp.up_proj" in message
+    assert_says(message, "1 unexpected", "base_model.model.model.layers.9.mlp.up_proj")
     assert f"1 of the wrong shape: {names[1]}: expected" in message
 
 
@@ -258,7 +259,7 @@ def test_an_adapter_for_another_base_by_its_shapes(
     qwen3_5_shell: Path, qwen3: Path, make_adapter: Make
 ) -> None:
     message = refused(make_adapter(qwen3_5_shell), qwen3)
-    assert "does not fit this base model; it may need another" in message
+    assert_says(message, "does not fit", "need another")
 
 
 def test_an_adapter_for_another_base_by_its_hash(qwen3: Path, make_adapter: Make) -> None:
@@ -344,7 +345,7 @@ def test_an_adapter_folder_is_no_base(adapter: Path, qwen3: Path, tmp_path: Path
     # transformers loads the adapter in silence where trainers saved the tokenizer beside it.
     shutil.copytree(qwen3, tmp_path / "base")
     shutil.copy(adapter / "adapter_config.json", tmp_path / "base")
-    with pytest.raises(AdapterError, match="expected a base model, found an adapter"):
+    with pytest.raises(AdapterError, match="base model, found an adapter"):
         identify(ModelRequest(None, str(tmp_path / "base")))
 
 
@@ -417,8 +418,8 @@ def test_a_base_configuration_that_transformers_trips_over(
 
 
 def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
-    assert "expected a folder or a hub id" in refused(adapter, "pact-tiny")
-    assert "expected a folder or a hub id" in refused(adapter, "./a/b")
+    assert_says(refused(adapter, "pact-tiny"), "folder", "hub id")
+    assert_says(refused(adapter, "./a/b"), "folder", "hub id")
     assert "no base model: " in refused(None, None)
     assert "expected a folder" in refused(adapter, "x" * 5000)
 
@@ -448,7 +449,7 @@ def test_local_folders_never_reach_for_the_network(
 
 def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "the hub cannot provide it" in refused(adapter, "organisation/model")
+    assert "hub cannot provide it" in refused(adapter, "organisation/model")
 
 
 def pickled_base(base: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 import torch
 import transformers
 from commands import refuser, runner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import AdapterError, RunSettingsError
@@ -105,7 +106,7 @@ def test_the_run_records_it_and_resumes_with_nothing_else(
     assert "bitsandbytes" in recorded.provenance.versions
     assert (recorded.arm, recorded.title) == ("pact (nf4)", f"{tmp_path / 'run'} (nf4)")
     full = identify(request(quantize=None, dtype="bf16"))
-    with pytest.raises(RunSettingsError, match=r'quantisation.method: the folder has "nf4"'):
+    with pytest.raises(RunSettingsError, match=r'quantisation.method: .*"nf4"'):
         score(full, dataset, tmp_path / "run", labels={"arm": "pact", "seed": 17})
     score(full, dataset, tmp_path / "full", labels={"arm": "pact", "seed": 17})
     assert "quantisation" not in read_run(tmp_path / "full").settings
@@ -141,7 +142,7 @@ def test_other_methods_and_precisions_are_refused() -> None:
 def test_layers_that_bitsandbytes_cannot_compute_are_named(qwen3: Path) -> None:
     """The first forward pass ended in a traceback, of a shape that nobody had asked for."""
     identified = identify(ModelRequest(None, str(qwen3), quantize="nf4"))
-    with pytest.raises(AdapterError, match=r"down_proj has 96 inputs, expected a multiple of 64"):
+    with pytest.raises(AdapterError, match=r"down_proj has 96 .*multiple of 64"):
         identified.load()
 
 
@@ -171,7 +172,7 @@ def test_a_base_that_is_stored_quantised(tmp_path: Path, views: Any) -> None:
         np.testing.assert_array_equal(one.logits, other.logits)
     config = stored / "config.json"
     config.write_text(config.read_text().replace('"load_in_8bit": false', '"load_in_8bit": true'))
-    with pytest.raises(AdapterError, match="stored in int8, which is refused"):
+    with pytest.raises(AdapterError, match="stored in int8.*refused"):
         identify(ModelRequest(None, str(stored)))
 
 
@@ -219,7 +220,7 @@ scored = model.load().scorer.score(model.encoder.encode(records, 1, 0))
 print(json.dumps([each.logits.tolist() for each in scored]))
 """
     plain = _python(code, tmp_path)
-    assert "no compiled kernels for this processor" in plain.stderr
+    assert_says(plain.stderr, "no compiled kernels")
     assert not any("no compiled" in remark for remark in quantisation_remarks(model.quantisation))
     compiled = model.load().scorer.score(views[:1])
     for plain_logits, view in zip(json.loads(plain.stdout), compiled, strict=True):
@@ -241,7 +242,4 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    assert (
-        "install the extra: pip install --constraint constraints.txt '.[model,quantize]'"
-        in _python(code).stdout
-    )
+    assert_says(_python(code).stdout, "pip install", "constraints.txt", ".[model,quantize]")

@@ -20,6 +20,7 @@ import torch
 import transformers
 from builders import write_jsonl
 from click.testing import CliRunner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import WorkerError
@@ -168,7 +169,7 @@ def test_a_run_is_resumed_by_other_numbers_of_workers_and_by_none(
     process.send_signal(signal.SIGTERM)
     errors = _ended(process)
     assert process.returncode == 1
-    assert "the same command resumes the run" in errors
+    assert_says(errors, "same command resumes")
     assert _parts(run) < WINDOWS
     result = CliRunner().invoke(main, _command(adapter, qwen3, run))
     assert result.exit_code == 0, result.output
@@ -253,7 +254,7 @@ def test_workers_with_other_weights_or_too_many_are_refused_before_anything_is_s
     assert "worker 2 (" in message
     assert _parts(tmp_path / "run") == 0
     source = worker_source(request, WorkersRequest(5, cluster["address"]))
-    with pytest.raises(WorkerError, match="5 workers need one CPU each, the cluster has 2"):
+    with pytest.raises(WorkerError, match="5 workers .*cluster has 2"):
         score_windows(source, read_dataset(HOLDOUT, k=1), tmp_path / "run", labels={})
 
 
@@ -279,9 +280,7 @@ def test_without_ray_the_message_names_the_extra(
     arguments = ["score", "--no-adapter", "--base-model", str(qwen3), "--data", str(HOLDOUT)]
     result = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "r"), "--workers", "2"])
     assert result.exit_code == 1
-    assert "install the extra: pip install --constraint constraints.txt '.[model,ray]'" in (
-        result.output
-    )
+    assert_says(result.output, "pip install", "constraints.txt", ".[model,ray]")
 
 
 def test_workers_are_not_for_servers() -> None:

@@ -63,7 +63,7 @@ def test_passing_statuses_are_tried_again(status: int) -> None:
 def test_a_server_that_is_always_busy_is_given_up() -> None:
     busy = Response({"detail": "all slots are taken"}, 529)
     with serving(in_turn(busy)) as server, Client(request_to(server.url)) as c:
-        with pytest.raises(NoUsableReplyError, match=f"{TRIES} tries .* 529: all slots are taken"):
+        with pytest.raises(NoUsableReplyError, match=f"{TRIES} tries .* 529: all slots"):
             post(c)
         assert len(server.posts) == TRIES
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from builders import question
 from commands import refuser, runner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import ServerError
@@ -95,7 +96,7 @@ def test_the_command_shows_both_and_names_what_is_not_answered(tmp_path: Path) -
         value: Any = json.loads(runner(main)(*words, "--json").stdout)
     assert "33.3% (10.0 to 60.0)" in text
     assert "changes with the order" in text
-    assert "urgency: unsupported: status 422: score is not supported" in text
+    assert_says(text, "urgency: unsupported", "status 422")
     assert value["answers"]["team"]["between_orders"]["answers"] == 3
     assert len(value["answers"]["team"]["orders"]) == 3
     assert value["answers"]["urgency"]["missing"]["status"] == "unsupported"
@@ -125,9 +126,7 @@ def test_zeros_after_rounding_have_a_mean_over_orders() -> None:
 
 
 def test_no_answer_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(
-        ServerError, match="no field was answered: unsupported: status 413: too long"
-    ):
+    with pytest.raises(ServerError, match="no field .*unsupported: status 413"):
         decided(lambda _sent: Response({"error": "too long"}, 413))
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps({"team": question(n=300)}))

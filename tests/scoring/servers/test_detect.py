@@ -98,7 +98,7 @@ def test_what_cannot_be_detected_is_an_error(
 def test_a_wire_that_is_named_is_not_asked_for() -> None:
     assert found_at([], {}, "openai-decisions").wire.name == "openai-decisions"
     assert found_at([], {}, "sglang", **TOKENIZER).wire.name == "sglang"
-    with pytest.raises(ServerError, match="--wire vllm sends token ids: give .*--tokenizer"):
+    with pytest.raises(ServerError, match="--wire vllm .*--tokenizer"):
         found_at([COMPLETIONS], VLLM_PAGES, "vllm")
 
 
@@ -128,5 +128,5 @@ def test_a_server_that_does_not_run() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(ServerError, match="no route answers .*is the server running.*--wire"):
+        with pytest.raises(ServerError, match="no route .*running.*--wire"):
             find_wire(ServerRequest((url,), "mine"))

@@ -76,7 +76,7 @@ def test_a_run_with_many_answers_supports_what_every_run_does(tmp_path: Path) ->
 
 def test_a_model_here_has_26_letters() -> None:
     field = parse_field("decision", question(n=27))
-    with pytest.raises(RequestError, match="at most 26 answers, one letter each, got 27"):
+    with pytest.raises(RequestError, match="at most 26 .*got 27"):
         NIMBLE.messages("Open.", [field], "decision", tuple(range(27)))
     long: Any = parse_record(record("many", decision=question(n=27)), line=7)
     encoder = Encoder(load_tokenizer(MODEL), NIMBLE)

@@ -14,6 +14,7 @@ import pytest
 from builders import question, record, write_jsonl
 from commands import refuser, runner, started
 from jevcompat.mock import FAULTS, MockConfig, Running
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import RunSettingsError, ServerError
@@ -104,10 +105,12 @@ def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) ->
     assert len(run.predictions) == 32
     rows = pl.read_parquet(tmp_path / "run" / "unanswered.parquet")
     unanswered = {one["id"]: (one["status"], one["reason"]) for one in rows.iter_rows(named=True)}
-    assert unanswered["f0choice-base"] == ("unsupported", "status 400: exceeds the context length")
+    assert unanswered["f0choice-base"][0] == "unsupported"
+    assert_says(unanswered["f0choice-base"][1], "status 400", "context length")
     assert unanswered["f1noul-base"][0] == "missing"
-    assert "expected those of the 3 answers" in unanswered["f2score-base"][1]
-    assert unanswered["f3choice-base"] == ("failed", "6 tries failed; the last: status 500: gone")
+    assert_says(unanswered["f2score-base"][1], "expected", "3 answers")
+    assert unanswered["f3choice-base"][0] == "failed"
+    assert_says(unanswered["f3choice-base"][1], "6 tries", "status 500: gone")
     assert set(rows["reference"]) == {1}
     # The file is sealed like the rows.
     rows.head(1).write_parquet(tmp_path / "run" / "unanswered.parquet")
@@ -157,7 +160,7 @@ def test_two_models_do_not_make_one_run(tmp_path: Path) -> None:
     names = iter(["v1"] * 5 + ["v2"] * 100)
     with (
         serving(lambda sent: systemone(sent, model=next(names))) as server,
-        pytest.raises(ServerError, match="two models answer to mine: v1 and v2"),
+        pytest.raises(ServerError, match="two models .*mine: v1 and v2"),
     ):
         score(server, data, tmp_path / "run", concurrency=1)
 
@@ -192,7 +195,7 @@ def test_a_resumed_run_says_what_is_left_to_ask(tmp_path: Path) -> None:
         ran = runner(main, "score", "--server", server.url, "--model", "mine", *map(str, words))
         stderr = ran("--no-probe").stderr
         assert "20 requests for 20 items" in stderr
-        assert "64 more are written); 0 s at 60,000 per minute" in stderr
+        assert_says(stderr, "64 more", "0 s at 60,000 per minute")
         assert len(server.posts) == 20
         assert "requests for" not in ran("--no-probe").stderr  # complete: nothing is asked
 
@@ -201,7 +204,7 @@ def test_a_server_that_fails_every_request_ends_the_run_soon(tmp_path: Path) -> 
     data = dataset_file(tmp_path, pairs=10)
     with (
         serving(lambda _sent: Response({"error": "state is blank"}, 422)) as server,
-        pytest.raises(ServerError, match="5 requests in a row .* state is blank"),
+        pytest.raises(ServerError, match="5 requests .* state is blank"),
     ):
         score(server, data, tmp_path / "run")
     assert len(server.posts) < 30
@@ -229,10 +232,8 @@ def test_the_command_says_what_it_will_ask_and_stores_no_key(
             "--out", tmp_path / "run", "--api-key-env", "MY_KEY", "--requests-per-minute", 60000,
         )  # fmt: skip
         assert server.posts[0].headers["authorization"] == "Bearer s3cret-key"
-    assert (
-        "16 requests for 12 items (wire systemone; orders: choice 2, boolean 1, score 1), 17 to"
-        in result.stderr
-    )
+    orders = "choice 2, boolean 1, score 1"
+    assert_says(result.stderr, "16 requests for 12 items", "systemone", orders, "17 to")
     assert "Accuracy" in result.stdout
     stored = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*.*"))
     assert b"s3cret" not in stored + result.output.encode()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from builders import question, record, write_jsonl
 from commands import runner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.data.records import parse_field
@@ -180,7 +181,7 @@ def test_replies_of_wrong_types_are_not_believed(wire: TokenIdWire, reply: Any) 
 
 @pytest.mark.parametrize("index", [0, 2, -1, None, True, [], {}, "1"])
 def test_choices_have_the_index_of_their_prompt(encoder: Encoder, index: Any) -> None:
-    with pytest.raises(UnusableReplyError, match="expected one for each of 2 prompts"):
+    with pytest.raises(UnusableReplyError, match="each of 2 prompts"):
         replied(VLLM(encoder), lambda reply: reply["choices"][0].update(index=index))
 
 
@@ -198,7 +199,7 @@ def test_an_id_is_not_repeated(encoder: Encoder) -> None:
         pairs = reply[1]["meta_info"]["output_token_ids_logprobs"][0]
         pairs.append(pairs[0])
 
-    with pytest.raises(UnusableReplyError, match="one for each token id, got two for"):
+    with pytest.raises(UnusableReplyError, match="each token id, got two"):
         replied(SGLang(encoder, []), repeated)
 
 
@@ -318,7 +319,7 @@ def test_an_unknown_model_ends_the_run_with_its_name() -> None:
     respond = answering({"/v1/completions": lambda _sent: Response(body, 404)})
     with (
         serving(respond, {"/v1/models": VLLM_MODELS}) as server,
-        pytest.raises(ServerError, match=r"404: The model `other` does not exist.*model other"),
+        pytest.raises(ServerError, match=r"404: .*`other`.*model other"),
     ):
         probe(request(server.url, "vllm", model="other"))
 
@@ -339,7 +340,7 @@ def test_an_adapter_that_is_not_applied_is_caught_without_its_base_name() -> Non
         silent = answering({path: partial(respond, scored=ignores)})
         with serving(silent, pages, routes=(path,)) as server:
             (fault,) = probe(request(server.url)).faults
-        assert "the adapter is not applied, or changes nothing" in fault
+        assert_says(fault, "adapter is not applied")
 
 
 def test_another_tokenizer_is_caught(encoder: Encoder) -> None:
