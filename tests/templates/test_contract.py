@@ -12,6 +12,7 @@ import pytest
 from adapters import MODEL, copied
 from builders import question, record
 from decision_models import FORMS_A_MARK, LETTERS, NEUTRAL, TEMPLATES, write_decision_folder
+from messages import assert_says
 from transformers import AutoTokenizer
 
 from pact_eval.data.records import parse_field, parse_record
@@ -202,12 +203,12 @@ def test_the_contract_is_the_one_that_the_folders_state(tmp_path: Path) -> None:
     assert contract_of() is contract_of(at=base) is NIMBLE  # schema_config.json states it
     (adapter / "schema_config.json").unlink()
     assert contract_of() is NIMBLE
-    assert contract_of(at=base).label == f"{base}: the generic prompt of transformers"
+    assert_says(contract_of(at=base).label, f"{base}: ", "generic prompt")
     write_decision_folder(adapter, TEMPLATES["own"])
     assert contract_of(at=base).label == f"{adapter}: decision template"
     assert contract_of("nimble") is NIMBLE
     assert contract_of("generic").fingerprint == DecisionFiles().fingerprint
-    with pytest.raises(AdapterError, match="no such folder or file"):
+    with pytest.raises(AdapterError, match="no such folder"):
         named_contract(str(tmp_path / "nowhere"))
 
 
@@ -220,7 +221,7 @@ def test_an_adapter_states_the_template_of_its_training(tmp_path: Path, tokenize
         {"model": str(MODEL)} | contract.schema_config() | TrainingPrompts.of(encoder).to_json()
     )
     stated.write_text(json.dumps(schema))
-    with pytest.raises(AdapterError, match="states a decision template, and the folder has none"):
+    with pytest.raises(AdapterError, match="decision template.*folder has none"):
         identify(ModelRequest(adapter))
     for name, text in contract.adapter_files().items():
         (adapter / name).write_text(text)

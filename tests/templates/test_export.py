@@ -17,6 +17,7 @@ import transformers
 from adapters import MODEL, copied
 from commands import refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
+from messages import assert_says
 from tolerances import MERGED_PROBABILITY, PROBABILITY
 from transformers_server import serving
 
@@ -182,7 +183,7 @@ def test_calibrators_that_decision_json_cannot_express_are_refused(
         return message
 
     slope = Calibrator("contextual", Weights((1.0, 1.0, 1.0), log_choices=0.5))
-    assert "depends on the number of answers" in refusal(slope)
+    assert_says(refusal(slope), "depends", "number of answers")
     scalar = Weights((1.0, 1.0, 1.0))
     other: dict[str, Json] = {"run": {"adapter_sha256": "0" * 64}, "decoding": "single"}
     assert "fitted on another adapter" in refusal(Calibrator("scalar", scalar, other))
@@ -201,11 +202,11 @@ def test_an_export_that_would_differ_is_not_written(
             "pact_eval.export.export.nimble_template",
             lambda _: type(template)(**{**vars(template), "template": spoilt}),
         )
-        assert "does not give the token ids" in refused("export", home / "adapter", "--out", out)
+        assert_says(refused("export", home / "adapter", "--out", out), "not give", "token ids")
     with monkeypatch.context() as patched:
         patched.setattr("pact_eval.export.checks.TOLERANCE", {"float32": 0.0})
         patched.setattr("pact_eval.export.export.TOLERANCE", {"float32": -1.0})
-        assert "does not answer as we do" in refused("export", home / "adapter", "--out", out)
+        assert_says(refused("export", home / "adapter", "--out", out), "does not answer")
     assert not out.exists()
     assert not list(tmp_path.iterdir())
     assert "already exists" in refused("export", home / "adapter", "--out", home / "A")
@@ -214,7 +215,7 @@ def test_an_export_that_would_differ_is_not_written(
 def test_a_tokenizer_whose_control_tokens_can_be_written_is_refused() -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     tokenizer.add_special_tokens({"additional_special_tokens": ["[INST]"]})
-    with pytest.raises(PromptError, match=r"control tokens \[INST\]: they have no angle bracket"):
+    with pytest.raises(PromptError, match=r"control tokens \[INST\]: .*angle bracket"):
         nimble_template(tokenizer)
 
 

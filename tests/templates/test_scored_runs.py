@@ -78,7 +78,7 @@ def test_raw_logits_are_kept_and_temperatures_applied_as_shipped(scored: Path) -
 
 def test_only_runs_on_templates_have_shipped_temperatures(tmp_path: Path) -> None:
     other = pact_eval.score(HOLDOUT, tmp_path / "run", base_model=str(MODEL), k=1, limit=2)
-    with pytest.raises(InputError, match="only decision templates ship temperatures"):
+    with pytest.raises(InputError, match="only decision templates"):
         pact_eval.evaluate(other, Settings(calibrated=True, shipped=True))
     both = ("--as-shipped", "--calibration", "x.json")
     assert "--as-shipped applies other" in refused("report", tmp_path / "run", *both, code=2)
