@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from interval_oracles import skewed_interval
+from messages import assert_says
 from run_frames import ablated_predictions, ablated_rows, frame_of, rows, write_run
 
 from pact_eval.calibration.runs import fit_on_run
@@ -50,7 +51,7 @@ def test_either_sort_is_read_as_what_it_is(whole: Path, ablated: Path) -> None:
 def test_ablated_views_have_no_reference_that_a_metric_could_read() -> None:
     predictions = ablated_predictions(1)
     assert predictions.references is None
-    with pytest.raises(RunError, match="ablated contexts have no references"):
+    with pytest.raises(RunError, match="have no references"):
         _ = predictions.reference
 
 
@@ -102,11 +103,11 @@ def test_a_run_without_the_answers_or_of_both_sorts_is_refused() -> None:
     with pytest.raises(RunError, match="expected a column answers"):
         Predictions.from_frame(frame.drop("answers"))
     both = pl.concat([frame, rows(1)], how="diagonal")
-    with pytest.raises(RunError, match="only ablated contexts or none, got 90 in 270 rows"):
+    with pytest.raises(RunError, match="got 90 in 270 rows"):
         Predictions.from_frame(both)
     # Rows that lack references for no known reason are no ablated contexts.
     nameless = rows(1).with_columns(pl.lit(None, pl.Int16).alias("reference"))
-    with pytest.raises(RunError, match="60 of 60 items have no reference"):
+    with pytest.raises(RunError, match="60 of 60 items"):
         Predictions.from_frame(nameless)
 
 
@@ -192,7 +193,7 @@ def test_one_view_has_no_tv_and_says_so() -> None:
     group = evaluate(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
     for name in ("view_tv", "flip_rate"):
         assert np.isnan(group.estimates[name].value)
-        assert group.estimates[name].reason == "one view only: K is 1"
+        assert_says(group.estimates[name].reason, "one view", "K is 1")
     assert np.isfinite(group.estimates["ablated_gap"].low)
 
 
@@ -211,7 +212,7 @@ def test_every_metric_and_column_is_documented() -> None:
 
 def test_a_cut_off_run_says_how_to_go_on(ablated: Path) -> None:
     (ablated / "predictions.parquet").unlink()
-    with pytest.raises(InputError, match="the run is not complete"):
+    with pytest.raises(InputError, match="not complete"):
         read_run(ablated)
     value = json.loads((ablated / "run.json").read_bytes())
     assert value["format_version"] == 3

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import assert_says
 
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
@@ -135,7 +136,7 @@ def test_an_answer_without_a_log_probability_leaves_answers_only(tmp_path: Path)
     path.write_text(json.dumps(log), "utf-8")
     imported = read_rows(path)
     assert imported.values == "answers"
-    assert "1 answers have no log-probability of their letter" in imported.remarks[0]
+    assert_says(imported.remarks[0], "1 answers", "no log-probability")
     full = read_rows(LOGS / "logprobs.eval").frame
     best = [max(range(4), key=logits.__getitem__) for logits in full["logits"].to_list()]
     assert [logits.index(0.0) for logits in imported.frame["logits"].to_list()] == best
@@ -192,7 +193,7 @@ def test_epochs_that_are_shuffled_are_repeats_in_other_orders(tmp_path: Path) ->
     assert (effect.finding, order.flip_rate) == ("no floor", effect.flip_rate)
     assert item_outcomes(experiment, run).flipped.mean() == effect.flip_rate.value
     text = str(experiment.report())
-    assert "asked 3 times in other orders" in " ".join(text.split())
+    assert_says(text, "3 times", "other orders")
     assert "in one order, so" not in text
 
 
@@ -234,7 +235,7 @@ def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None
     recomputed = imported.log["recomputed"]
     assert isinstance(recomputed, dict)
     assert (imported.several_right, recomputed["correct"]) == (3, right + 1)
-    assert "1 answers are one of several right letters" in imported.remarks[0]
+    assert_says(imported.remarks[0], "1 answers", "several right")
 
 
 def test_a_refusal_does_not_repeat_itself(tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_a_refusal_does_not_repeat_itself(tmp_path: Path) -> None:
         sample["choices"] = None
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log), "utf-8")
-    with pytest.raises(RecordError, match="only tasks of multiple choice") as told:
+    with pytest.raises(RecordError, match="multiple choice") as told:
         read_rows(path)
     assert len(told.value.problems) == 1
 
@@ -334,7 +335,7 @@ def test_a_scorer_that_does_not_exist_is_named_once() -> None:
     with pytest.raises(RecordError) as told:
         read_rows(LOGS / "answers.json", ImportOptions(scorer="nope"))
     (problem,) = told.value.problems
-    assert problem.message.startswith("--scorer nope: there is no such scorer; sample ")
+    assert problem.message.startswith("--scorer nope: ")
     assert problem.message.endswith(" has scores of choice")
 
 
@@ -342,7 +343,7 @@ def test_damaged_archives_are_told(tmp_path: Path) -> None:
     raw = bytearray((LOGS / "answers.eval").read_bytes())
     path = tmp_path / "cut.eval"
     path.write_bytes(raw[:2000])
-    with pytest.raises(InputError, match="not a zip archive, or cut short"):
+    with pytest.raises(InputError, match="not a zip archive"):
         read_rows(path)
     with zipfile.ZipFile(LOGS / "answers.eval") as archive:
         at = archive.getinfo("summaries.json").header_offset + 60

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import write_jsonl
+from messages import assert_says
 from needs import installed, optional_tool
 
 from logs import read_rows
@@ -115,7 +116,7 @@ def test_normalised_likelihoods_are_per_character_of_the_choice(tmp_path: Path) 
     assert read_rows(path).frame["logits"].to_list() == [[-3.0, -9.0], [-1.0, -9.0]]
     changed_line = line(0, (-3.0, -9.0), 0)
     wrong = write_jsonl(tmp_path / "wrong.jsonl", [changed_line, line(1, (-1.0, -9.0), 0)])
-    with pytest.raises(RecordError, match="the log counts this answer as wrong"):
+    with pytest.raises(RecordError, match="answer as wrong"):
         read_rows(wrong, ImportOptions(metric="acc_norm"))
 
 
@@ -123,7 +124,7 @@ def test_a_metric_that_the_log_lacks_is_told_once() -> None:
     with pytest.raises(RecordError) as told:
         read_rows(samples("holding_texts"), ImportOptions(metric="acc_norm"))
     (problem,) = told.value.problems
-    assert problem.message == "--metric acc_norm: the file has no such metric"
+    assert_says(problem.message, "--metric acc_norm: ", "no such metric")
 
 
 def test_any_of_several_right_answers_counts_as_there(tmp_path: Path) -> None:
@@ -263,7 +264,7 @@ def test_samples_of_other_results_are_refused(tmp_path: Path) -> None:
     path = changed("holding_letters", tmp_path, lambda rows: rows.pop())
     with pytest.raises(RecordError, match="task_hashes: expected") as error:
         read_rows(path)
-    assert "accuracy is 0.272727, that of the results 0.250000" in str(error.value)
+    assert_says(error.value, "accuracy is 0.272727", "0.250000")
 
 
 def test_a_target_that_is_a_digit_is_read_as_the_log_counts_it(tmp_path: Path) -> None:

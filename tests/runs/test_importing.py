@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner
+from messages import assert_says
 
 from logs import read_rows
 from pact_cli.main import main
@@ -163,7 +164,7 @@ DATASET = LOGS.parent / "pact_fixtures" / "data" / "holdout.jsonl"
 
 def test_a_dataset_has_to_be_scored_first() -> None:
     """It was refused line by line, for the lack of probabilities."""
-    with pytest.raises(InputError, match="holdout.jsonl:1: a record of a dataset.*pact-eval score"):
+    with pytest.raises(InputError, match="holdout.jsonl:1: .*dataset.*pact-eval score"):
         read_rows(DATASET)
     assert len(DATASET.read_text().splitlines()) > 1
 
@@ -177,17 +178,15 @@ def test_a_dataset_has_to_be_scored_first() -> None:
     ],
 )
 def test_a_log_of_another_format_than_the_named_one_is_told(log: str, name: str, its: str) -> None:
-    with pytest.raises(
-        InputError, match=f"{log}: --from {name}, but its content is that of {its};"
-    ):
+    with pytest.raises(InputError, match=f"{log}: --from {name}, .*{its};"):
         read_rows(LOGS / log, ImportOptions(source=name))
 
 
 def test_a_mapping_to_a_column_that_no_row_has_is_told(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", [row()])
-    with pytest.raises(RecordError, match="--map domain=subject: no row has a column subject"):
+    with pytest.raises(RecordError, match="--map domain=subject: no row .*subject"):
         read_rows(path, ImportOptions(mapping={"domain": "subject"}))
-    with pytest.raises(InputError, match="id is already mapped to a"):
+    with pytest.raises(InputError, match="already mapped to a"):
         parse_mapping(["id=a", "id=b"])
 
 
@@ -292,7 +291,7 @@ def test_a_row_without_an_answer_has_the_number_of_answers_of_its_kind(tmp_path:
 
     frame = read_rows(refused(kind="boolean")).frame
     assert frame.filter(pl.col("id") == "b")["n_choices"].to_list() == [2]
-    with pytest.raises(RecordError, match=r"n_choices: a row without an answer needs it"):
+    with pytest.raises(RecordError, match=r"n_choices: a row without an answer"):
         read_rows(refused(kind="choice"))
 
 
@@ -314,7 +313,7 @@ def test_an_item_of_two_views_is_answered_in_both_or_in_none(
     tmp_path: Path,
 ) -> None:
     answered, failed = row("b"), row("b", view=1, probabilities=None, n_choices=2, status="failed")
-    with pytest.raises(RecordError, match="no entry has an answer"):
+    with pytest.raises(RecordError, match="no entry"):
         read_rows(write_jsonl(tmp_path / "rows.jsonl", [answered, failed]))
     both = [row("a"), row("a", view=1), answered, failed]
     frame = read_rows(write_jsonl(tmp_path / "rows.jsonl", both)).frame
@@ -359,7 +358,7 @@ def test_articles_name_families(tmp_path: Path) -> None:
     assert read_rows(path, by_id).frame["family"].to_list() == ["a", "a", "b"]
     with pytest.raises(InputError, match="not a regular expression"):
         read_rows(path, ImportOptions(family_from="id~("))
-    with pytest.raises(RecordError, match="no value at article; there are id, probabilities"):
+    with pytest.raises(RecordError, match="no value at article; .*id, probabilities"):
         read_rows(path, ImportOptions(family_from="article"))
 
 
@@ -391,7 +390,7 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
     assert note.nll[0] == pytest.approx(least)
     assert (note.nll[1], note.censored) == (math.inf, 1)
     report = CliRunner().invoke(main, ["report", str(tmp_path / "run")]).stdout
-    assert "The log lists only the most probable tokens: NLL is at least" in report
+    assert_says(report, "most probable tokens", "NLL is at least")
     bad: list[tuple[list[Any], Any, str]] = [
         ([None, None], -3.0, "expected a listed answer, got none"),
         ([0.0, None], None, "expected finite numbers"),
@@ -438,7 +437,7 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     # In slices, as runs of more items are read.
     items = read_items(tmp_path / "a" / "predictions.parquet", "single")
     assert items.correct.tolist() == a.scored().correct.tolist() == [True, False]
-    with pytest.raises(InputError, match="several right answers.* its NLL cannot be fitted"):
+    with pytest.raises(InputError, match="several right answers.* NLL"):
         CalibrationItems.from_predictions(a.predictions, "single")
     other = write_jsonl(
         tmp_path / "other.jsonl", [row("x", reference=[0, 1], probabilities=[0.2, 0.3, 0.5])]
@@ -446,7 +445,7 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     import_run(other, tmp_path / "other", {"arm": "o", "seed": 1}, ImportOptions(multi="any"))
     assert not Experiment.read([tmp_path / "a", tmp_path / "other"]).same_items
     views = [row("x", reference=[0, 1], view=view) for view in range(2)]
-    with pytest.raises(RecordError, match="several right answers: expected one view per item"):
+    with pytest.raises(RecordError, match="several right answers: .*one view"):
         read_rows(write_jsonl(tmp_path / "views.jsonl", views), ImportOptions(multi="any"))
 
 
@@ -456,5 +455,5 @@ def test_thresholds_need_probabilities(tmp_path: Path) -> None:
     command = ["thresholds", str(tmp_path / "run"), "--target-error", "0.5"]
     result = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "t.json")])
     assert result.exit_code == 1
-    assert "the run has answers and no probabilities" in result.stderr
+    assert_says(result.stderr, "answers and no probabilities")
     assert not (tmp_path / "t.json").exists()
