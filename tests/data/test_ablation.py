@@ -104,7 +104,7 @@ def test_other_line_separators_are_part_of_the_text() -> None:
 
 
 def test_a_missing_sentence_is_told() -> None:
-    with pytest.raises(ValueError, match="not in the context: 'Field 3 reads open.'"):
+    with pytest.raises(ValueError, match="not in the context: 'Field 3"):
         ablated("Nothing here.")
 
 
@@ -129,7 +129,7 @@ def test_evidence_in_the_counterfactual_wording_is_matched_too() -> None:
 def test_a_certificate_without_a_change_is_told() -> None:
     value = certificate()
     value["verified_pair"]["negative_right"] = BASE
-    with pytest.raises(ValueError, match="one of the two focus sentences to change, got 0"):
+    with pytest.raises(ValueError, match="focus sentences .*got 0"):
         _ = parse_certificate(value).changed
 
 

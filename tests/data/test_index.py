@@ -44,8 +44,8 @@ def test_records_are_found_again_between_other_line_ends(tmp_path: Path) -> None
     path.write_bytes(f"{lines[0]}\r\n\n{lines[1]}\n   \r\n{lines[2]}\n{lines[3]}".encode())
     index, seen = indexed(path)
     assert not seen.bad
-    assert [each.record.state for each in index.read(range(4))] == texts
-    assert [each.record.state for each in index.read([3, 0])] == [texts[3], texts[0]]
+    assert [entry.record.state for entry in index.read(range(4))] == texts
+    assert [entry.record.state for entry in index.read([3, 0])] == [texts[3], texts[0]]
     assert index.frame["line"].to_list() == [1, 3, 5, 6]
     assert str(index.place(3)) == "x.jsonl:6 (id f3-base)"
     assert index.facts[0].rows == 4
@@ -87,7 +87,7 @@ def test_families_need_not_stand_together(tmp_path: Path) -> None:
     names = ["a-base", "b-base", "b-counterfactual", "a-counterfactual", "c-base"]
     path = write_jsonl(tmp_path / "x.jsonl", [record(name) for name in names])
     families = list(indexed(path)[0].families())
-    assert [[each.record.id for each in family] for family in families] == [
+    assert [[entry.record.id for entry in family] for family in families] == [
         ["a-base", "a-counterfactual"],
         ["b-base", "b-counterfactual"],
         ["c-base"],
@@ -98,7 +98,7 @@ def test_a_family_with_a_bad_line_is_left_out(tmp_path: Path) -> None:
     bad = record("a-counterfactual", variant="neither")
     path = write_jsonl(tmp_path / "x.jsonl", [record("a-base"), bad, record("b-base"), "[1]"])
     index, seen = indexed(path)
-    assert [each[0].record.family for each in index.families()] == ["b"]
+    assert [entries[0].record.family for entries in index.families()] == ["b"]
     assert [(str(line.place), line.is_json, line.family) for line in seen.bad] == [
         ("x.jsonl:2 (id a-counterfactual)", True, "a"),
         ("x.jsonl:4", True, None),
@@ -125,7 +125,7 @@ def test_contexts_are_read_again_alone(tmp_path: Path) -> None:
         tmp_path / "x.jsonl", [record(f"f{n}-base", state=f"t{n}") for n in range(3)]
     )
     index, _ = indexed(path)
-    assert [*index.states()] == [each.record.state for each in index.read(range(3))]
+    assert [*index.states()] == [entry.record.state for entry in index.read(range(3))]
     path.write_bytes(path.read_bytes().replace(b'"state"', b'"skate"'))  # as long, and JSON still
     with pytest.raises(InputError, match="changed during the audit"):
         list(index.states())

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from builders import question, record, write_jsonl
+from messages import assert_says
 
 from pact_eval.data.records import (
     AblatedFrom,
@@ -101,7 +102,7 @@ def test_an_ablated_context_is_read_where_it_is_asked_for() -> None:
     assert read.ablation == AblatedFrom("f1-base", (2, 0))
     again = parse_record(ablated() | {"variant": "ablated"}, allow_ablated=True)
     assert again == read
-    with pytest.raises(ValueError, match="an ablated context, which has no reference"):
+    with pytest.raises(ValueError, match="ablated context.* no reference"):
         parse_record(ablated())
     plain = parse_record(record() | {"ablation": None}, allow_ablated=True)
     assert (plain.ablation, plain.variant) == (None, "base")
@@ -128,13 +129,13 @@ def test_a_malformed_ablation_is_refused_with_the_reason(
 
 
 def test_a_plain_record_must_not_call_itself_ablated() -> None:
-    with pytest.raises(ValueError, match="variant: expected base or counterfactual"):
+    with pytest.raises(ValueError, match="variant: expected base"):
         parse_record(record(variant="ablated"), allow_ablated=True)
 
 
 def test_a_file_of_ablated_contexts_alone_is_read_and_a_mixed_one_told(tmp_path: Path) -> None:
     alone = write_jsonl(tmp_path / "alone.jsonl", [ablated("a"), ablated("b")])
-    assert [each.id for each in read_records(alone, allow_ablated=True)] == ["a", "b"]
+    assert [record_read.id for record_read in read_records(alone, allow_ablated=True)] == ["a", "b"]
     with pytest.raises(RecordError, match=r"alone.jsonl:1 \(id a\): an ablated context"):
         read_records(alone)
     mixed = write_jsonl(tmp_path / "mixed.jsonl", [record("a"), record("b"), ablated("c")])
@@ -149,7 +150,7 @@ def test_a_file_of_ablated_contexts_alone_is_read_and_a_mixed_one_told(tmp_path:
     with pytest.raises(RecordError) as caught:
         read_records(bad, allow_ablated=True)
     assert [problem.line for problem in caught.value.problems] == [2, 3]
-    assert "reference: expected an object, got null" in str(caught.value)
+    assert_says(caught.value, "reference: ", "got null")
 
 
 def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Path) -> None:
@@ -168,8 +169,8 @@ def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Pat
     assert [problem.line for problem in caught.value.problems] == [2, 3, 4, 5]
     text = str(caught.value)
     assert f"{path}:2: not valid JSON" in text
-    assert f"{path}:3 (id f1-base): the id already occurs at line 1" in text
-    assert f'{path}:4 (id f3-base): split: expected train or validation, got "test"' in text
+    assert_says(text, f"{path}:3 (id f1-base): ", "line 1")
+    assert_says(text, f"{path}:4 (id f3-base): split: ", "train or validation", 'got "test"')
     assert f'{path}:5: duplicate key "id"' in text
 
 
@@ -187,7 +188,7 @@ def test_bytes_that_are_no_utf8_and_a_byte_order_mark_are_told(tmp_path: Path) -
     path.write_bytes(b"\xef\xbb\xbf{}\n" + b'{"id": "\xff"}\n')
     problems = [item for item in iter_records(path) if isinstance(item, Problem)]
     assert "byte order mark" in problems[0].message
-    assert "not valid UTF-8 (byte 9 of the line)" in problems[1].message
+    assert_says(problems[1].message, "UTF-8", "byte 9")
 
 
 def test_an_empty_file_is_no_dataset(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from adapters import MODEL, copied
 from commands import refuser, runner
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import Response, Sent, serving
 
@@ -48,8 +49,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         return Response({"model": "served-1", "answers": answers, "usage": {"input_tokens": 9}})
 
     with serving(respond) as server:
-        asked = ("--server", server.url, "--model", "mine", "--no-probe")
-        run("score", *asked, *data, "--out", home / "served")
+        server_options = ("--server", server.url, "--model", "mine", "--no-probe")
+        run("score", *server_options, *data, "--out", home / "served")
     return home / "local", home / "served"
 
 
@@ -66,23 +67,23 @@ def test_the_temperatures_of_a_real_server_are_found(runs: tuple[Path, Path]) ->
         "--allow",
         "other-prompts",
     )
-    found = json.loads(run(*both, "--json").stdout)["comparisons"][0]["tempering"]
-    assert (found["local"], found["served"]) == (str(local), str(served))
-    kinds = {each["kind"]: each for each in found["found"]}
+    tempering = json.loads(run(*both, "--json").stdout)["comparisons"][0]["tempering"]
+    assert (tempering["local"], tempering["served"]) == (str(local), str(served))
+    kinds = {entry["kind"]: entry for entry in tempering["found"]}
     for kind, temperature in TEMPERATURES.items():
         one = kinds[kind]
         assert one["finding"] == "tempered"
         assert one["ratio"]["value"] == pytest.approx(temperature, rel=1e-3)
         assert one["tv_left"] < 1e-4 < one["tv"]
     text = " ".join(run("report", served, "--local-run", local, *FAST).stdout.split())
-    assert "Served probabilities of choice look tempered, divided by T = 1.5 [1.5, 1.5]" in text
+    assert_says(text, "probabilities of choice", "tempered", "T = 1.5 [1.5, 1.5]")
 
 
 def pair(folder: Path, change: Any) -> tuple[Path, Path]:
     """Writes a local run, and a served one with other logits."""
     frame = rows(1, families=90, k=1)
     logits = frame["logits"].to_list()
-    other = pl.Series([change(np.array(each)).tolist() for each in logits])
+    other = pl.Series([change(np.array(item_logits)).tolist() for item_logits in logits])
     local = write_run(folder / "local", frame)
     served = write_run(folder / "served", frame.with_columns(logits=other).cast(SCHEMA))
     edit_run(local, source="score")
@@ -103,9 +104,9 @@ def test_raw_and_other_distributions(tmp_path: Path, finding: str, words: str) -
     local, served = pair(tmp_path, change)
     for both in ((local, served), (served, local)):
         assert words in " ".join(run("compare", *both, *FAST).stdout.split())
-    found = json.loads(run("report", served, "--local-run", local, *FAST, "--json").stdout)
+    value = json.loads(run("report", served, "--local-run", local, *FAST, "--json").stdout)
     expected = {"raw": "raw", "other": "other distributions"}[finding]
-    assert found["tempering"]["found"][0]["finding"] == expected
+    assert value["tempering"]["found"][0]["finding"] == expected
 
 
 def test_a_local_run_is_not_judged(tmp_path: Path) -> None:

@@ -435,7 +435,9 @@ def run_command(command: tuple[str, ...]) -> Result:
 def drawn(seed: int) -> tuple[str, Campaign, random.Random]:
     draw = random.Random(seed)
     names = list(CAMPAIGNS)
-    name = draw.choices(names, weights=[CAMPAIGNS[each].weight for each in names])[0]
+    name = draw.choices(
+        names, weights=[CAMPAIGNS[campaign_name].weight for campaign_name in names]
+    )[0]
     return name, CAMPAIGNS[name], draw
 
 
@@ -484,26 +486,26 @@ def measured(run: Callable[[], Result]) -> Result:
 
 def check_end(result: Result) -> None:
     """Asserts that a command ended in one message, or in a normal result."""
-    said = f"exit code {result.exit_code}\n{result.output[-2_000:]}"
-    assert result.exit_code in _EXIT_CODES, said
+    outcome = f"exit code {result.exit_code}\n{result.output[-2_000:]}"
+    assert result.exit_code in _EXIT_CODES, outcome
     assert result.exception is None or isinstance(result.exception, SystemExit), (
-        f"{result.exception!r}\n{said}"
+        f"{result.exception!r}\n{outcome}"
     )
-    assert "Traceback" not in result.output, said
+    assert "Traceback" not in result.output, outcome
     errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert len(errors) <= 1, said
+    assert len(errors) <= 1, outcome
     if result.exit_code == 1:
-        assert errors, said
+        assert errors, outcome
     assert len(result.output) < 400_000, f"{len(result.output):,} characters of output"
 
 
 def _status(name: str) -> int:
     """Returns a number of bytes of /proc/self/status; 0 where there is no such file."""
     with suppress(OSError):
-        found = re.search(
+        peak = re.search(
             rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE
         )
-        return 0 if found is None else int(found[1]) * 1024
+        return 0 if peak is None else int(peak[1]) * 1024
     return 0
 
 

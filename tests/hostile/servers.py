@@ -51,13 +51,13 @@ def _openai_answer(question: dict[str, Any], context: str) -> dict[str, Any]:
     if question["type"] == "predicate":
         return answer | {"probability": loopback.softmax_of_names(["yes", "no"], context)[0]}
     key, listed = ("value", "choices") if question["type"] == "choice" else ("label", "levels")
-    names = sorted(each[key] for each in question[listed])
+    names = sorted(entry[key] for entry in question[listed])
     by_name = dict(zip(names, loopback.softmax_of_names(names, context), strict=True))
     values = [
-        {"value": level, key: each[key], "probability": by_name[each[key]]}
-        for level, each in enumerate(question[listed])
+        {"value": level, key: entry[key], "probability": by_name[entry[key]]}
+        for level, entry in enumerate(question[listed])
     ]
-    score = sum(level * each["probability"] for level, each in enumerate(values))
+    score = sum(level * entry["probability"] for level, entry in enumerate(values))
     best = max(names, key=by_name.__getitem__)
     return answer | {"choice": best, "score": score, "probabilities": values}
 
@@ -394,8 +394,8 @@ class HostileServer:
                 content = reader.read(int(headers.get("content-length", 0)))
                 if method == "POST" and not content:  # the client has been cut
                     return
-                asked = json.loads(content) if content else None
-                self.turn(connection, loopback.Sent(method, path, headers, asked))
+                received = json.loads(content) if content else None
+                self.turn(connection, loopback.Sent(method, path, headers, received))
                 if headers.get("connection") == "close":
                     return
 

@@ -53,33 +53,33 @@ def failures(
 ) -> tuple[list[dict[str, Any]], int]:
     """Runs a worker; returns its failures, that of a hang or a crash included, and what it did."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    found: list[dict[str, Any]] = []
+    failed: list[dict[str, Any]] = []
     last: dict[str, Any] = {}
-    said: queue.Queue[str] = queue.Queue()
+    worker_lines: queue.Queue[str] = queue.Queue()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as worker:
         assert worker.stdout is not None
-        reader = threading.Thread(target=_read, args=(worker.stdout, said), daemon=True)
+        reader = threading.Thread(target=_read, args=(worker.stdout, worker_lines), daemon=True)
         reader.start()
         errors: list[str] = []
         told = threading.Thread(target=_read_all, args=(worker.stderr, errors), daemon=True)
         told.start()
         while True:
             try:
-                line = said.get(timeout=hang_seconds)
+                line = worker_lines.get(timeout=hang_seconds)
             except queue.Empty:
                 worker.kill()
-                return [*found, last | {"reason": f"no end within {hang_seconds:.0f} s"}], 0
+                return [*failed, last | {"reason": f"no end within {hang_seconds:.0f} s"}], 0
             if not line:
                 told.join(hang_seconds)
                 reason = f"the process ended: {''.join(errors)[-2_000:]}"
-                return [*found, last | {"reason": reason}], 0
+                return [*failed, last | {"reason": reason}], 0
             value = json.loads(line)
             if "done" in value:
-                return found, int(value["done"])
+                return failed, int(value["done"])
             if "failed" in value:
-                found.append(value)
+                failed.append(value)
             last = value
 
 
@@ -97,19 +97,21 @@ def _read_all(stream: Any, into: list[str]) -> None:
 def test_hostile_inputs(healthy: Path, tmp_path: Path, part: int) -> None:
     seeds = list(range(part, INPUTS, PARTS)) if SEED is None else [int(SEED)]
     words = [str(healthy), str(tmp_path), json.dumps(seeds)]
-    found, done = failures([sys.executable, str(WORKER), *words])
-    said = [
-        f"PACT_FUZZ_SEED={each.get('failed', each.get('start'))} ({each.get('campaign')}): "
-        f"{each['reason']}"
-        for each in found
+    failed, done = failures([sys.executable, str(WORKER), *words])
+    messages = [
+        f"PACT_FUZZ_SEED={failure.get('failed', failure.get('start'))} "
+        f"({failure.get('campaign')}): {failure['reason']}"
+        for failure in failed
     ]
-    assert not said, "\n".join(said)
+    assert not messages, "\n".join(messages)
     assert done == len(seeds)
 
 
 def test_every_source_of_logs_has_a_campaign() -> None:
     """A new source without hostile inputs fails here."""
-    assert {each.source for each in campaigns.CAMPAIGNS.values()} - {""} == {*source_names()}
+    assert {campaign.source for campaign in campaigns.CAMPAIGNS.values()} - {""} == {
+        *source_names()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +126,8 @@ def reads(healthy: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         env=environment,
         check=True,
     )
-    found: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    return found
+    campaign_reads: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return campaign_reads
 
 
 def test_every_campaign_works_on_its_healthy_folder(reads: dict[str, Any]) -> None:
@@ -199,9 +201,9 @@ SAY = "import json, sys; print(json.dumps({'start': 7, 'campaign': 'lock'}), flu
 def test_an_input_that_hangs_or_ends_the_process_fails_with_its_seed(
     code: str, reason: str
 ) -> None:
-    found, _ = failures([sys.executable, "-c", SAY + code], hang_seconds=3)
-    assert [each["start"] for each in found] == [7]
-    assert reason in found[0]["reason"]
+    failed, _ = failures([sys.executable, "-c", SAY + code], hang_seconds=3)
+    assert [failure["start"] for failure in failed] == [7]
+    assert reason in failed[0]["reason"]
 
 
 MEMORY = """

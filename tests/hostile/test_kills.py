@@ -93,7 +93,10 @@ class WatchedRun:
 
     def left(self) -> dict[int, str]:
         """Returns its processes that still run, with those that were started since it was seen."""
-        family = {*self.family, *(each for each in psutil.process_iter() if self._marked(each))}
+        family = {
+            *self.family,
+            *(candidate for candidate in psutil.process_iter() if self._marked(candidate)),
+        }
         names = {}
         for process in family:
             try:

@@ -92,11 +92,11 @@ def scored(
     check_key(result.output)
     for file in out.rglob("*"):
         check_key(file.read_bytes().decode("latin-1") if file.is_file() else "")
-    found = out / "predictions.parquet"
-    if not found.exists():
+    rows_path = out / "predictions.parquet"
+    if not rows_path.exists():
         assert result.exit_code != 0, result.output
         return {}
-    rows = pl.read_parquet(found).filter(pl.col("logits").list.len() > 0)
+    rows = pl.read_parquet(rows_path).filter(pl.col("logits").list.len() > 0)
     return {(row["id"], row["view"]): row["logits"] for row in rows.iter_rows(named=True)}
 
 

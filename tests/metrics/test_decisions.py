@@ -59,7 +59,7 @@ def test_bad_arguments_are_refused(
 
 
 def test_no_answer_slot_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one answer slot"):
+    with pytest.raises(ValueError, match="at least one answer"):
         predicted(np.zeros((3, 0)))
 
 

@@ -32,11 +32,11 @@ def test_rps_against_a_loop_over_thresholds() -> None:
     for c in range(1, 7):
         p = rng.dirichlet(np.ones(c), 50)
         y = rng.integers(0, c, 50)
-        wanted = [
+        expected_rps = [
             sum((sum(row[: j + 1]) - (j >= right)) ** 2 for j in range(c))
             for row, right in zip(p.tolist(), y.tolist(), strict=True)
         ]
-        np.testing.assert_allclose(rps(np.log(p), y), wanted, atol=1e-12)
+        np.testing.assert_allclose(rps(np.log(p), y), expected_rps, atol=1e-12)
 
 
 def test_rps_against_the_energy_form() -> None:
@@ -44,8 +44,8 @@ def test_rps_against_the_energy_form() -> None:
     p = np.random.default_rng(2).dirichlet(np.ones(5), 40)
     distance = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
     for y in range(5):
-        wanted = p @ distance[y] - np.einsum("ni,nj,ij->n", p, p, distance) / 2
-        np.testing.assert_allclose(rps(np.log(p), np.full(40, y)), wanted, atol=1e-12)
+        expected_rps = p @ distance[y] - np.einsum("ni,nj,ij->n", p, p, distance) / 2
+        np.testing.assert_allclose(rps(np.log(p), np.full(40, y)), expected_rps, atol=1e-12)
 
 
 def test_certainty_on_one_level_scores_its_distance() -> None:

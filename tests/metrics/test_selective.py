@@ -69,14 +69,14 @@ def test_aurc_of_levels_against_repeated_rows() -> None:
         for counted in (right, ~right)
     ]
     for dtype in (np.float32, np.float64, np.int64):
-        found = aurc_of_levels(*(each.astype(dtype) for each in running))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+        areas = aurc_of_levels(*(sums.astype(dtype) for sums in running))
+        np.testing.assert_allclose(areas, expected, rtol=0, atol=1e-13)
 
 
 def test_groups_may_be_empty() -> None:
     full = aurc_of_levels(np.array([[2], [3], [3]]), np.array([[0], [2], [3]]))
     gaps = [0, 2, 2, 3, 3, 3], [0, 0, 0, 2, 3, 3]
-    assert aurc_of_levels(*(np.array(each)[:, None] for each in gaps)) == full
+    assert aurc_of_levels(*(np.array(column)[:, None] for column in gaps)) == full
 
 
 def test_row_order_matters_only_among_ties() -> None:
@@ -140,5 +140,5 @@ def test_aurc_bounds_against_all_orders_and_outcomes(seed: int) -> None:
         for errors in product(*options)
         for order in orders
     ]
-    found = aurc_bounds(low, high, right, wrong)
-    assert list(found) == pytest.approx([min(areas), max(areas)])
+    bounds = aurc_bounds(low, high, right, wrong)
+    assert list(bounds) == pytest.approx([min(areas), max(areas)])

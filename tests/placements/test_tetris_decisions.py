@@ -136,10 +136,12 @@ def test_the_released_order_against_a_sort_by_hand() -> None:
 def test_a_dataset_is_read_as_choice_records(dataset: tuple[Path, Recorded]) -> None:
     folder, done = dataset
     records = read_records(folder / DATA_NAME)
-    pruned = [each.provenance["pruned"] for each in records]
+    pruned = [read_record.provenance["pruned"] for read_record in records]
     assert len(records) == done.moves == 40
-    assert sum(int(each) for each in pruned if isinstance(each, int)) == done.pruned
-    assert all(each.n_choices <= 8 and each.field.kind == "choice" for each in records)
+    assert sum(int(count) for count in pruned if isinstance(count, int)) == done.pruned
+    assert all(
+        read_record.n_choices <= 8 and read_record.field.kind == "choice" for read_record in records
+    )
 
 
 def test_recording_again_gives_the_same_bytes(
@@ -157,9 +159,9 @@ def test_the_recorded_record_is_the_one_that_a_policy_is_asked(
     first = read_records(folder / DATA_NAME)[0]
     sequence = pieces("bag", rng=np.random.default_rng(3))
     game = new_game(sequence)
-    asked = record(game, search(game), candidates(search(game), 8))
-    assert asked.field.instructions == first.field.instructions
-    assert json.dumps(asked.state).startswith('"Piece ')
+    asked_record = record(game, search(game), candidates(search(game), 8))
+    assert asked_record.field.instructions == first.field.instructions
+    assert json.dumps(asked_record.state).startswith('"Piece ')
 
 
 def test_the_audit_finds_no_error_but_the_missing_pairs(dataset: tuple[Path, Recorded]) -> None:

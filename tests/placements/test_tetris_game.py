@@ -114,9 +114,9 @@ def test_uniform_pieces_are_uniform() -> None:
 
 def test_features_against_a_count_by_hand() -> None:
     board = _board("##........", "#.#.......", "#.##.....#")
-    found = dict(zip(FEATURES, features(board, np.array(2)).tolist(), strict=True))
+    by_name = dict(zip(FEATURES, features(board, np.array(2)).tolist(), strict=True))
     assert heights(board).tolist() == [3, 3, 2, 1, 0, 0, 0, 0, 0, 1]
-    assert found == {"rows": 2, "holes": 2, "height": 10, "bumps": 4, "top": 3}
+    assert by_name == {"rows": 2, "holes": 2, "height": 10, "bumps": 4, "top": 3}
 
 
 def test_two_ply_values_against_a_slow_search() -> None:

@@ -18,12 +18,13 @@ def test_the_svg_ends_with_the_last_board_of_the_evaluated_game(tmp_path: Path) 
     game = save_svg(path, search_choice, number=0, cap=30, most=8, speed=4)
     played = play_games(BASELINES["two-ply"], games=1, cap=30, most=8, source="bag")
     assert (game.placed, game.lines) == (played.placed[0], played.lines[0])
-    cells = [each for each in ET.fromstring(path.read_text()).iter() if each.get("opacity")]  # noqa: S314 - our own file
+    picture = ET.fromstring(path.read_text())  # noqa: S314 - our own file
+    cells = [element for element in picture.iter() if element.get("opacity")]
     last = np.zeros((20, 10), dtype=bool)
     for cell in cells:
         (animation,) = list(cell)
         values = animation.attrib["values"].split(";")
-        times = [float(each) for each in animation.attrib["keyTimes"].split(";")]
+        times = [float(time) for time in animation.attrib["keyTimes"].split(";")]
         assert times == sorted(times)
         assert times[0] == 0
         assert values[0] == "0"

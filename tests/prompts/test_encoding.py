@@ -7,6 +7,7 @@ from adapters import MODEL
 from builders import question, record
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import assert_says
 from test_strict_json import json_values
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -87,7 +88,7 @@ def test_the_thinking_switch_is_turned_off_where_there_is_one(tokenizer: Any) ->
 def test_codes_that_merge_with_the_boundary_are_refused() -> None:
     newline = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str("\n")[0][0]
     spoilt = character_tokenizer(merges=((newline, "B"),))
-    with pytest.raises(PromptError, match="this tokenizer fails: B: not a single token$"):
+    with pytest.raises(PromptError, match="fails: B: not a single token$"):
         Encoder(spoilt, NIMBLE)
 
 
@@ -108,26 +109,26 @@ def test_codes_that_share_a_token_are_refused() -> None:
 
 @pytest.mark.parametrize("template", [None, "{{ raise_exception('no system role') }}"])
 def test_a_chat_template_that_cannot_render_is_told(template: str | None) -> None:
-    with pytest.raises(PromptError, match="chat template cannot render the contract"):
+    with pytest.raises(PromptError, match="cannot render the contract"):
         Encoder(character_tokenizer(template), NIMBLE)
 
 
 def test_a_template_that_ends_prompts_in_different_ways_is_refused() -> None:
     template = PLAIN_TEMPLATE + "{{ messages[1]['content'][13] }}"
     encoder = Encoder(character_tokenizer(template), NIMBLE)
-    with pytest.raises(PromptError, match="to end every prompt in the same way"):
+    with pytest.raises(PromptError, match="end every prompt"):
         encoder.encode([parse_record(record(state="zzz"))], k=1, seed=0)
 
 
 def test_a_template_that_alters_the_messages_is_refused() -> None:
     template = PLAIN_TEMPLATE.replace("m['content']", "m['content'] | upper")
-    with pytest.raises(PromptError, match="drops or alters the system message"):
+    with pytest.raises(PromptError, match="alters the system message"):
         Encoder(character_tokenizer(template), NIMBLE)
 
 
 def test_a_template_that_drops_the_system_prompt_is_refused() -> None:
     template = "{{ messages[1]['content'] }}\n[assistant]\n"
-    with pytest.raises(PromptError, match="drops or alters the system message"):
+    with pytest.raises(PromptError, match="alters the system message"):
         Encoder(character_tokenizer(template), NIMBLE)
 
 
@@ -141,8 +142,7 @@ def test_prompts_over_the_limit_are_refused_all_together(tokenizer: Any) -> None
     with pytest.raises(PromptError) as caught:
         encoder.check_lengths([short, *long], 2, 0)
     lines = str(caught.value).splitlines()
-    assert "prompts over the limit of 2,048 tokens" in lines[0]
-    assert "(30 records)" in lines[0]
+    assert_says(lines[0], "over the limit", "2,048 tokens", "(30 records)")
     assert lines[1].startswith("line 1 (id f0-base): ")
     assert lines[-1] == "and 10 more"
     assert len(lines) == 22

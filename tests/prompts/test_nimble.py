@@ -58,12 +58,12 @@ def test_any_state_and_instructions_survive_the_rendering(state: Json, instructi
     assert payload["context"] == expected
     schema = payload["schema"]
     assert isinstance(schema, list)
-    wanted = (
+    description = (
         instructions
         if isinstance(instructions, str)
         else json.dumps(instructions, ensure_ascii=False)
     )
-    assert schema[0]["description"] == wanted
+    assert schema[0]["description"] == description
     assert name == "decision"
 
 

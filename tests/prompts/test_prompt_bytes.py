@@ -104,14 +104,14 @@ def test_a_context_of_ten_megabytes_is_refused_before_it_is_tokenised(
 
     def watched(texts: list[str]) -> list[list[int]]:
         seen.extend(map(len, texts))
-        found: list[list[int]] = tokenise(texts)
-        return found
+        token_ids: list[list[int]] = tokenise(texts)
+        return token_ids
 
     monkeypatch.setattr(bound, "_tokenise", watched)
     short = parse_record(record("short"), line=1)
     long = parse_record(record("long", state="The gate is open. " * 560_000), line=2)
     for refused in (encoder.check_lengths, encoder.encode):
-        with pytest.raises(PromptError, match=r"line 2 \(id long\): 10,08\d,\d{3} bytes, and"):
+        with pytest.raises(PromptError, match=r"line 2 \(id long\): 10,08\d,\d{3} bytes"):
             refused([short, long], 2, 0)
     with pytest.raises(PromptError, match=r"the prompt has 10,08\d,\d{3} bytes"):
         encoder.encode_request(long.state, [parse_field("a", question("noul"))], k=2, seed=0)

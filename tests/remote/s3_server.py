@@ -94,14 +94,14 @@ class Silent(Lying):
     """Is asked, and does not answer for a minute.
 
     Attributes:
-        asked: whether anybody has asked.
+        request_arrived: whether anybody has asked.
     """
 
     def __init__(self) -> None:
         super().__init__({})
-        self.asked = Event()
+        self.request_arrived = Event()
 
     def head_object(self, bucket: str, key: str) -> ObjectInfo | None:
-        self.asked.set()
+        self.request_arrived.set()
         time.sleep(60)
         return super().head_object(bucket, key)

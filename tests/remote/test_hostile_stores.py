@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from messages import assert_says
 
 from pact_eval.errors import InputError
 from pact_eval.runs.remote import copies
@@ -89,9 +90,9 @@ def test_a_listing_without_end_is_bounded(
     """Without keys it is never too long, only too slow."""
     monkeypatch.setattr(copies, "LISTING_SECONDS", 1.0)
     store.page = _PAGE.format(keys=_MORE + keys)
-    with pytest.raises(InputError, match=r"has not ended its listing within 1 s"):
+    with pytest.raises(InputError, match=r"listing within 1 s"):
         run_folders(["s3://bucket/*"])
-    with pytest.raises(InputError, match=r"has not ended|expected at most 10,000 files"):
+    with pytest.raises(InputError, match=r"listing within 1 s|at most 10,000 files"):
         log_path("s3://bucket/rows")
     store.page = _PAGE.format(keys="")  # the client left behind ends
 
@@ -104,7 +105,7 @@ def test_a_refused_key_is_named_with_the_reason(key: str, store: _Store) -> None
     with pytest.raises(InputError) as refused:
         log_path("s3://bucket/rows")
     assert "cannot be reached" not in str(refused.value)
-    assert "which cannot be a path" in str(refused.value)
+    assert "cannot be a path" in str(refused.value)
     assert "x.parquet" in str(refused.value)
 
 
@@ -121,7 +122,7 @@ def test_a_redirect_to_another_host_is_refused_before_it_gets_a_session_token(
             log_path("s3://bucket/rows")
         assert not elsewhere.received
     assert "SECRET-AWS_SESSION_TOKEN" in store.received[0]
-    assert "the store redirects to another host, which is refused" in str(refused.value)
+    assert_says(refused.value, "redirects to another host", "refused")
     assert "SECRET" not in str(refused.value)
     assert "localhost" not in str(refused.value)
 
@@ -131,7 +132,7 @@ def test_a_redirect_to_another_port_of_the_host_is_followed(store: _Store) -> No
     with served() as elsewhere:
         elsewhere.page = _PAGE.format(keys="")
         store.location = f"http://127.0.0.1:{elsewhere.server_address[1]}"
-        with pytest.raises(InputError, match="no such file or folder"):
+        with pytest.raises(InputError, match="no such file"):
             log_path("s3://bucket/rows")
         assert elsewhere.received
 
@@ -143,6 +144,6 @@ def test_behind_a_proxy_the_client_is_left_as_it_is(
     store.page = _PAGE.format(keys="")
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{store.server_address[1]}")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store.invalid")
-    with pytest.raises(InputError, match="no such file or folder"):
+    with pytest.raises(InputError, match="no such file"):
         log_path("s3://bucket/rows")
     assert "store.invalid" in store.received[0]

@@ -46,7 +46,7 @@ def test_a_folder_a_pattern_and_a_file_of_parquet(
     local = parts(tmp_path / "rows", made_files)
     shutil.copytree(local, bucket / "rows")
     (bucket / "rows" / "notes.txt").write_text("not rows")
-    wanted = import_run(local, tmp_path / "wanted", {})
+    expected = import_run(local, tmp_path / "wanted", {})
     for name in ("rows", "rows/*.parquet", "rows/part-0*"):
         url = f"s3://{bucket.name}/{name}"
         out = tmp_path / "out" / name.replace("/", "-").replace("*", "x")
@@ -54,7 +54,7 @@ def test_a_folder_a_pattern_and_a_file_of_parquet(
         rows, settings, data = imported(out)
         assert (rows, settings) == imported(tmp_path / "wanted")[:2]
         assert data == f"s3://{bucket.name}/rows"
-    assert read_rows(Path(f"s3://{bucket.name}/rows")).frame.equals(wanted.frame)
+    assert read_rows(Path(f"s3://{bucket.name}/rows")).frame.equals(expected.frame)
     one = import_run(local / "part-000.parquet", tmp_path / "local-one", {})
     url = f"s3://{bucket.name}/rows/part-000.parquet"
     assert import_run(Path(url), tmp_path / "one", {}).frame.equals(one.frame)
@@ -88,13 +88,13 @@ def test_problems_name_the_url(bucket: Path, copied: Path) -> None:
     url = f"s3://{bucket.name}/rows.jsonl"
     with pytest.raises(RecordError, match=f"^{url}:1"):
         read_rows(Path(url))
-    with pytest.raises(InputError, match="none.jsonl: no such file or folder"):
+    with pytest.raises(InputError, match="none.jsonl: no such file"):
         log_path(f"s3://{bucket.name}/none.jsonl")
-    with pytest.raises(InputError, match=r"none-\*: no such file or folder"):
+    with pytest.raises(InputError, match=r"none-\*: no such file"):
         log_path(f"s3://{bucket.name}/none-*")
     (bucket / "folder").mkdir()
     (bucket / "folder" / "notes.txt").write_text("neither")
-    with pytest.raises(InputError, match=f"^s3://{bucket.name}/folder: expected a file, got a"):
+    with pytest.raises(InputError, match=f"^s3://{bucket.name}/folder: expected a file"):
         read_rows(Path(f"s3://{bucket.name}/folder"))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from interval_oracles import skewed_interval
+from messages import assert_says
 from run_frames import ablated_predictions, ablated_rows, frame_of, rows, write_run
 
 from pact_eval.calibration.runs import fit_on_run
@@ -50,7 +51,7 @@ def test_either_sort_is_read_as_what_it_is(whole: Path, ablated: Path) -> None:
 def test_ablated_views_have_no_reference_that_a_metric_could_read() -> None:
     predictions = ablated_predictions(1)
     assert predictions.references is None
-    with pytest.raises(RunError, match="ablated contexts have no references"):
+    with pytest.raises(RunError, match="have no references"):
         _ = predictions.reference
 
 
@@ -102,11 +103,11 @@ def test_a_run_without_the_answers_or_of_both_sorts_is_refused() -> None:
     with pytest.raises(RunError, match="expected a column answers"):
         Predictions.from_frame(frame.drop("answers"))
     both = pl.concat([frame, rows(1)], how="diagonal")
-    with pytest.raises(RunError, match="only ablated contexts or none, got 90 in 270 rows"):
+    with pytest.raises(RunError, match="got 90 in 270 rows"):
         Predictions.from_frame(both)
     # Rows that lack references for no known reason are no ablated contexts.
     nameless = rows(1).with_columns(pl.lit(None, pl.Int16).alias("reference"))
-    with pytest.raises(RunError, match="60 of 60 items have no reference"):
+    with pytest.raises(RunError, match="60 of 60 items"):
         Predictions.from_frame(nameless)
 
 
@@ -137,7 +138,7 @@ def test_the_evaluation_against_hand_computation() -> None:
     assert [group.name for group in single.groups] == ["all", "choice", "boolean"]
     assert (everything.items, everything.families) == (3, 3)
     # Confidence 3/4, 1/2, 6/10; gaps log 3, 0, log 6; TV 1/2, 0, 0; the views of a disagree.
-    values = {name: each.value for name, each in everything.estimates.items()}
+    values = {name: estimate.value for name, estimate in everything.estimates.items()}
     assert set(values) == {spec.name for spec in registered_metrics("ablated")}
     assert values == pytest.approx(
         {
@@ -154,16 +155,18 @@ def test_the_evaluation_against_hand_computation() -> None:
     assert choice.estimates["ablated_confidence"].reason == "one family: no interval"
     # Together the two views of a cancel: 1/2, and no gap.
     ensemble = evaluate(_three(), decoding="ensemble", by="kind", rng=rng, resamples=200)
-    found = ensemble.groups[0].estimates
-    assert found["ablated_confidence"].value == pytest.approx((0.5 + 0.5 + 0.6) / 3, abs=1e-6)
-    assert found["ablated_gap"].value == pytest.approx(np.log(6) / 3, abs=1e-6)
-    assert found["view_tv"].value == pytest.approx(0.5 / 3, abs=1e-6)
+    estimates = ensemble.groups[0].estimates
+    assert estimates["ablated_confidence"].value == pytest.approx((0.5 + 0.5 + 0.6) / 3, abs=1e-6)
+    assert estimates["ablated_gap"].value == pytest.approx(np.log(6) / 3, abs=1e-6)
+    assert estimates["view_tv"].value == pytest.approx(0.5 / 3, abs=1e-6)
 
 
 def test_a_temperature_divides_the_gap() -> None:
     half = Calibrator("scalar", Weights(bias=(float(np.log(np.expm1(2.0))), 0.0, 0.0)))
     predictions = ablated_predictions(1)
-    raw, calibrated = (ScoredItems.of(predictions, "single", each) for each in (None, half))
+    raw, calibrated = (
+        ScoredItems.of(predictions, "single", calibrator) for calibrator in (None, half)
+    )
     np.testing.assert_allclose(calibrated.gap, raw.gap / 2, atol=1e-9)
     assert (calibrated.confidence <= raw.confidence + 1e-12).all()
     assert (calibrated.view_tv == raw.view_tv).all()
@@ -187,11 +190,11 @@ def test_intervals_are_over_families_against_scipy() -> None:
 def test_one_view_has_no_tv_and_says_so() -> None:
     rng = np.random.default_rng(0)
     one = ablated_predictions(1, k=1)
-    found = evaluate(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
+    group = evaluate(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
     for name in ("view_tv", "flip_rate"):
-        assert np.isnan(found.estimates[name].value)
-        assert found.estimates[name].reason == "one view only: K is 1"
-    assert np.isfinite(found.estimates["ablated_gap"].low)
+        assert np.isnan(group.estimates[name].value)
+        assert_says(group.estimates[name].reason, "one view", "K is 1")
+    assert np.isfinite(group.estimates["ablated_gap"].low)
 
 
 def test_every_metric_and_column_is_documented() -> None:
@@ -209,7 +212,7 @@ def test_every_metric_and_column_is_documented() -> None:
 
 def test_a_cut_off_run_says_how_to_go_on(ablated: Path) -> None:
     (ablated / "predictions.parquet").unlink()
-    with pytest.raises(InputError, match="the run is not complete"):
+    with pytest.raises(InputError, match="not complete"):
         read_run(ablated)
     value = json.loads((ablated / "run.json").read_bytes())
     assert value["format_version"] == 3

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 from full_disks import files_of_at_most
+from messages import assert_says
 from polars.testing import assert_frame_equal
 from run_frames import edit_rows, frame_of, seal_again
 
@@ -112,8 +113,8 @@ def test_a_run_that_was_killed_while_it_was_closed_is_closed_again(tmp_path: Pat
         writer.write_part(1, rows(4, 3))
     # Killed after the rename, before the parts were removed.
     shutil.copy(whole / "predictions.parquet", cut)
-    found = json.loads((cut / "run.json").read_text())
-    seal_again(cut, found | {"status": "complete"})
+    provenance = json.loads((cut / "run.json").read_text())
+    seal_again(cut, provenance | {"status": "complete"})
     (cut / ".run.json.tmp").write_text("half")
     with RunWriter(cut, SETTINGS, {}) as writer:
         assert writer.complete
@@ -147,7 +148,7 @@ def test_a_label_may_be_added_but_not_changed(tmp_path: Path) -> None:
     RunWriter(folder, SETTINGS, {"arm": None, "seed": 17, "data": "x.jsonl"}).close()
     provenance = read_run(folder).provenance
     assert (provenance["arm"], provenance["seed"], provenance["data"]) == ("pact", 17, "x.jsonl")
-    with pytest.raises(RunSettingsError, match="seed: the folder has 17, this command 18"):
+    with pytest.raises(RunSettingsError, match="seed: .* 17, this command 18"):
         RunWriter(folder, SETTINGS, {"seed": 18})
 
 
@@ -178,8 +179,8 @@ def test_other_settings_are_refused_with_their_names(tmp_path: Path) -> None:
     other = SETTINGS | {"k": 4, "base": {"sha256": "cc", "revision": None}}
     with pytest.raises(RunSettingsError) as caught:
         RunWriter(tmp_path / "a", other, {})
-    assert 'base.sha256: the folder has "bb", this command "cc"' in str(caught.value)
-    assert "k: the folder has 2, this command 4" in str(caught.value)
+    assert_says(caught.value, "base.sha256: ", '"bb"', '"cc"')
+    assert_says(caught.value, " k: ", "has 2", "command 4")
     assert "data.sha256" not in str(caught.value)
 
 
@@ -197,9 +198,7 @@ def test_a_truncated_part_is_named_and_the_others_are_kept(tmp_path: Path) -> No
         writer.write_part(1, rows(4, 3))
     part = folder / "parts" / "part-000001.parquet"
     part.write_bytes(part.read_bytes()[:200])
-    with pytest.raises(
-        TamperedError, match=r"part-000001.parquet: not the part .* only its items again"
-    ):
+    with pytest.raises(TamperedError, match=r"part-000001.parquet: not the part .* only its items"):
         RunWriter(folder, SETTINGS, {})
     part.unlink()
     with RunWriter(folder, SETTINGS, {}) as writer:
@@ -219,13 +218,13 @@ def test_truncated_predictions_are_told_wherever_they_are_cut(tmp_path: Path, ke
 def test_reading_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
         writer.write_part(0, rows(0, 4))
-    with pytest.raises(RunError, match=r"not complete .8 views are scored.; repeat the command"):
+    with pytest.raises(RunError, match=r"not complete .8 views .* repeat the command"):
         read_run(tmp_path / "a")
 
 
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match="not empty and is not a run"):
+    with pytest.raises(RunError, match="not empty .* not a run"):
         RunWriter(tmp_path, SETTINGS, {})
     with pytest.raises(RunError, match="not a run folder"):
         read_run(tmp_path)
@@ -258,7 +257,7 @@ def test_predictions_without_a_column_or_a_view_are_told(tmp_path: Path) -> None
         read_run(folder)
     frame.head(13).write_parquet(folder / "predictions.parquet")
     seal_again(folder, recorded)
-    with pytest.raises(RunError, match="expected 2 views for each of 7 items, got 13 rows"):
+    with pytest.raises(RunError, match="2 views .* 7 items, got 13 rows"):
         read_run(folder)
 
 
@@ -280,7 +279,7 @@ def test_a_run_with_an_item_without_reference_cannot_be_read(tmp_path: Path) -> 
     folder = finished(tmp_path / "a")
     reference = pl.when(pl.col("id") == "r001").then(None).otherwise(pl.col("reference"))
     edit_rows(folder, reference.alias("reference"))
-    with pytest.raises(RunError, match="1 of 7 items have no reference"):
+    with pytest.raises(RunError, match="1 of 7 items"):
         read_run(folder)
 
 
@@ -309,7 +308,7 @@ def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     try:
         while not ready.exists():
             assert process.is_alive()
-        with pytest.raises(RunError, match="another process is writing to this run"):
+        with pytest.raises(RunError, match="another process"):
             RunWriter(tmp_path / "a", SETTINGS, {})
     finally:
         ready.unlink(missing_ok=True)
@@ -354,7 +353,7 @@ def test_a_file_system_without_locks_is_not_another_process(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", refused)
-    with pytest.raises(RunError, match=r"cannot be locked \(No locks available\).* local disk"):
+    with pytest.raises(RunError, match=r"\(No locks available\).* local disk"):
         RunWriter(tmp_path / "a", SETTINGS, {})
 
 
@@ -363,5 +362,5 @@ def test_rows_in_a_pipe_are_refused_instead_of_waited_for(tmp_path: Path) -> Non
     folder = finished(tmp_path / "a")
     (folder / "predictions.parquet").unlink()
     os.mkfifo(folder / "predictions.parquet")
-    with pytest.raises(RunError, match="expected a file, got a pipe or device"):
+    with pytest.raises(RunError, match="got a pipe or device"):
         read_run(folder)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from builders import write_jsonl
 from decision_index import RIGHT, ROWS, result, suite_row, written
+from messages import assert_says
 
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
@@ -34,10 +35,9 @@ def test_results_are_joined_with_their_suite(tmp_path: Path) -> None:
     results[2]["response"]["answers"]["action"]["choice"] = "repair"  # of two equal ones
     path, options = written(tmp_path, results)
     imported = import_run(path, tmp_path / "run", {}, options)
-    assert set(imported.remarks) == {
-        "1 questions without a reference are left out.",
-        "2 questions scored by routing_outcome are left out.",
-    }
+    first, second = sorted(set(imported.remarks))
+    assert_says(first, "1 questions", "without a reference")
+    assert_says(second, "2 questions", "routing_outcome")
     run = read_run(tmp_path / "run")
     views = run.predictions
     assert views.ids.tolist() == ["a1/action", "a1/angry", "a2/action", "a2/angry", "b1/action"]
@@ -61,11 +61,11 @@ def test_an_answer_that_contradicts_its_probabilities_is_not_believed(tmp_path: 
     wrong["response"]["answers"]["action"]["choice"] = "refuse"
     del fine["response"]["answers"]["angry"]
     frame = read_rows(*written(tmp_path, [wrong, fine])).frame
-    found = frame.filter(frame["status"].is_not_null()).select("id", "status", "reason").rows()
-    assert found == [
-        ("a1/action", "failed", "choice is not the most probable answer"),
-        ("a2/angry", "missing", "the response has no answer to it"),
-    ]
+    statuses = frame.filter(frame["status"].is_not_null()).select("id", "status", "reason").rows()
+    reasons = [reason for *_, reason in statuses]
+    assert [row[:2] for row in statuses] == [("a1/action", "failed"), ("a2/angry", "missing")]
+    assert_says(reasons[0], "choice", "most probable")
+    assert_says(reasons[1], "no answer")
 
 
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
@@ -75,12 +75,12 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     path, options = written(tmp_path, [other, unknown, sums])
     with pytest.raises(RecordError) as error:
         import_run(path, tmp_path / "run", {}, options)
-    said = str(error.value)
-    assert ":1 (id a1): payload_sha256: the result is of another state" in said
-    assert ":2 (id z): expected a row of the suite, found none" in said
-    assert ":3 (id b1/action): probabilities: expected a sum of 1, got 1.2" in said
+    message = str(error.value)
+    assert_says(message, ":1 (id a1): payload_sha256: ", "another state")
+    assert_says(message, ":2 (id z): ", "row of the suite", "found none")
+    assert_says(message, ":3 (id b1/action): probabilities: ", "sum of 1, got 1.2")
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InputError, match="have no references: give the rows of the suite"):
+    with pytest.raises(InputError, match="no references: .*rows of the suite"):
         read_rows(path)
 
 
@@ -131,4 +131,4 @@ def test_rows_that_the_board_excludes_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "excluded-questions.json").write_text('{"rows": {"a1": {}}}', "utf-8")
     imported = read_rows(path, options)
     assert imported.frame["id"].to_list() == ["a2/action", "a2/angry"]
-    assert "2 questions that the board excludes are left out." in imported.remarks
+    assert_says(" ".join(imported.remarks), "2 questions", "board excludes")

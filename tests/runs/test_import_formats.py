@@ -100,4 +100,4 @@ def test_rows_of_our_own_are_tried_last(log: Path) -> None:
 def test_one_format_recognises_a_log(log_path: str, name: str) -> None:
     start = start_of(LOGS / log_path)
     recognising = [source.name for source in sources() if source.recognises(start)]
-    assert [each for each in recognising if each != "rows"] == [name]
+    assert [format_name for format_name in recognising if format_name != "rows"] == [name]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import assert_says
 
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
@@ -29,8 +30,8 @@ NAMES = sorted(path.name for path in LOGS.iterdir())
 def content(name: str) -> dict[str, Any]:
     """Return a log as one object, its members read by hand."""
     if name.endswith(".json"):
-        found: dict[str, Any] = json.loads((LOGS / name).read_text("utf-8"))
-        return found
+        log: dict[str, Any] = json.loads((LOGS / name).read_text("utf-8"))
+        return log
     with ZipMembers(LOGS / name) as members:
         samples = [
             json.loads(members.read(member))
@@ -48,7 +49,7 @@ def test_accuracies_are_those_of_the_log(name: str) -> None:
     logged = log["results"]["scores"][0]["metrics"]["accuracy"]["value"]
     recomputed = read_rows(LOGS / name).facts.log["recomputed"]
     assert isinstance(recomputed, dict)
-    right = sum(each["scores"]["choice"]["value"] == "C" for each in log["samples"])
+    right = sum(sample["scores"]["choice"]["value"] == "C" for sample in log["samples"])
     assert recomputed["correct"] == right
     assert right / len(log["samples"]) == pytest.approx(logged, abs=1e-12)
 
@@ -84,15 +85,17 @@ def test_probabilities_are_those_of_the_letters(tmp_path: Path) -> None:
     import_run(LOGS / "logprobs.eval", tmp_path / "run", {})
     run = read_run(tmp_path / "run")
     assert not run.predictions.answers_only
-    by_id = {each["id"]: each for each in content("logprobs.eval")["samples"]}
+    by_id = {
+        logged_sample["id"]: logged_sample for logged_sample in content("logprobs.eval")["samples"]
+    }
     for at, name in enumerate(run.predictions.ids.tolist()):
         sample = by_id[name]
         tokens = sample["output"]["choices"][0]["logprobs"]["content"][-1]["top_logprobs"]
-        of_letter = {each["token"].strip(): each["logprob"] for each in tokens}
+        of_letter = {token["token"].strip(): token["logprob"] for token in tokens}
         by_text = sorted("ABCD", key=lambda letter: sample["choices"]["ABCD".index(letter)])
         expected = np.exp([of_letter[letter] for letter in by_text])
-        found = np.exp(run.predictions.log_probs("single")[at])
-        assert found == pytest.approx(expected / expected.sum(), rel=1e-12)
+        probabilities = np.exp(run.predictions.log_probs("single")[at])
+        assert probabilities == pytest.approx(expected / expected.sum(), rel=1e-12)
     assert run.predictions.answer_mass[:, 0] == pytest.approx(0.97)
 
 
@@ -101,15 +104,15 @@ def test_scores_of_letters_that_are_not_listed_are_bounds(tmp_path: Path) -> Non
     for name in ("logprobs", "censored"):
         import_run(LOGS / f"{name}.eval", tmp_path / name, {"arm": name, "seed": 1})
     experiment = Experiment.read([tmp_path / "logprobs", tmp_path / "censored"])
-    truth, known = (experiment.evaluation(run) for run in experiment.runs)
-    (bounds,) = (each for each in known.notes if isinstance(each, RoundedProbabilities))
+    truth, censored = (experiment.evaluation(run) for run in experiment.runs)
+    (bounds,) = (note for note in censored.notes if isinstance(note, RoundedProbabilities))
     estimates = truth.groups[0].estimates
     for name, (low, high) in (
         ("nll_nats", bounds.nll),
         ("aurc", bounds.aurc),
         ("accuracy", bounds.accuracy),
     ):
-        for value in (estimates[name].value, known.groups[0].estimates[name].value):
+        for value in (estimates[name].value, censored.groups[0].estimates[name].value):
             assert low - 1e-12 <= value <= high + 1e-12
     assert (bounds.decimals, bounds.censored, bounds.undecided) == (None, 0, 0)
     assert bounds.nll[0] < bounds.nll[1] < bounds.nll[0] + 0.1
@@ -134,10 +137,10 @@ def test_an_answer_without_a_log_probability_leaves_answers_only(tmp_path: Path)
     path.write_text(json.dumps(log), "utf-8")
     imported = read_rows(path)
     assert imported.values == "answers"
-    assert "1 answers have no log-probability of their letter" in imported.remarks[0]
+    assert_says(imported.remarks[0], "1 answers", "no log-probability")
     full = read_rows(LOGS / "logprobs.eval").frame
-    best = [max(range(4), key=each.__getitem__) for each in full["logits"].to_list()]
-    assert [each.index(0.0) for each in imported.frame["logits"].to_list()] == best
+    best = [max(range(4), key=logits.__getitem__) for logits in full["logits"].to_list()]
+    assert [logits.index(0.0) for logits in imported.frame["logits"].to_list()] == best
 
 
 def test_epochs_repeat_a_prompt(tmp_path: Path) -> None:
@@ -145,12 +148,14 @@ def test_epochs_repeat_a_prompt(tmp_path: Path) -> None:
     experiment = Experiment.read([tmp_path / "run"])
     evaluation = experiment.evaluation(experiment.runs[0])
     answers: dict[str, set[str]] = {}
-    for each in content("epochs.eval")["samples"]:
-        answers.setdefault(each["id"], set()).add(each["scores"]["choice"]["answer"])
-    complete = [each for each in answers.values() if "" not in each]
-    (note,) = (each for each in evaluation.notes if isinstance(each, RepeatedPrompts))
+    for sample in content("epochs.eval")["samples"]:
+        answers.setdefault(sample["id"], set()).add(sample["scores"]["choice"]["answer"])
+    complete = [letters for letters in answers.values() if "" not in letters]
+    (note,) = (
+        note_of_run for note_of_run in evaluation.notes if isinstance(note_of_run, RepeatedPrompts)
+    )
     assert (note.repeats, evaluation.repeats, evaluation.groups[0].items) == (3, 3, len(complete))
-    assert note.changed == pytest.approx(np.mean([len(each) > 1 for each in complete]))
+    assert note.changed == pytest.approx(np.mean([len(letters) > 1 for letters in complete]))
     estimates = evaluation.groups[0].estimates
     for name in ("flip_rate", "view_tv", "ensemble_gain"):
         assert (np.isnan(estimates[name].value), estimates[name].n) == (True, 0)
@@ -174,20 +179,22 @@ def test_epochs_that_are_shuffled_are_repeats_in_other_orders(tmp_path: Path) ->
     experiment = Experiment.read([tmp_path / "run"])
     (run,) = experiment.runs
     evaluation = experiment.evaluation(run)
-    (note,) = (each for each in evaluation.notes if isinstance(each, RepeatedPrompts))
+    (note,) = (
+        note_of_run for note_of_run in evaluation.notes if isinstance(note_of_run, RepeatedPrompts)
+    )
     assert (note.repeats, note.shuffled, evaluation.repeats) == (3, True, 3)
     assert run.in_orders().predictions.k == 3
     answers: dict[str, list[int]] = {}
-    for each in content("shuffled_epochs.eval")["samples"]:
-        answer = each["scores"]["choice"]["answer"]
-        answers.setdefault(each["id"], []).append("ABCD".index(answer) if answer else -1)
-    complete = [each for each in answers.values() if -1 not in each]
+    for sample in content("shuffled_epochs.eval")["samples"]:
+        answer = sample["scores"]["choice"]["answer"]
+        answers.setdefault(sample["id"], []).append("ABCD".index(answer) if answer else -1)
+    complete = [positions for positions in answers.values() if -1 not in positions]
     effect, order = experiment.order_effect(run), experiment.order(run)
-    assert effect.flip_rate.value == np.mean([len({*each}) > 1 for each in complete])
+    assert effect.flip_rate.value == np.mean([len({*positions}) > 1 for positions in complete])
     assert (effect.finding, order.flip_rate) == ("no floor", effect.flip_rate)
     assert item_outcomes(experiment, run).flipped.mean() == effect.flip_rate.value
     text = str(experiment.report())
-    assert "asked 3 times in other orders" in " ".join(text.split())
+    assert_says(text, "3 times", "other orders")
     assert "in one order, so" not in text
 
 
@@ -205,12 +212,18 @@ def test_log_probabilities_are_read_whatever_the_header_says(tmp_path: Path) -> 
 def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None:
     """The scorer asks for all letters: a sample that names both is right there, one is wrong."""
     log = content("answers.json")
-    answered = (each for each in log["samples"] if each["scores"]["choice"]["answer"])
+    answered = (
+        logged_sample
+        for logged_sample in log["samples"]
+        if logged_sample["scores"]["choice"]["answer"]
+    )
     first, second, third = itertools.islice(answered, 3)
     for sample, answer, value in ((first, "A, B", "C"), (second, "B", "I"), (third, "C", "I")):
         sample["target"] = ["A", "B"]
         sample["scores"]["choice"] |= {"answer": answer, "value": value}
-    right = sum(each["scores"]["choice"]["value"] == "C" for each in log["samples"])
+    right = sum(
+        logged_sample["scores"]["choice"]["value"] == "C" for logged_sample in log["samples"]
+    )
     metric = log["results"]["scores"][0]["metrics"]["accuracy"]
     metric["value"] = right / len(log["samples"])
     path = tmp_path / "log.json"
@@ -223,7 +236,7 @@ def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None
     recomputed = imported.facts.log["recomputed"]
     assert isinstance(recomputed, dict)
     assert (imported.facts.several_right, recomputed["correct"]) == (3, right + 1)
-    assert "1 answers are one of several right letters" in imported.remarks[0]
+    assert_says(imported.remarks[0], "1 answers", "several right")
 
 
 def test_a_refusal_does_not_repeat_itself(tmp_path: Path) -> None:
@@ -232,7 +245,7 @@ def test_a_refusal_does_not_repeat_itself(tmp_path: Path) -> None:
         sample["choices"] = None
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log), "utf-8")
-    with pytest.raises(RecordError, match="only tasks of multiple choice") as told:
+    with pytest.raises(RecordError, match="multiple choice") as told:
         read_rows(path)
     assert len(told.value.problems) == 1
 
@@ -252,7 +265,10 @@ def test_the_list_of_runs_has_the_accuracy_of_the_report(tmp_path: Path, name: s
 def test_the_order_that_was_shown_is_known() -> None:
     """The solver says in the explanation what it has shown; the log shows the dataset's order."""
     frame = read_rows(LOGS / "solver_shuffle.eval").frame
-    by_id = {each["id"]: each for each in content("solver_shuffle.eval")["samples"]}
+    by_id = {
+        logged_sample["id"]: logged_sample
+        for logged_sample in content("solver_shuffle.eval")["samples"]
+    }
     for row in frame.iter_rows(named=True):
         sample = by_id[row["id"]]
         explanation = sample["scores"]["choice"]["explanation"]
@@ -263,7 +279,7 @@ def test_the_order_that_was_shown_is_known() -> None:
         ]
         shown = shown or sample["choices"]  # some draws leave the order as it is
         texts = sorted(sample["choices"])
-        assert [texts[each] for each in row["code_order"]] == shown
+        assert [texts[position] for position in row["code_order"]] == shown
         assert texts[row["reference"]] == sample["choices"]["ABCD".index(sample["target"])]
 
 
@@ -320,7 +336,7 @@ def test_a_scorer_that_does_not_exist_is_named_once() -> None:
     with pytest.raises(RecordError) as told:
         read_rows(LOGS / "answers.json", ImportOptions(scorer="nope"))
     (problem,) = told.value.problems
-    assert problem.message.startswith("--scorer nope: there is no such scorer; sample ")
+    assert problem.message.startswith("--scorer nope: ")
     assert problem.message.endswith(" has scores of choice")
 
 
@@ -328,7 +344,7 @@ def test_damaged_archives_are_told(tmp_path: Path) -> None:
     raw = bytearray((LOGS / "answers.eval").read_bytes())
     path = tmp_path / "cut.eval"
     path.write_bytes(raw[:2000])
-    with pytest.raises(InputError, match="not a zip archive, or cut short"):
+    with pytest.raises(InputError, match="not a zip archive"):
         read_rows(path)
     with zipfile.ZipFile(LOGS / "answers.eval") as archive:
         at = archive.getinfo("summaries.json").header_offset + 60

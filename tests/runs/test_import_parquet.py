@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 from commands import runner
+from messages import assert_says
 from run_frames import rows as run_rows
 from run_frames import write_run
 
@@ -43,14 +44,14 @@ def test_a_file_and_a_folder_of_parts_are_the_rows_of_json_lines(
 ) -> None:
     rows = rows_of(made_files)
     lines = write_jsonl(tmp_path / "rows.jsonl", rows)
-    wanted = read_rows(lines)
+    expected = read_rows(lines)
     one = write(tmp_path / "one.parquet", rows)
     for number, start in enumerate(range(0, len(rows), 100)):
         write(tmp_path / "parts" / f"part-{number:03d}.parquet", rows[start : start + 100])
     for path in (one, tmp_path / "parts"):
-        found = read_rows(path)
-        assert found.frame.equals(wanted.frame)
-        assert found.values == wanted.values
+        imported = read_rows(path)
+        assert imported.frame.equals(expected.frame)
+        assert imported.values == expected.values
         import_run(path, tmp_path / f"run-{path.stem}", {})
     files = {
         (tmp_path / f"run-{name}" / "predictions.parquet").read_bytes() for name in ("one", "parts")
@@ -62,13 +63,13 @@ def test_a_file_and_a_folder_of_parts_are_the_rows_of_json_lines(
 def test_null_is_a_value_that_is_not_there(tmp_path: Path) -> None:
     rows = [row("a", family="f"), row("b", family=None), row("c", status="refused")]
     rows[2] |= {"probabilities": None, "n_choices": 2}
-    lines = [{k: v for k, v in each.items() if v is not None} for each in rows]
-    wanted = read_rows(write_jsonl(tmp_path / "rows.jsonl", lines)).frame
-    assert read_rows(write(tmp_path / "rows.parquet", rows)).frame.equals(wanted)
+    lines = [{k: v for k, v in values.items() if v is not None} for values in rows]
+    expected = read_rows(write_jsonl(tmp_path / "rows.jsonl", lines)).frame
+    assert read_rows(write(tmp_path / "rows.parquet", rows)).frame.equals(expected)
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "fault"),
     [
         (row("x", reference=5), "reference"),
         (row("x", probabilities=[0.5, math.nan]), "probabilities: expected finite"),
@@ -79,13 +80,13 @@ def test_null_is_a_value_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_a_malformed_row_is_named_by_file_and_row(
-    tmp_path: Path, bad: dict[str, Any], said: str
+    tmp_path: Path, bad: dict[str, Any], fault: str
 ) -> None:
     write(tmp_path / "parts" / "a.parquet", [row("a")])
     write(tmp_path / "parts" / "b.parquet", [bad])
     with pytest.raises(RecordError, match=r"b\.parquet, row 1: ") as refused:
         read_rows(tmp_path / "parts")
-    assert said in str(refused.value)
+    assert fault in str(refused.value)
 
 
 def test_an_item_in_two_parts_is_refused(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 def test_a_run_folder_is_not_imported_again(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", run_rows(1), arm="a", seed=1)
     message = run("import", folder, "--out", tmp_path / "out", code=1).stderr
-    assert "`report` and `compare` read it as it is" in message
+    assert_says(message, "`report`", "`compare`")
     assert not (tmp_path / "out").exists()
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner
+from messages import assert_says
 
 from logs import read_rows
 from pact_cli.main import main
@@ -165,7 +166,7 @@ DATASET = LOGS.parent / "pact_fixtures" / "data" / "holdout.jsonl"
 
 def test_a_dataset_has_to_be_scored_first() -> None:
     """It was refused line by line, for the lack of probabilities."""
-    with pytest.raises(InputError, match="holdout.jsonl:1: a record of a dataset.*pact-eval score"):
+    with pytest.raises(InputError, match="holdout.jsonl:1: .*dataset.*pact-eval score"):
         read_rows(DATASET)
     assert len(DATASET.read_text().splitlines()) > 1
 
@@ -179,17 +180,15 @@ def test_a_dataset_has_to_be_scored_first() -> None:
     ],
 )
 def test_a_log_of_another_format_than_the_named_one_is_told(log: str, name: str, its: str) -> None:
-    with pytest.raises(
-        InputError, match=f"{log}: --from {name}, but its content is that of {its};"
-    ):
+    with pytest.raises(InputError, match=f"{log}: --from {name}, .*{its};"):
         read_rows(LOGS / log, ImportOptions(source=name))
 
 
 def test_a_mapping_to_a_column_that_no_row_has_is_told(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", [row()])
-    with pytest.raises(RecordError, match="--map domain=subject: no row has a column subject"):
+    with pytest.raises(RecordError, match="--map domain=subject: no row .*subject"):
         read_rows(path, ImportOptions(mapping={"domain": "subject"}))
-    with pytest.raises(InputError, match="id is already mapped to a"):
+    with pytest.raises(InputError, match="already mapped to a"):
         parse_mapping(["id=a", "id=b"])
 
 
@@ -294,7 +293,7 @@ def test_a_row_without_an_answer_has_the_number_of_answers_of_its_kind(tmp_path:
 
     frame = read_rows(refused(kind="boolean")).frame
     assert frame.filter(pl.col("id") == "b")["n_choices"].to_list() == [2]
-    with pytest.raises(RecordError, match=r"n_choices: a row without an answer needs it"):
+    with pytest.raises(RecordError, match=r"n_choices: a row without an answer"):
         read_rows(refused(kind="choice"))
 
 
@@ -316,7 +315,7 @@ def test_an_item_of_two_views_is_answered_in_both_or_in_none(
     tmp_path: Path,
 ) -> None:
     answered, failed = row("b"), row("b", view=1, probabilities=None, n_choices=2, status="failed")
-    with pytest.raises(RecordError, match="no entry has an answer"):
+    with pytest.raises(RecordError, match="no entry"):
         read_rows(write_jsonl(tmp_path / "rows.jsonl", [answered, failed]))
     both = [row("a"), row("a", view=1), answered, failed]
     frame = read_rows(write_jsonl(tmp_path / "rows.jsonl", both)).frame
@@ -336,7 +335,9 @@ def test_rounded_probabilities_are_those_of_a_server(tmp_path: Path) -> None:
     assert np.exp(run.predictions.logits[1, 0, 2]) == pytest.approx(0.005)
     experiment = Experiment.read([tmp_path / "run"])
     notes = experiment.evaluation(experiment.runs[0]).notes
-    (note,) = [each for each in notes if isinstance(each, RoundedProbabilities)]
+    (note,) = [
+        note_of_run for note_of_run in notes if isinstance(note_of_run, RoundedProbabilities)
+    ]
     assert (note.censored, note.nll[1]) == (1, math.inf)
 
 
@@ -359,7 +360,7 @@ def test_articles_name_families(tmp_path: Path) -> None:
     assert read_rows(path, by_id).frame["family"].to_list() == ["a", "a", "b"]
     with pytest.raises(InputError, match="not a regular expression"):
         read_rows(path, ImportOptions(family_from="id~("))
-    with pytest.raises(RecordError, match="no value at article; there are id, probabilities"):
+    with pytest.raises(RecordError, match="no value at article; .*id, probabilities"):
         read_rows(path, ImportOptions(family_from="article"))
 
 
@@ -373,9 +374,9 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
     import_run(write_jsonl(tmp_path / "rows.jsonl", rows[:2]), tmp_path / "listed", {"arm": "a"})
     experiment = Experiment.read([tmp_path / "listed"])
     (note,) = (
-        each
-        for each in experiment.evaluation(experiment.runs[0]).notes
-        if isinstance(each, RoundedProbabilities)
+        note_of_run
+        for note_of_run in experiment.evaluation(experiment.runs[0]).notes
+        if isinstance(note_of_run, RoundedProbabilities)
     )
     low, high = (-np.log([0.6 / total, 0.3 / total]).mean() for total in (0.9, 1.0))
     assert note.nll == pytest.approx((low, high))
@@ -383,15 +384,15 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
     import_run(write_jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "run", {"arm": "a"})
     experiment = Experiment.read([tmp_path / "run"])
     (note,) = (
-        each
-        for each in experiment.evaluation(experiment.runs[0]).notes
-        if isinstance(each, RoundedProbabilities)
+        note_of_run
+        for note_of_run in experiment.evaluation(experiment.runs[0]).notes
+        if isinstance(note_of_run, RoundedProbabilities)
     )
     least = -np.log([0.6 / 0.9, 0.3 / 0.9, 0.05 / 0.95]).mean()
     assert note.nll[0] == pytest.approx(least)
     assert (note.nll[1], note.censored) == (math.inf, 1)
     report = CliRunner().invoke(main, ["report", str(tmp_path / "run")]).stdout
-    assert "The log lists only the most probable tokens: NLL is at least" in report
+    assert_says(report, "most probable tokens", "NLL is at least")
     bad: list[tuple[list[Any], Any, str]] = [
         ([None, None], -3.0, "expected a listed answer, got none"),
         ([0.0, None], None, "expected finite numbers"),
@@ -405,10 +406,12 @@ def test_answers_that_are_not_listed_are_bounded_by_the_ceiling(tmp_path: Path) 
 
 def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     """By hand: the first and the last answer are right, and the models prefer different ones."""
-    given = {"a": [0.0, 1.0, 2.0], "b": [1.0, 2.0, 0.0]}
-    for name, logits in given.items():
+    logits_of = {"a": [0.0, 1.0, 2.0], "b": [1.0, 2.0, 0.0]}
+    for name, logits in logits_of.items():
         rows = [
-            row("x", probabilities=None, logits=[each * 0.7 for each in logits], reference=[0, 2]),
+            row(
+                "x", probabilities=None, logits=[logit * 0.7 for logit in logits], reference=[0, 2]
+            ),
             row("y", probabilities=None, logits=logits, reference=1),
         ]
         path = write_jsonl(tmp_path / f"{name}.jsonl", rows)
@@ -423,16 +426,20 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     assert experiment.same_items
     accuracy = experiment.comparison(a, b).groups[0].metrics["accuracy"]
     assert (accuracy.a.value, accuracy.b.value) == (0.5, 0.5)
-    p = np.exp(np.array(given["a"]) * 0.7)
-    q = np.exp(np.array(given["a"]))
+    p = np.exp(np.array(logits_of["a"]) * 0.7)
+    q = np.exp(np.array(logits_of["a"]))
     expected = -np.log([(p[0] + p[2]) / p.sum(), q[1] / q.sum()]).mean()
-    (note,) = (each for each in experiment.evaluation(a).notes if isinstance(each, SeveralRight))
+    (note,) = (
+        note_of_run
+        for note_of_run in experiment.evaluation(a).notes
+        if isinstance(note_of_run, SeveralRight)
+    )
     assert note.items == 1
     assert note.nll_of_any == pytest.approx(expected)
     # In slices, as runs of more items are read.
     items = read_items(tmp_path / "a" / "predictions.parquet", "single")
     assert items.correct.tolist() == a.scored().correct.tolist() == [True, False]
-    with pytest.raises(InputError, match="several right answers.* its NLL cannot be fitted"):
+    with pytest.raises(InputError, match="several right answers.* NLL"):
         CalibrationItems.from_predictions(a.predictions, "single")
     other = write_jsonl(
         tmp_path / "other.jsonl", [row("x", reference=[0, 1], probabilities=[0.2, 0.3, 0.5])]
@@ -440,15 +447,15 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
     import_run(other, tmp_path / "other", {"arm": "o", "seed": 1}, ImportOptions(multi="any"))
     assert not Experiment.read([tmp_path / "a", tmp_path / "other"]).same_items
     views = [row("x", reference=[0, 1], view=view) for view in range(2)]
-    with pytest.raises(RecordError, match="several right answers: expected one view per item"):
+    with pytest.raises(RecordError, match="several right answers: .*one view"):
         read_rows(write_jsonl(tmp_path / "views.jsonl", views), ImportOptions(multi="any"))
 
 
 def test_thresholds_need_probabilities(tmp_path: Path) -> None:
     rows = [row(str(at), probabilities=None, answer=at % 2, n_choices=2) for at in range(40)]
     import_run(write_jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "run", {"arm": "a"})
-    asked = ["thresholds", str(tmp_path / "run"), "--target-error", "0.5"]
-    found = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "t.json")])
-    assert found.exit_code == 1
-    assert "the run has answers and no probabilities" in found.stderr
+    command = ["thresholds", str(tmp_path / "run"), "--target-error", "0.5"]
+    result = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "t.json")])
+    assert result.exit_code == 1
+    assert_says(result.stderr, "answers and no probabilities")
     assert not (tmp_path / "t.json").exists()

@@ -110,8 +110,8 @@ def test_sections_are_written_as_they_are_read(name: str) -> None:
 if __name__ == "__main__":
     import tempfile
 
-    for each in MAKERS:
+    for maker in MAKERS:
         with tempfile.TemporaryDirectory() as home:
             RECORDED.mkdir(exist_ok=True)
-            (RECORDED / f"{each}.json").write_text(made(each, Path(home)))
+            (RECORDED / f"{maker}.json").write_text(made(maker, Path(home)))
     sys.exit()

@@ -75,7 +75,7 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_edited_rows_are_refused(run: Path, edit: str) -> None:
     EDITS[edit](pl.read_parquet(run / ROWS)).write_parquet(run / ROWS)
-    with pytest.raises(TamperedError, match=r"predictions.parquet: changed since .* was sealed"):
+    with pytest.raises(TamperedError, match=r"predictions.parquet: changed .* sealed"):
         read_run(run)
     with pytest.raises(TamperedError):
         Experiment.read([run])
@@ -94,7 +94,7 @@ def test_the_rows_of_another_run_are_refused(run: Path, tmp_path: Path) -> None:
 def test_an_edited_run_json_is_refused(run: Path, key: str, value: object) -> None:
     path = run / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
-    with pytest.raises(TamperedError, match=r"run.json: changed since the run was sealed"):
+    with pytest.raises(TamperedError, match=r"run.json: changed .* sealed"):
         open_run(run)
 
 
@@ -120,14 +120,14 @@ def test_a_label_that_is_added_later_is_sealed(run: Path) -> None:
 
 def test_a_run_without_its_seal_is_refused(run: Path) -> None:
     # Without the seal, every value in the rows could be edited behind a warning.
-    with pytest.raises(TamperedError, match=r"run.json: the seal of the run was removed"):
+    with pytest.raises(TamperedError, match=r"run.json: the seal .* removed"):
         open_run(without_seal(run))
 
 
 def test_a_run_of_the_format_without_seals_is_refused(run: Path) -> None:
     recorded = json.loads((without_seal(run) / "run.json").read_text()) | {"format_version": 2}
     (run / "run.json").write_text(json.dumps(recorded))
-    with pytest.raises(RunError, match=r"expected run format 3, got 2; .* have no seal"):
+    with pytest.raises(RunError, match=r"format 3, got 2; .* no seal"):
         open_run(run)
 
 
@@ -135,7 +135,7 @@ def test_a_seal_that_lacks_a_value_is_told(run: Path) -> None:
     recorded = json.loads((run / "run.json").read_text())
     del recorded["seal"]["items"]
     (run / "run.json").write_text(json.dumps(recorded))
-    with pytest.raises(RunError, match="seal: expected items, found none"):
+    with pytest.raises(RunError, match="seal: expected items"):
         open_run(run)
 
 
@@ -146,7 +146,7 @@ def test_a_part_that_is_copied_under_another_number_loses_nothing(tmp_path: Path
         writer.write_part(0, frame)
     parts = tmp_path / "a" / "parts"
     shutil.copy(parts / "part-000000.parquet", parts / "part-000001.parquet")
-    with pytest.raises(TamperedError, match=r"part-000001.parquet: not the part that was written"):
+    with pytest.raises(TamperedError, match=r"part-000001.parquet: not the part"):
         RunWriter(tmp_path / "a", {"k": 2}, {})
     (parts / "part-000001.parquet").unlink()
     with RunWriter(tmp_path / "a", {"k": 2}, {}) as writer:
@@ -219,10 +219,10 @@ def test_no_flipped_bit_changes_a_number(run: Path) -> None:
     write_calibrator(run / CALIBRATION, Calibrator("scalar", weights, {"items": 12}))
 
     def read() -> tuple[bytes, str, Calibrator]:
-        found = read_run(run)
-        content = json.dumps(dict(found.provenance), sort_keys=True)
+        run_read = read_run(run)
+        content = json.dumps(dict(run_read.provenance), sort_keys=True)
         return (
-            found.predictions.logits.tobytes() + found.predictions.reference.tobytes(),
+            run_read.predictions.logits.tobytes() + run_read.predictions.reference.tobytes(),
             content,
             read_calibrator(run / CALIBRATION),
         )
@@ -329,7 +329,7 @@ def test_the_digest_covers_every_value_of_the_seal() -> None:
         replace(seal, views=3),
         replace(seal, k=3),
     ]
-    assert len({seal_digest(each) for each in (seal, *others)}) == 7
+    assert len({seal_digest(seal_variant) for seal_variant in (seal, *others)}) == 7
 
 
 def test_an_edited_copy_with_a_seal_of_its_own_has_another_digest(run: Path) -> None:

@@ -48,12 +48,12 @@ def test_a_whole_step_written_with_a_point_is_a_step(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     log = read_training_log(written(tmp_path, '{"step": 1, "ce": 2.0}'))
-    with pytest.raises(InputError, match="lacks selection_nll_nats; its columns are ce"):
+    with pytest.raises(InputError, match="lacks selection_nll_nats; .* ce"):
         _ = log.selected
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "fault"),
     [
         ("[1]", "2: expected an object, got a list"),
         ('{"ce": 1}', "2: step: expected an integer, got null"),
@@ -67,15 +67,15 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         ('{"step": 2, "ce"', "2: not valid JSON"),
     ],
 )
-def test_lines_that_are_wrong_are_named(tmp_path: Path, line: str, said: str) -> None:
+def test_lines_that_are_wrong_are_named(tmp_path: Path, line: str, fault: str) -> None:
     with pytest.raises(RecordError) as caught:
         read_training_log(written(tmp_path, '{"step": 1}', line, "{"))
-    assert said in str(caught.value)
+    assert fault in str(caught.value)
     assert "log.jsonl:3: not valid JSON" in str(caught.value)
 
 
 def test_an_empty_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="expected one JSON object per training step, got none"):
+    with pytest.raises(RecordError, match="per training step, got none"):
         read_training_log(written(tmp_path))
     with pytest.raises(InputError, match="no such file"):
         read_training_log(tmp_path / "nothing")
@@ -83,10 +83,10 @@ def test_an_empty_log_is_refused(tmp_path: Path) -> None:
 
 def test_the_log_of_a_run_is_found_beside_its_adapter(tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs" / "run", rows(1, families=3), arm="pact", seed=1)
-    with pytest.raises(InputError, match=r"run\.json names no adapter folder"):
+    with pytest.raises(InputError, match=r"run\.json .*adapter folder"):
         training_log_of_run(read_run(run))
     name_adapter(run, Path("adapters/pact"))
-    with pytest.raises(InputError, match="the adapter folder adapters/pact does not exist"):
+    with pytest.raises(InputError, match="adapters/pact does not exist"):
         training_log_of_run(read_run(run))
     adapter = tmp_path / "adapters" / "pact"
     adapter.mkdir(parents=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from messages import assert_says
 from peft import LoraConfig, PeftModel, get_peft_model
 from tolerances import LOGIT, NLL, PROBABILITY
 
@@ -158,7 +159,7 @@ def test_an_adapter_that_changes_nothing_is_fatal(
     qwen3: Path, make_adapter: Make, views: list[EncodedView]
 ) -> None:
     loaded = identify(ModelRequest(make_adapter(qwen3, zero=True), str(qwen3))).load()
-    with pytest.raises(AdapterError, match="no effect: on 3 views all logits are identical"):
+    with pytest.raises(AdapterError, match="no effect: on 3 views"):
         loaded.scorer.check_adapter_effect(views[:3])
 
 
@@ -212,7 +213,7 @@ def test_an_engine_that_disagrees_with_the_oracle_is_passed_over(
     assert largest_difference(scorer.score(views), plain) < LOGIT
     assert scorer.facts["name"] == "batched"
     assert scorer.facts["passed_over"][0].startswith("fork: its logits differ")  # type: ignore[index, union-attr]
-    with pytest.raises(AdapterError, match="no engine works with this model; fork: its logits"):
+    with pytest.raises(AdapterError, match="no engine .*fork: its logits"):
         Scorer(model, 2000, "fork").score(views)
 
 
@@ -259,9 +260,10 @@ def test_an_adapter_on_the_output_head_is_scored_on_whole_prompts(
     scorer = Scorer(wrapped, 2000)
     plain = [_plain(wrapped, view) for view in views]
     assert largest_difference(scorer.score(views), plain) < LOGIT
-    assert scorer.facts["passed_over"] == [
-        "fork: the output head is not a plain linear layer, or the model changes its logits"
-    ]
+    passed_over = scorer.facts["passed_over"]
+    assert isinstance(passed_over, list)
+    (reason,) = passed_over
+    assert_says(reason, "fork:", "output head", "logits")
 
 
 def test_a_model_that_our_attention_fails_is_forked_with_its_own(tokenizer: Any) -> None:
@@ -275,7 +277,7 @@ def test_a_model_that_our_attention_fails_is_forked_with_its_own(tokenizer: Any)
     scorer = Scorer(model, 4096)
     assert largest_difference(scorer.score(views), one_by_one(model, views)) < LOGIT
     assert (scorer.facts["name"], scorer.facts["shares_prefix"]) == ("fork", False)
-    assert "fork: ValueError: Attention mask should be of size" in str(scorer.facts["passed_over"])
+    assert_says(scorer.facts["passed_over"], "fork: ValueError", "Attention mask")
 
 
 def test_a_recurrence_that_is_not_gone_on_from_rightly_is_noticed(tokenizer: Any) -> None:
@@ -334,9 +336,7 @@ def test_a_merge_that_changes_more_than_rounding_is_an_error(
         return model.unload()
 
     monkeypatch.setattr(type(model), "merge_and_unload", unmerged, raising=False)
-    with pytest.raises(
-        AdapterError, match="merging the adapter changes a logit by .* score without --merge"
-    ):
+    with pytest.raises(AdapterError, match="changes a logit by .* without --merge"):
         Scorer(model, 4096).merge_adapter(views)
 
 
@@ -361,7 +361,7 @@ def test_memory_that_runs_out_in_the_first_prompt_is_an_error(
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(type(model), "forward", full)
-    with pytest.raises(MemoryExhaustedError, match="out of memory with one prompt at a time"):
+    with pytest.raises(MemoryExhaustedError, match="one prompt at a time"):
         Scorer(model, 4096).score(views)
 
 

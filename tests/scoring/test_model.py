@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from messages import assert_says
 from peft import LoraConfig, PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
@@ -62,7 +63,7 @@ def changed(name: str, **changes: object) -> Callable[[Path], object]:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "fault"),
     [
         (without("*"), "expected adapter_config.json"),
         (without("adapter_model.safetensors"), "expected weights (adapter_model.safetensors)"),
@@ -72,10 +73,10 @@ def changed(name: str, **changes: object) -> Callable[[Path], object]:
     ],
 )
 def test_a_damaged_adapter_is_refused(
-    qwen3: Path, adapter: Path, damage: Callable[[Path], object], said: str
+    qwen3: Path, adapter: Path, damage: Callable[[Path], object], fault: str
 ) -> None:
     damage(adapter)
-    assert said in refused(adapter, qwen3)
+    assert fault in refused(adapter, qwen3)
 
 
 _COSTLY = "([a-z_.0-9]+)+X"
@@ -99,8 +100,7 @@ def test_a_regular_expression_that_takes_years_is_refused_before_peft(
     monkeypatch.setattr(patterns, "_SECONDS", 1.0)
     changed("adapter_config.json", **setting)(adapter)
     message = refused(adapter, qwen3)
-    assert "adapter_config.json: expected regular expressions that can be tried" in message
-    assert "longer than 1 seconds" in message
+    assert_says(message, "adapter_config.json:", "regular expressions", "longer than 1 seconds")
 
 
 def test_regular_expressions_against_those_that_peft_matches(
@@ -136,9 +136,13 @@ def test_regular_expressions_against_those_that_peft_matches(
     with suppress(AdapterError):  # the tensors are those of another configuration
         identify(ModelRequest(adapter, str(qwen3))).load()
     parts = ("no.*k", "no.*q", "no.*v", "no_head+", "layers+")
-    ours = {each.removesuffix("(?s:.*)") for each in guarded}
-    theirs = {each.removesuffix("$") for each in tried if any(part in each for part in parts)}
-    assert all(any(part in each for each in theirs) for part in parts)
+    ours = {guarded_expression.removesuffix("(?s:.*)") for guarded_expression in guarded}
+    theirs = {
+        peft_expression.removesuffix("$")
+        for peft_expression in tried
+        if any(part in peft_expression for part in parts)
+    }
+    assert all(any(part in peft_expression for peft_expression in theirs) for part in parts)
     assert theirs <= ours
 
 
@@ -167,7 +171,7 @@ def test_a_configuration_that_peft_trips_over(
 ) -> None:
     """Each of these left score with a traceback."""
     changed("adapter_config.json", **changes)(adapter)
-    assert "does not fit this base model" in refused(adapter, qwen3)
+    assert_says(refused(adapter, qwen3), "does not fit", "base model")
 
 
 @pytest.mark.parametrize(
@@ -189,8 +193,9 @@ def test_a_module_that_a_configuration_names_is_never_imported(
     (tmp_path / "owned.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')")
     monkeypatch.syspath_prepend(tmp_path)
     changed("adapter_config.json", **changes)(adapter)
-    assert "settings that run code or change the base model are refused" in refused(adapter, qwen3)
-    assert "owned" in refused(adapter, qwen3)
+    message = refused(adapter, qwen3)
+    assert_says(message, "run code", "refused")
+    assert "owned" in message
     assert not (tmp_path / "owned").exists()
 
 
@@ -246,7 +251,7 @@ def test_missing_unexpected_and_misshapen_tensors_are_named(qwen3: Path, adapter
     save_file(tensors, path)
     message = refused(adapter, qwen3)
     assert f"1 missing in the adapter: {names[0]}" in message
-    assert "1 unexpected in the adapter: base_model.model.model.layers.9.mlp.up_proj" in message
+    assert_says(message, "1 unexpected", "base_model.model.model.layers.9.mlp.up_proj")
     assert f"1 of the wrong shape: {names[1]}: expected" in message
 
 
@@ -254,7 +259,7 @@ def test_an_adapter_for_another_base_by_its_shapes(
     qwen3_5_shell: Path, qwen3: Path, make_adapter: Make
 ) -> None:
     message = refused(make_adapter(qwen3_5_shell), qwen3)
-    assert "does not fit this base model; it may need another" in message
+    assert_says(message, "does not fit", "need another")
 
 
 def test_an_adapter_for_another_base_by_its_hash(qwen3: Path, make_adapter: Make) -> None:
@@ -288,11 +293,11 @@ def _other_tokenizer(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "trained_with"),
     [(_other_template, "another chat template"), (_other_tokenizer, "another tokenizer")],
 )
 def test_another_chat_template_or_tokenizer_unless_it_is_allowed(
-    tmp_path: Path, change: Callable[[Path], None], found: str
+    tmp_path: Path, change: Callable[[Path], None], trained_with: str
 ) -> None:
     """Accuracy of the shipped adapter fell from 62.5 to 45.8%, without a message."""
     base, adapter = tmp_path / "base", ADAPTERS / "pact"
@@ -300,12 +305,12 @@ def test_another_chat_template_or_tokenizer_unless_it_is_allowed(
     identify(ModelRequest(adapter, str(base)))
     change(base)
     message = refused(adapter, base, ContractMismatchError)
-    assert f"trained with {found}" in message
+    assert f"trained with {trained_with}" in message
     assert "--allow-contract-mismatch" in message
     scored_model = identify(ModelRequest(adapter, str(base), allow_contract_mismatch=True))
     contract = scored_model.settings["contract"]
     assert isinstance(contract, dict)
-    assert found in str(contract["mismatch"])
+    assert trained_with in str(contract["mismatch"])
 
 
 def test_a_tokenizer_saved_again_is_the_same(tmp_path: Path) -> None:
@@ -340,7 +345,7 @@ def test_an_adapter_folder_is_no_base(adapter: Path, qwen3: Path, tmp_path: Path
     # transformers loads the adapter in silence where trainers saved the tokenizer beside it.
     shutil.copytree(qwen3, tmp_path / "base")
     shutil.copy(adapter / "adapter_config.json", tmp_path / "base")
-    with pytest.raises(AdapterError, match="expected a base model, found an adapter"):
+    with pytest.raises(AdapterError, match="base model, found an adapter"):
         identify(ModelRequest(None, str(tmp_path / "base")))
 
 
@@ -413,8 +418,8 @@ def test_a_base_configuration_that_transformers_trips_over(
 
 
 def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
-    assert "expected a folder or a hub id" in refused(adapter, "pact-tiny")
-    assert "expected a folder or a hub id" in refused(adapter, "./a/b")
+    assert_says(refused(adapter, "pact-tiny"), "folder", "hub id")
+    assert_says(refused(adapter, "./a/b"), "folder", "hub id")
     assert "no base model: " in refused(None, None)
     assert "expected a folder" in refused(adapter, "x" * 5000)
 
@@ -427,24 +432,24 @@ def test_local_folders_never_reach_for_the_network(
     qwen3: Path, make_adapter: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # PEFT looked the base model's name up on the hub while it listed the adapter's tensors.
-    asked: list[object] = []
+    lookups: list[object] = []
 
     def refuse(*arguments: object, **_: object) -> None:
-        asked.append(arguments)
+        lookups.append(arguments)
         raise OSError
 
     monkeypatch.setattr("socket.getaddrinfo", refuse)
     monkeypatch.setattr("socket.socket.connect", refuse)
     adapter = make_adapter(qwen3)
     changed("adapter_config.json", base_model_name_or_path="organisation/base")(adapter)
-    asked.clear()
+    lookups.clear()
     identify(ModelRequest(adapter, str(qwen3))).load()
-    assert asked == []
+    assert lookups == []
 
 
 def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "the hub cannot provide it" in refused(adapter, "organisation/model")
+    assert "hub cannot provide it" in refused(adapter, "organisation/model")
 
 
 def pickled_base(base: Path) -> None:
@@ -469,7 +474,7 @@ def with_a_damaged_tokenizer(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said", "kind"),
+    ("damage", "fault", "kind"),
     [
         (pickled_base, "found pytorch_model.bin; pickled", AdapterError),
         (cut_short, "model.safetensors: damaged or cut short", AdapterError),
@@ -484,12 +489,12 @@ def test_a_damaged_base_is_refused(
     qwen3: Path,
     tmp_path: Path,
     damage: Callable[[Path], object],
-    said: str,
+    fault: str,
     kind: type[PactError],
 ) -> None:
     base = shutil.copytree(qwen3, tmp_path / "base")
     damage(base)
-    assert said in refused(adapter, base, kind)
+    assert fault in refused(adapter, base, kind)
 
 
 def test_cuda_where_there_is_none(adapter: Path, qwen3: Path) -> None:

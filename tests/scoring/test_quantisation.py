@@ -16,6 +16,7 @@ import pytest
 import torch
 import transformers
 from commands import refuser, runner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import AdapterError, RunSettingsError
@@ -69,10 +70,10 @@ def test_a_base_alone_against_transformers(views: Any) -> None:
     with torch.no_grad():
         for view in views:
             ids = torch.tensor([view.token_ids])
-            wanted = reference(ids).logits[0, -1, list(view.code_tokens)]
-            assert torch.equal(ours(ids).logits[0, -1, list(view.code_tokens)], wanted)
+            logits = reference(ids).logits[0, -1, list(view.code_tokens)]
+            assert torch.equal(ours(ids).logits[0, -1, list(view.code_tokens)], logits)
             full = plain(ids).logits[0, -1, list(view.code_tokens)]
-            moved = max(moved, float((full - wanted).abs().max()))
+            moved = max(moved, float((full - logits).abs().max()))
     assert moved > 0.05  # four bits are not full precision under another name
 
 
@@ -105,7 +106,7 @@ def test_the_run_records_it_and_resumes_with_nothing_else(
     assert "bitsandbytes" in recorded.provenance.versions
     assert (recorded.arm, recorded.title) == ("pact (nf4)", f"{tmp_path / 'run'} (nf4)")
     full = identify(request(quantize=None, dtype="bf16"))
-    with pytest.raises(RunSettingsError, match=r'quantisation.method: the folder has "nf4"'):
+    with pytest.raises(RunSettingsError, match=r'quantisation.method: .*"nf4"'):
         score(full, dataset, tmp_path / "run", labels={"arm": "pact", "seed": 17})
     score(full, dataset, tmp_path / "full", labels={"arm": "pact", "seed": 17})
     assert "quantisation" not in read_run(tmp_path / "full").settings
@@ -140,9 +141,9 @@ def test_other_methods_and_precisions_are_refused() -> None:
 
 def test_layers_that_bitsandbytes_cannot_compute_are_named(qwen3: Path) -> None:
     """The first forward pass ended in a traceback, of a shape that nobody had asked for."""
-    found = identify(ModelRequest(None, str(qwen3), quantize="nf4"))
-    with pytest.raises(AdapterError, match=r"down_proj has 96 inputs, expected a multiple of 64"):
-        found.load()
+    identified = identify(ModelRequest(None, str(qwen3), quantize="nf4"))
+    with pytest.raises(AdapterError, match=r"down_proj has 96 .*multiple of 64"):
+        identified.load()
 
 
 def test_merged_adapters_are_refused(tmp_path: Path) -> None:
@@ -163,23 +164,23 @@ def test_a_base_that_is_stored_quantised(tmp_path: Path, views: Any) -> None:
     theirs().save_pretrained(stored)
     with pytest.raises(AdapterError, match=r"already quantised \(nf4\)"):
         identify(ModelRequest(None, str(stored), quantize="nf4"))
-    found = identify(ModelRequest(None, str(stored), dtype="bf16"))
-    assert found.settings["quantisation"] == {"method": "nf4", "stored": True}
-    ours = one_by_one(found.load().model, views)
-    wanted = one_by_one(theirs(), views)
-    for one, other in zip(ours, wanted, strict=True):
+    identified = identify(ModelRequest(None, str(stored), dtype="bf16"))
+    assert identified.settings["quantisation"] == {"method": "nf4", "stored": True}
+    ours = one_by_one(identified.load().model, views)
+    expected = one_by_one(theirs(), views)
+    for one, other in zip(ours, expected, strict=True):
         np.testing.assert_array_equal(one.logits, other.logits)
     config = stored / "config.json"
     config.write_text(config.read_text().replace('"load_in_8bit": false', '"load_in_8bit": true'))
-    with pytest.raises(AdapterError, match="stored in int8, which is refused"):
+    with pytest.raises(AdapterError, match="stored in int8.*refused"):
         identify(ModelRequest(None, str(stored)))
 
 
 def _python(code: str, *paths: Path) -> subprocess.CompletedProcess[str]:
-    found = os.pathsep.join([*map(str, paths), *sys.path])
+    search_path = os.pathsep.join([*map(str, paths), *sys.path])
     return subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": found, "HF_HUB_OFFLINE": "1"},
+        env=os.environ | {"PYTHONPATH": search_path, "HF_HUB_OFFLINE": "1"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
 
@@ -191,12 +192,12 @@ def test_no_code_is_loaded_from_the_hub(tmp_path: Path) -> None:
     )
     if "ASKED" not in _python("import bitsandbytes", tmp_path).stdout:
         pytest.skip("bitsandbytes asks for no code on this processor")
-    said = _python(
+    done = _python(
         "import pact_eval.scoring.model, bitsandbytes, kernels; print(kernels)", tmp_path
     )
-    assert "ASKED" not in said.stdout
-    assert "kernels.py" in said.stdout  # others find the package as before
-    assert "kernels" not in said.stderr
+    assert "ASKED" not in done.stdout
+    assert "kernels.py" in done.stdout  # others find the package as before
+    assert "kernels" not in done.stderr
 
 
 def test_missing_kernels_are_named_and_products_are_the_same(
@@ -219,11 +220,11 @@ scored = model.load().scorer.score(model.encoder.encode(records, 1, 0))
 print(json.dumps([each.logits.tolist() for each in scored]))
 """
     plain = _python(code, tmp_path)
-    assert "no compiled kernels for this processor" in plain.stderr
-    assert not any("no compiled" in each for each in quantisation_remarks(model.quantisation))
+    assert_says(plain.stderr, "no compiled kernels")
+    assert not any("no compiled" in remark for remark in quantisation_remarks(model.quantisation))
     compiled = model.load().scorer.score(views[:1])
-    for found, each in zip(json.loads(plain.stdout), compiled, strict=True):
-        assert np.abs(np.array(found) - each.logits).max() < TOLERANCE[torch.bfloat16] / 2
+    for plain_logits, view in zip(json.loads(plain.stdout), compiled, strict=True):
+        assert np.abs(np.array(plain_logits) - view.logits).max() < TOLERANCE[torch.bfloat16] / 2
 
 
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
@@ -241,7 +242,4 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    assert (
-        "install the extra: pip install --constraint constraints.txt '.[model,quantize]'"
-        in _python(code).stdout
-    )
+    assert_says(_python(code).stdout, "pip install", "constraints.txt", ".[model,quantize]")

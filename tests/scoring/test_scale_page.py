@@ -17,8 +17,8 @@ RECORDS = 100_000
 
 
 def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.+?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    return str(found)
+    (code,) = re.findall(rf"^```{language}\n(.+?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    return str(code)
 
 
 def test_the_manifest_is_a_ray_cluster_with_a_token_and_the_ray_of_the_constraints() -> None:
@@ -31,7 +31,9 @@ def test_the_manifest_is_a_ray_cluster_with_a_token_and_the_ray_of_the_constrain
     groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
     for group in groups:
         pod = group["template"]["spec"]
-        mounted = {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]}
+        mounted = {
+            mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]
+        }
         assert mounted == {volume["name"] for volume in pod["volumes"]}
         # rayStartParams are command-line options: text, whatever they mean.
         assert all(isinstance(value, str) for value in group["rayStartParams"].values())
@@ -46,8 +48,8 @@ def test_the_slurm_script_is_bash() -> None:
 
 
 def _number(pattern: str, text: str) -> float:
-    (found,) = re.findall(pattern, text)
-    return float(found)
+    (digits,) = re.findall(pattern, text)
+    return float(digits)
 
 
 @pytest.mark.parametrize("name", ["one process, engine fork", "8 such machines"])

@@ -60,7 +60,7 @@ def test_rows_say_which_two_answers_and_know_no_reference(folder: Path, data: Pa
     assert len(frame) == 48
     assert frame["reference"].null_count() == 48
     assert set(frame["variant"]) == {"ablated"}
-    references = {each.id: each.reference for each in read_records(HOLDOUT)}
+    references = {ablated.id: ablated.reference for ablated in read_records(HOLDOUT)}
     for row in frame.iter_rows(named=True):
         base = row["id"].removesuffix("-ablated")
         assert base.endswith("-base")
@@ -78,15 +78,15 @@ def test_logits_are_those_of_the_engine_on_the_text_without_the_sentence(
     loaded = model.load()
     run = read_any_run(folder)
     records = read_records(data, allow_ablated=True)[:3]
-    for item, each in enumerate(records):
+    for item, ablated in enumerate(records):
         for view, scored in zip(
-            views := model.encoder.encode([each], 2, 0),
+            views := model.encoder.encode([ablated], 2, 0),
             loaded.scorer.score(views),
             strict=True,
         ):
             n = len(view.code_order)
-            found = run.predictions.logits[item, view.view, :n]
-            np.testing.assert_allclose(found, scored.logits, atol=LOGIT)
+            logits = run.predictions.logits[item, view.view, :n]
+            np.testing.assert_allclose(logits, scored.logits, atol=LOGIT)
 
 
 def test_the_report_against_the_equations_row_by_row(folder: Path) -> None:
@@ -148,5 +148,5 @@ def test_a_file_that_cannot_be_scored_is_refused_before_a_model_is_loaded(
     same = json.loads(lines[0])
     same["ablation"]["answers"] = [1, 1]
     bad = write_jsonl(tmp_path / "bad.jsonl", [same])
-    with pytest.raises(RecordError, match=r"bad.jsonl:1 .*two different canonical indices"):
+    with pytest.raises(RecordError, match=r"bad.jsonl:1 .*canonical indices"):
         read_dataset(bad, k=1)

@@ -39,9 +39,9 @@ def test_openmp_waits_passively_after_a_short_spin(start: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize("policy", ["ACTIVE", "PASSIVE"])
 def test_openmp_waits_as_the_user_has_decided(policy: str) -> None:
-    found = dict(settings(LIBRARY, OMP_WAIT_POLICY=policy))
-    assert found["OMP_WAIT_POLICY"] == policy
-    assert found["GOMP_SPINCOUNT"] != "3000"
+    result = dict(settings(LIBRARY, OMP_WAIT_POLICY=policy))
+    assert result["OMP_WAIT_POLICY"] == policy
+    assert result["GOMP_SPINCOUNT"] != "3000"
 
 
 def test_a_spin_that_the_user_has_set_is_kept() -> None:

@@ -20,6 +20,7 @@ import torch
 import transformers
 from builders import write_jsonl
 from click.testing import CliRunner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import WorkerError
@@ -118,8 +119,8 @@ def _ended(process: subprocess.Popen[str]) -> str:
 
 
 def _recorded(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    return found
+    provenance: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    return provenance
 
 
 def _same_rows(run: Path, other: Path) -> bool:
@@ -139,17 +140,17 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_is_that_of_one_process(
     errors = _ended(process)
     assert process.returncode == 0, errors
     assert _same_rows(run, alone)
-    found, expected = _recorded(run), _recorded(alone)
-    assert {key: each for key, each in found.items() if key not in _OF_A_PROCESS} == {
-        key: each for key, each in expected.items() if key not in _OF_A_PROCESS
+    recorded, expected = _recorded(run), _recorded(alone)
+    assert {key: entry for key, entry in recorded.items() if key not in _OF_A_PROCESS} == {
+        key: entry for key, entry in expected.items() if key not in _OF_A_PROCESS
     }
-    workers = found["workers"]
+    workers = recorded["workers"]
     assert len(workers) == 3
-    assert [each["name"] for each in workers if each["lost"]] == [victim["name"]]
-    assert sum(each.get("windows", 0) for each in workers) >= WINDOWS
-    for each in workers[:2]:
-        assert each["settings"]["base"] == expected["settings"]["base"]
-        assert each["facts"]["engine"]["check"] == expected["engine"]["check"]
+    assert [worker["name"] for worker in workers if worker["lost"]] == [victim["name"]]
+    assert sum(worker.get("windows", 0) for worker in workers) >= WINDOWS
+    for worker in workers[:2]:
+        assert worker["settings"]["base"] == expected["settings"]["base"]
+        assert worker["facts"]["engine"]["check"] == expected["engine"]["check"]
     assert "0 windows left; items/s: worker" in errors
 
 
@@ -168,7 +169,7 @@ def test_a_run_is_resumed_by_other_numbers_of_workers_and_by_none(
     process.send_signal(signal.SIGTERM)
     errors = _ended(process)
     assert process.returncode == 1
-    assert "the same command resumes the run" in errors
+    assert_says(errors, "same command resumes")
     assert _parts(run) < WINDOWS
     result = CliRunner().invoke(main, _command(adapter, qwen3, run))
     assert result.exit_code == 0, result.output
@@ -229,7 +230,7 @@ def test_a_window_that_always_fails_is_named_with_its_records(
     assert process.returncode == 1
     assert "window 1 has failed 3 times" in errors
     assert "expected finite logits" in errors
-    assert all(each.id in errors for each in records[64:])
+    assert all(record.id in errors for record in records[64:])
     assert _parts(run) == 1
     assert pl.read_parquet(run / "parts" / "part-000000.parquet")["id"].n_unique() == 64
 
@@ -253,7 +254,7 @@ def test_workers_with_other_weights_or_too_many_are_refused_before_anything_is_s
     assert "worker 2 (" in message
     assert _parts(tmp_path / "run") == 0
     source = worker_source(request, WorkersRequest(5, cluster["address"]))
-    with pytest.raises(WorkerError, match="5 workers need one CPU each, the cluster has 2"):
+    with pytest.raises(WorkerError, match="5 workers .*cluster has 2"):
         score_windows(source, read_dataset(HOLDOUT, k=1), tmp_path / "run", labels={})
 
 
@@ -279,9 +280,7 @@ def test_without_ray_the_message_names_the_extra(
     arguments = ["score", "--no-adapter", "--base-model", str(qwen3), "--data", str(HOLDOUT)]
     result = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "r"), "--workers", "2"])
     assert result.exit_code == 1
-    assert "install the extra: pip install --constraint constraints.txt '.[model,ray]'" in (
-        result.output
-    )
+    assert_says(result.output, "pip install", "constraints.txt", ".[model,ray]")
 
 
 def test_workers_are_not_for_servers() -> None:

@@ -12,6 +12,7 @@ import pytest
 from adapters import MODEL, copied
 from builders import question, record
 from decision_models import FORMS_A_MARK, LETTERS, NEUTRAL, TEMPLATES, write_decision_folder
+from messages import assert_says
 from transformers import AutoTokenizer
 
 from pact_eval.data.records import parse_field, parse_record
@@ -104,9 +105,12 @@ def test_fingerprints_cover_what_makes_ids(tokenizer: Any, files: Any) -> None:
         files(sanitize_control_tokens=False),
         files("generic"),
     ]
-    contracts = [DecisionTemplate(each).fingerprint for each in made]
+    contracts = [DecisionTemplate(files_of_contract).fingerprint for files_of_contract in made]
     assert len(set(contracts)) == len(made)
-    bound = [Encoder(tokenizer, DecisionTemplate(each)).fingerprint for each in made]
+    bound = [
+        Encoder(tokenizer, DecisionTemplate(files_of_contract)).fingerprint
+        for files_of_contract in made
+    ]
     assert len(set(bound)) == len(made)
     # A temperature changes no logit, and default labels may be written out.
     assert files(temperature={"noul": 3}).fingerprint == files().fingerprint
@@ -133,8 +137,10 @@ def test_templates_that_cannot_be_scored_are_refused(
 
 
 def test_requests_that_cannot_be_asked_are_refused(tokenizer: Any, files: Any) -> None:
-    def refused(message: str, made: DecisionFiles, state: Any = "x", **asked: Any) -> None:
-        raw = record("a-base", decision=question(**asked), state=state, reference=None)
+    def refused(
+        message: str, made: DecisionFiles, state: Any = "x", **question_options: Any
+    ) -> None:
+        raw = record("a-base", decision=question(**question_options), state=state, reference=None)
         one = parse_record(raw, line=7, require_reference=False)
         with pytest.raises(PromptError, match=message):
             Encoder(tokenizer, DecisionTemplate(made)).check_lengths([one], 1, 0)
@@ -191,18 +197,18 @@ def test_the_contract_is_the_one_that_the_folders_state(tmp_path: Path) -> None:
     adapter = copied(tmp_path / "adapter")
     base = write_decision_folder(tmp_path / "base", TEMPLATES["generic"])
 
-    def found(named: str | None = None, at: Path = MODEL) -> PromptContract:
+    def contract_of(named: str | None = None, at: Path = MODEL) -> PromptContract:
         return find_contract(named, read_adapter_files(adapter), at)
 
-    assert found() is found(at=base) is NIMBLE  # schema_config.json states it
+    assert contract_of() is contract_of(at=base) is NIMBLE  # schema_config.json states it
     (adapter / "schema_config.json").unlink()
-    assert found() is NIMBLE
-    assert found(at=base).label == f"{base}: the generic prompt of transformers"
+    assert contract_of() is NIMBLE
+    assert_says(contract_of(at=base).label, f"{base}: ", "generic prompt")
     write_decision_folder(adapter, TEMPLATES["own"])
-    assert found(at=base).label == f"{adapter}: decision template"
-    assert found("nimble") is NIMBLE
-    assert found("generic").fingerprint == DecisionFiles().fingerprint
-    with pytest.raises(AdapterError, match="no such folder or file"):
+    assert contract_of(at=base).label == f"{adapter}: decision template"
+    assert contract_of("nimble") is NIMBLE
+    assert contract_of("generic").fingerprint == DecisionFiles().fingerprint
+    with pytest.raises(AdapterError, match="no such folder"):
         named_contract(str(tmp_path / "nowhere"))
 
 
@@ -215,15 +221,15 @@ def test_an_adapter_states_the_template_of_its_training(tmp_path: Path, tokenize
         {"model": str(MODEL)} | contract.schema_config() | TrainingPrompts.of(encoder).to_json()
     )
     stated.write_text(json.dumps(schema))
-    with pytest.raises(AdapterError, match="states a decision template, and the folder has none"):
+    with pytest.raises(AdapterError, match="decision template.*folder has none"):
         identify(ModelRequest(adapter))
     for name, text in contract.adapter_files().items():
         (adapter / name).write_text(text)
     assert identify(ModelRequest(adapter)).contract.fingerprint == contract.fingerprint
     with pytest.raises(ContractMismatchError, match="contract_fingerprint"):
         identify(ModelRequest(adapter, contract="generic"))
-    found = identify(ModelRequest(adapter, contract="generic", allow_contract_mismatch=True))
-    assert found.contract_mismatch is not None
+    identified = identify(ModelRequest(adapter, contract="generic", allow_contract_mismatch=True))
+    assert identified.contract_mismatch is not None
 
 
 def test_the_files_of_a_contract_are_read_back(tmp_path: Path, files: Any) -> None:
@@ -236,6 +242,6 @@ def test_the_files_of_a_contract_are_read_back(tmp_path: Path, files: Any) -> No
 def test_every_question_of_a_request_has_a_prompt_of_its_own(tokenizer: Any, files: Any) -> None:
     fields = [parse_field(name, question("boolean")) for name in ("one", "two")]
     encoder = Encoder(tokenizer, DecisionTemplate(files()))
-    found = encoder.encode_request("The seal is broken.", fields, k=1, seed=0)
+    prompts = encoder.encode_request("The seal is broken.", fields, k=1, seed=0)
     alone = encoder.encode_request("The seal is broken.", fields[1:], k=1, seed=0)
-    assert found[1] == alone[0]
+    assert prompts[1] == alone[0]

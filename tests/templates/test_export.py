@@ -17,6 +17,7 @@ import transformers
 from adapters import MODEL, copied
 from commands import refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
+from messages import assert_says
 from tolerances import MERGED_PROBABILITY, PROBABILITY
 from transformers_server import serving
 
@@ -55,15 +56,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bias = tuple(inverse_softplus(number) for number in TEMPERATURES.values())
     write_calibrator(folder / "t.json", Calibrator("per-kind", Weights(bias)))  # type: ignore[arg-type]
     for name, options in LAYOUTS.items():
-        asked = ("export", folder / "adapter", "--out", folder / name, *options)
-        found = json.loads(
-            run(*asked, "--calibrator", folder / "t.json", "--data", HOLDOUT, "--json").stdout
+        export = ("export", folder / "adapter", "--out", folder / name, *options)
+        exported = json.loads(
+            run(*export, "--calibrator", folder / "t.json", "--data", HOLDOUT, "--json").stdout
         )
-        assert found["prompts_compared"] > 200
-        assert found["temperatures"] == pytest.approx(TEMPERATURES)
-        assert found["largest_difference"] < tolerance(name)
-        assert found["stored_precision"] == "bfloat16"
-        assert 1e-4 < found["stored_difference"] < 0.05
+        assert exported["prompts_compared"] > 200
+        assert exported["temperatures"] == pytest.approx(TEMPERATURES)
+        assert exported["largest_difference"] < tolerance(name)
+        assert exported["stored_precision"] == "bfloat16"
+        assert 1e-4 < exported["stored_difference"] < 0.05
         assert "stored in bfloat16" in (folder / name / "README.md").read_text("utf-8")
     return folder
 
@@ -79,27 +80,27 @@ def expected(home: Path) -> list[tuple[Record, list[float]]]:
     model = identify(ModelRequest(home / "adapter")).load()
     scored = model.scorer.score(model.source.encoder.encode(records, 1, 0))
     shipped = {"choice": 1.5, "boolean": 0.75, "score": 2.0}
-    found = []
+    pairs = []
     for one, view in zip(records, scored, strict=True):
         odds = np.exp((view.logits - view.logits.max()) / shipped[one.field.kind])
-        found.append((one, (odds / odds.sum()).tolist()))
-    return found
+        pairs.append((one, (odds / odds.sum()).tolist()))
+    return pairs
 
 
 def request(record: Record) -> dict[str, Any]:
     lines = [json.loads(line) for line in HOLDOUT.read_bytes().strip().split(b"\n")]
-    found: dict[str, Any] = next(line["input"] for line in lines if line["id"] == record.id)
-    return found
+    request_input: dict[str, Any] = next(line["input"] for line in lines if line["id"] == record.id)
+    return request_input
 
 
 def largest_difference(ask: Any, expected: list[tuple[Record, list[float]]]) -> float:
     largest = 0.0
     for record, probabilities in expected:
         answer = ask(request(record))["decision"]
-        found = [1 - answer["noul"], answer["noul"]] if answer["type"] == "noul" else None
-        if found is None:
-            found = [answer["probabilities"][each.key] for each in record.field.answers]
-        largest = max(largest, float(np.abs(np.array(found) - probabilities).max()))
+        shares = [1 - answer["noul"], answer["noul"]] if answer["type"] == "noul" else None
+        if shares is None:
+            shares = [answer["probabilities"][option.key] for option in record.field.answers]
+        largest = max(largest, float(np.abs(np.array(shares) - probabilities).max()))
     return largest
 
 
@@ -125,8 +126,8 @@ def test_without_its_configuration_the_pipeline_ignores_layout_a(home: Path, exp
 def test_transformers_serve_answers_as_we_do(layout: str, home: Path, expected: Any) -> None:
     with serving(home / layout) as url:
 
-        def ask(asked: dict[str, Any]) -> Any:
-            body = {"model": str(home / layout), **asked}
+        def ask(request_body: dict[str, Any]) -> Any:
+            body = {"model": str(home / layout), **request_body}
             reply = httpx2.post(f"{url}/v1/systemone", json=body, timeout=120, trust_env=False)
             assert reply.status_code == 200, reply.text
             return reply.json()["answers"]
@@ -141,9 +142,9 @@ def test_a_server_in_the_stored_precision_is_held_to_what_it_moves(
     run("export", home / "adapter", "--out", tmp_path / "raw", "--with-base")
     words = ("--local", home / "adapter", "--wire", "systemone", "--json")
     with serving(tmp_path / "raw", "--dtype", "auto") as url:
-        asked = ("probe", "--server", url, "--model", tmp_path / "raw", *words)
-        parity = json.loads(run(*asked).stdout)["probe"]["parity"]
-        json.loads(run(*asked, "--local-dtype", "fp32", code=3).stdout)
+        probe = ("probe", "--server", url, "--model", tmp_path / "raw", *words)
+        parity = json.loads(run(*probe).stdout)["probe"]["parity"]
+        json.loads(run(*probe, "--local-dtype", "fp32", code=3).stdout)
     assert parity["precision"] == "bfloat16"
     assert 1e-3 < parity["largest_difference"] < parity["tolerance"] < 0.2
     assert 0 < parity["rounding"] < 0.1
@@ -176,13 +177,13 @@ def test_calibrators_that_decision_json_cannot_express_are_refused(
 ) -> None:
     def refusal(calibrator: Calibrator) -> str:
         write_calibrator(tmp_path / "t.json", calibrator)
-        asked = ("export", home / "adapter", "--out", tmp_path / "out")
-        found = refused(*asked, "--calibrator", tmp_path / "t.json")
+        export = ("export", home / "adapter", "--out", tmp_path / "out")
+        message = refused(*export, "--calibrator", tmp_path / "t.json")
         assert not (tmp_path / "out").exists()
-        return found
+        return message
 
     slope = Calibrator("contextual", Weights((1.0, 1.0, 1.0), log_choices=0.5))
-    assert "depends on the number of answers" in refusal(slope)
+    assert_says(refusal(slope), "depends", "number of answers")
     scalar = Weights((1.0, 1.0, 1.0))
     other: dict[str, Json] = {"run": {"adapter_sha256": "0" * 64}, "decoding": "single"}
     assert "fitted on another adapter" in refusal(Calibrator("scalar", scalar, other))
@@ -201,11 +202,11 @@ def test_an_export_that_would_differ_is_not_written(
             "pact_eval.export.export.nimble_template",
             lambda _: type(template)(**{**vars(template), "template": spoilt}),
         )
-        assert "does not give the token ids" in refused("export", home / "adapter", "--out", out)
+        assert_says(refused("export", home / "adapter", "--out", out), "not give", "token ids")
     with monkeypatch.context() as patched:
         patched.setattr("pact_eval.export.checks.TOLERANCE", {"float32": 0.0})
         patched.setattr("pact_eval.export.export.TOLERANCE", {"float32": -1.0})
-        assert "does not answer as we do" in refused("export", home / "adapter", "--out", out)
+        assert_says(refused("export", home / "adapter", "--out", out), "does not answer")
     assert not out.exists()
     assert not list(tmp_path.iterdir())
     assert "already exists" in refused("export", home / "adapter", "--out", home / "A")
@@ -214,7 +215,7 @@ def test_an_export_that_would_differ_is_not_written(
 def test_a_tokenizer_whose_control_tokens_can_be_written_is_refused() -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     tokenizer.add_special_tokens({"additional_special_tokens": ["[INST]"]})
-    with pytest.raises(PromptError, match=r"control tokens \[INST\]: they have no angle bracket"):
+    with pytest.raises(PromptError, match=r"control tokens \[INST\]: .*angle bracket"):
         nimble_template(tokenizer)
 
 

@@ -37,8 +37,8 @@ def contract(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def loaded(contract: Path) -> LoadedModel:
-    asked = ModelRequest(None, str(MODEL), apply_adapter=False, contract=str(contract))
-    return identify(asked).load()
+    request = ModelRequest(None, str(MODEL), apply_adapter=False, contract=str(contract))
+    return identify(request).load()
 
 
 def field_of(request: dict[str, Any]) -> Field:
@@ -50,20 +50,20 @@ def test_logits_equal_those_of_the_pipeline(contract: Path, decide_here: Any) ->
     decide_here.decision_config = DecisionConfig.from_file(contract)
     hostile = [text for text in HOSTILE if text != FORMS_A_MARK]
     safe = decide_here.decision_config.sanitize_control_tokens
-    asked = list(requests(60, HOSTILE if safe else hostile))
+    asked_requests = list(requests(60, HOSTILE if safe else hostile))
     model = loaded(contract)
     encode = model.source.encoder.encode_request
-    views = [encode(one["state"], [field_of(one)], k=1, seed=0)[0] for one in asked]
+    views = [encode(one["state"], [field_of(one)], k=1, seed=0)[0] for one in asked_requests]
     scored = model.scorer.score(views)
     largest = 0.0
-    for one, view, found in zip(asked, views, scored, strict=True):
+    for one, view, view_scores in zip(asked_requests, views, scored, strict=True):
         ready = decide_here.preprocess(one)
         ((inputs, (question,)),) = ready["prompts"]
         assert list(view.token_ids) == inputs["input_ids"][0, : inputs["marks"][0]].tolist()
         with torch.no_grad():
             ((scores,),) = decide_here._forward(ready)["scores"]
         temperature = decide_here.decision_config.temperature.get(question.type, 1.0)
-        here = found.logits[list(view.code_order)] / temperature
+        here = view_scores.logits[list(view.code_order)] / temperature
         off = float(np.abs(here - scores.numpy()).max())
         largest = max(largest, off / tempered(LOGIT, temperature))
     assert largest < 1
@@ -75,9 +75,9 @@ def test_answers_as_shipped_equal_those_of_the_pipeline(contract: Path, decide_h
     temperatures = model.source.contract.files.temperatures  # type: ignore[attr-defined]
     for one in requests(3):
         answer = decide_here(one)["decision"]
-        (found,) = decide(model, one["state"], [field_of(one)], k=1, temperatures=temperatures)
+        (decision,) = decide(model, one["state"], [field_of(one)], k=1, temperatures=temperatures)
         if answer["type"] == "noul":
             expected = [1 - answer["noul"], answer["noul"]]
         else:
             expected = [*answer["probabilities"].values()]
-        assert np.abs(np.array(found.probabilities) - expected).max() < PROBABILITY
+        assert np.abs(np.array(decision.probabilities) - expected).max() < PROBABILITY

@@ -40,8 +40,8 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def scored(adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "adapter"
-    found = run("score", adapter, "--data", HOLDOUT, "--out", out, "--k", 2, "--limit", LIMIT)
-    assert f"Contract: {adapter}: decision template" in found.stderr
+    result = run("score", adapter, "--data", HOLDOUT, "--out", out, "--k", 2, "--limit", LIMIT)
+    assert f"Contract: {adapter}: decision template" in result.stderr
     return out
 
 
@@ -67,9 +67,9 @@ def test_raw_logits_are_kept_and_temperatures_applied_as_shipped(scored: Path) -
     log_probs = log_softmax(views.logits[:, 0] / at[:, np.newaxis], views.n_choices)
     nll = -log_probs[np.arange(len(at)), views.references].mean()
     settings = Settings(calibrated=True, shipped=True, resamples=100)
-    found = pact_eval.evaluate(scored, settings)
-    assert found.calibration == "as shipped"
-    assert found.groups[0].estimates["nll_nats"].value == pytest.approx(nll, abs=1e-9)
+    evaluation = pact_eval.evaluate(scored, settings)
+    assert evaluation.calibration == "as shipped"
+    assert evaluation.groups[0].estimates["nll_nats"].value == pytest.approx(nll, abs=1e-9)
     raw = pact_eval.evaluate(scored, Settings(resamples=100))
     assert raw.groups[0].estimates["nll_nats"].value != pytest.approx(nll, abs=1e-3)
     report = run("report", scored, "--as-shipped", "--resamples", 100).stdout
@@ -78,7 +78,7 @@ def test_raw_logits_are_kept_and_temperatures_applied_as_shipped(scored: Path) -
 
 def test_only_runs_on_templates_have_shipped_temperatures(tmp_path: Path) -> None:
     other = pact_eval.score(HOLDOUT, tmp_path / "run", base_model=str(MODEL), k=1, limit=2)
-    with pytest.raises(InputError, match="only decision templates ship temperatures"):
+    with pytest.raises(InputError, match="only decision templates"):
         pact_eval.evaluate(other, Settings(calibrated=True, shipped=True))
     both = ("--as-shipped", "--calibration", "x.json")
     assert "--as-shipped applies other" in refused("report", tmp_path / "run", *both, code=2)
@@ -92,17 +92,17 @@ def test_a_run_is_verified_against_its_template(
     changes: list[dict[str, Any]] = [{"temperature": {}}, {"noul_options": ["false", "true"]}]
     for change in changes:
         (adapter / "decision.json").write_text(json.dumps(json.loads(original) | change))
-        found = run("verify", scored, code=5)
+        result = run("verify", scored, code=5)
         (adapter / "decision.json").write_text(original)
-        assert "differs      contract" in found.stdout
+        assert "differs      contract" in result.stdout
 
 
 def test_decide_applies_temperatures_on_request(adapter: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"sealed": {"type": "noul", "instructions": "Is it sealed?"}}')
-    asked = ("decide", adapter, "--context", "It is sealed.", "--schema", schema, "--json")
+    command = ("decide", adapter, "--context", "It is sealed.", "--schema", schema, "--json")
     raw, shipped = (
-        json.loads(run(*asked, *more).stdout)["answers"]["sealed"]["probabilities"]
+        json.loads(run(*command, *more).stdout)["answers"]["sealed"]["probabilities"]
         for more in ((), ("--as-shipped",))
     )
     odds = np.log(raw["true"] / raw["false"])

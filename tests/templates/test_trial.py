@@ -12,6 +12,7 @@ import pytest
 from adapters import MODEL, copied
 from commands import refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
+from messages import assert_says
 
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
@@ -85,9 +86,9 @@ def test_score_decide_and_the_audit_refuse_the_adapter(tmp_path: Path) -> None:
     schema.write_text(json.dumps({"sealed": {"type": "noul", "instructions": "Is it so?"}}))
     refused = refuser(pact_eval)
     score = refused("score", adapter, *base, "--data", HOLDOUT, "--out", tmp_path / "run")
-    assert "more than 1 GB of memory" in score
+    assert_says(score, "more than 1 GB")
     assert not (tmp_path / "run").exists()
     words = ("--schema", schema, "--context", "The seal is broken.")
-    assert "more than 1 GB of memory" in refused("decide", adapter, *base, *words)
+    assert_says(refused("decide", adapter, *base, *words), "more than 1 GB")
     audit = runner(pact_audit)("adapter", adapter, "--json", code=3)
     assert "template-does-not-end" in audit.stdout

@@ -74,25 +74,25 @@ class Holding(Scenario):
         """Return questions of four names; the last two have two right answers."""
         del output_path
         draw = random.Random(11)
-        found = []
+        instances = []
         for number in range(TESTS + 4):
             who, gold, thing = draw.sample(NAMES, 4), draw.randrange(4), draw.choice(THINGS)
-            said = [
-                f"{each} is {'holding' if at == gold else 'looking for'} the {thing}."
-                for at, each in enumerate(who)
+            sentences = [
+                f"{name} is {'holding' if at == gold else 'looking for'} the {thing}."
+                for at, name in enumerate(who)
             ]
             also = (gold + 1) % 4 if number >= TESTS + 2 else gold
-            found.append(
+            instances.append(
                 Instance(
-                    Input(f"{' '.join(said)}\nWho is holding the {thing}?"),
+                    Input(f"{' '.join(sentences)}\nWho is holding the {thing}?"),
                     [
-                        Reference(Output(each), [CORRECT_TAG] if at in (gold, also) else [])
-                        for at, each in enumerate(who)
+                        Reference(Output(name), [CORRECT_TAG] if at in (gold, also) else [])
+                        for at, name in enumerate(who)
                     ],
                     split=TRAIN_SPLIT if number < 4 else TEST_SPLIT,
                 )
             )
-        return found
+        return instances
 
 
 class Scripted(Client):
@@ -184,14 +184,16 @@ def make(folder: Path) -> None:
     )
     for name in ("tiny", "scripted"):
         for kept in ("run_spec", "scenario_state", "per_instance_stats", "stats"):
-            found = folder / "output" / "runs" / "tiny" / name / f"{kept}.json"
+            written = folder / "output" / "runs" / "tiny" / name / f"{kept}.json"
             (folder / name).mkdir(exist_ok=True)
-            content = json.loads(found.read_text("utf-8"))
+            content = json.loads(written.read_text("utf-8"))
             if kept == "stats":
-                content = [each for each in content if each["name"]["name"] in KEPT]
-            for each in content if kept == "per_instance_stats" else ():
-                each["stats"] = [stat for stat in each["stats"] if stat["name"]["name"] in KEPT]
-            (folder / name / found.name).write_text(json.dumps(content) + "\n", "utf-8")
+                content = [entry for entry in content if entry["name"]["name"] in KEPT]
+            for instance in content if kept == "per_instance_stats" else ():
+                instance["stats"] = [
+                    stat for stat in instance["stats"] if stat["name"]["name"] in KEPT
+                ]
+            (folder / name / written.name).write_text(json.dumps(content) + "\n", "utf-8")
     for made in ("local", "output"):
         shutil.rmtree(folder / made)
 

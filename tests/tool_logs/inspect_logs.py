@@ -32,13 +32,13 @@ def _questions(number: int) -> Any:
     return MemoryDataset(
         [
             Sample(
-                id=f"sum-{each}",
-                input=f"What is {each} + {each}?",
-                choices=[str(2 * each), str(2 * each + 1), str(2 * each + 2), str(each)],
+                id=f"sum-{addend}",
+                input=f"What is {addend} + {addend}?",
+                choices=[str(2 * addend), str(2 * addend + 1), str(2 * addend + 2), str(addend)],
                 target="A",
-                metadata={"article": f"numbers-{each // 3}"},
+                metadata={"article": f"numbers-{addend // 3}"},
             )
-            for each in range(2, 2 + number)
+            for addend in range(2, 2 + number)
         ],
         name="sums",
     )
@@ -71,12 +71,12 @@ def _answers_with_logprobs(number: int, *, censored: bool) -> Iterator[Any]:
     draw = random.Random(2)
     for at in range(number):
         letter = draw.choices(LETTERS, [6, 1, 2, 1])[0]
-        weights = [0.2 * draw.random() + (each == letter) for each in LETTERS]
-        scaled = [0.97 * each / sum(weights) for each in weights]
-        shares = {f" {each}": share for each, share in zip(LETTERS, scaled, strict=True)}
-        top = sorted(shares, key=lambda each: -shares[each])[: 3 if censored and at % 2 else 4]
-        listed = [TopLogprob(token=each, logprob=math.log(shares[each])) for each in top]
-        tokens = [Logprob(token=each, logprob=-0.01, top_logprobs=[]) for each in ("ANSWER", ":")]
+        weights = [0.2 * draw.random() + (option == letter) for option in LETTERS]
+        scaled = [0.97 * weight / sum(weights) for weight in weights]
+        shares = {f" {option}": share for option, share in zip(LETTERS, scaled, strict=True)}
+        top = sorted(shares, key=lambda token: -shares[token])[: 3 if censored and at % 2 else 4]
+        listed = [TopLogprob(token=token, logprob=math.log(shares[token])) for token in top]
+        tokens = [Logprob(token=token, logprob=-0.01, top_logprobs=[]) for token in ("ANSWER", ":")]
         last = math.log(shares[f" {letter}"])
         tokens.append(Logprob(token=f" {letter}", logprob=last, top_logprobs=listed))
         yield _text(f"ANSWER: {letter}", Logprobs(content=tokens))

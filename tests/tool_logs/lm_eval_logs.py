@@ -84,7 +84,7 @@ def write_tasks(folder: Path) -> None:
     holding: list[dict[str, Any]] = []
     for number in range(12):
         who, gold, thing = draw.sample(NAMES, 4), draw.randrange(4), draw.choice(THINGS)
-        said = [
+        sentences = [
             f"{name} is {'holding' if place == gold else 'looking for'} the {thing}."
             for place, name in enumerate(who)
         ]
@@ -92,7 +92,7 @@ def write_tasks(folder: Path) -> None:
             {
                 "id": f"q{number}",
                 "article": f"a{number // 2}",
-                "passage": " ".join(said),
+                "passage": " ".join(sentences),
                 "question": f"Who is holding the {thing}?",
                 "choices": who,
                 "answer": gold,

@@ -45,7 +45,11 @@ class Loopback:
     @property
     def posts(self) -> list[Sent]:
         """Requests with a question; others ask which routes there are."""
-        return [each for each in self.sent if each.method == "POST" and not asks_for_route(each)]
+        return [
+            request
+            for request in self.sent
+            if request.method == "POST" and not asks_for_route(request)
+        ]
 
 
 def asks_for_route(sent: Sent) -> bool:
@@ -80,23 +84,25 @@ def serving(
             page = (pages or {}).get(self.path)
             missing = Response({"detail": "Not Found"}, 404) if page is None else Response(page)
             if self.command == "GET":
-                found = missing
+                response = missing
             elif asks_for_route(request):
                 unknown = Response({"detail": "Not Found"}, 404)
-                found = Response("incomplete", 422) if self.path in routes else unknown
+                response = Response("incomplete", 422) if self.path in routes else unknown
             else:
-                found = respond(request)
-            self.send_response(found.status)
-            for name, text in found.headers.items():
+                response = respond(request)
+            self.send_response(response.status)
+            for name, text in response.headers.items():
                 self.send_header(name, text)
-            if found.write is not None:
+            if response.write is not None:
                 self.send_header("connection", "close")
                 self.end_headers()
                 self.close_connection = True
                 with suppress(OSError):  # the client has had enough
-                    found.write(self.wfile)
+                    response.write(self.wfile)
                 return
-            content = found.raw if found.raw is not None else json.dumps(found.value).encode()
+            content = (
+                response.raw if response.raw is not None else json.dumps(response.value).encode()
+            )
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -129,15 +135,15 @@ def systemone_answer(question: dict[str, Any], seed: str = "") -> dict[str, Any]
     if question["type"] == "choice":
         names = list(question["criteria"])
         p = softmax_of_names(names, seed)
-        found = dict(zip(names, p, strict=True))
+        by_name = dict(zip(names, p, strict=True))
         return {
             "type": "choice",
-            "choice": max(names, key=found.__getitem__),
-            "probabilities": found,
+            "choice": max(names, key=by_name.__getitem__),
+            "probabilities": by_name,
         }
     levels = [str(level) for level in range(len(question["criteria"]))]
     p = softmax_of_names(question["criteria"], seed)
-    expected = sum(level * each for level, each in enumerate(p))
+    expected = sum(level * share for level, share in enumerate(p))
     return {"type": "score", "score": expected, "probabilities": dict(zip(levels, p, strict=True))}
 
 

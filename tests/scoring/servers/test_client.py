@@ -25,7 +25,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "_FIRST_PAUSE", 1e-4)
 
 
-def asked(*urls: str, **options: Any) -> ServerRequest:
+def request_to(*urls: str, **options: Any) -> ServerRequest:
     return ServerRequest(urls=urls, model="m", **options)
 
 
@@ -37,7 +37,7 @@ def refusal(response: Response, kind: type[ServerError] = NoUsableReplyError) ->
     """Returns the error that a server's response to the only request leads to."""
     with (
         serving(in_turn(response)) as server,
-        Client(asked(server.url)) as c,
+        Client(request_to(server.url)) as c,
         pytest.raises(kind) as caught,
     ):
         post(c)
@@ -54,7 +54,7 @@ def test_passing_statuses_are_tried_again(status: int) -> None:
     busy = Response({"error": "busy"}, status, {"retry-after": "0"})
     with (
         serving(in_turn(busy, busy, Response({"ok": 1}))) as server,
-        Client(asked(server.url)) as c,
+        Client(request_to(server.url)) as c,
     ):
         assert post(c) == {"ok": 1}
         assert (c.requests, c.retries) == (3, 2)
@@ -62,15 +62,15 @@ def test_passing_statuses_are_tried_again(status: int) -> None:
 
 def test_a_server_that_is_always_busy_is_given_up() -> None:
     busy = Response({"detail": "all slots are taken"}, 529)
-    with serving(in_turn(busy)) as server, Client(asked(server.url)) as c:
-        with pytest.raises(NoUsableReplyError, match=f"{TRIES} tries .* 529: all slots are taken"):
+    with serving(in_turn(busy)) as server, Client(request_to(server.url)) as c:
+        with pytest.raises(NoUsableReplyError, match=f"{TRIES} tries .* 529: all slots"):
             post(c)
         assert len(server.posts) == TRIES
 
 
 def test_retry_after_is_kept_and_a_long_one_ends_the_run() -> None:
     wait = Response(None, 429, {"retry-after-ms": "300"})
-    with serving(in_turn(wait, Response({}))) as server, Client(asked(server.url)) as c:
+    with serving(in_turn(wait, Response({}))) as server, Client(request_to(server.url)) as c:
         started = time.monotonic()
         post(c)
         assert time.monotonic() - started >= 0.3
@@ -94,7 +94,7 @@ def test_retry_after_is_kept_and_a_long_one_ends_the_run() -> None:
 def test_refusals_are_not_repeated_and_say_why(
     status: int, body: Any, message: str, capacity: bool
 ) -> None:
-    with serving(in_turn(Response(body, status))) as server, Client(asked(server.url)) as c:
+    with serving(in_turn(Response(body, status))) as server, Client(request_to(server.url)) as c:
         with pytest.raises(RefusedRequestError, match=message) as caught:
             post(c)
         assert caught.value.capacity is (capacity or status == 413)
@@ -112,14 +112,14 @@ def test_refusals_are_not_repeated_and_say_why(
     ],
 )
 def test_what_no_repetition_cures_ends_the_run(response: Response, message: str) -> None:
-    with serving(in_turn(response)) as server, Client(asked(server.url)) as c:
+    with serving(in_turn(response)) as server, Client(request_to(server.url)) as c:
         with pytest.raises(ServerError, match=message):
             post(c)
         assert len(server.sent) == 1
 
 
 def test_failures_in_a_row_end_the_run_and_a_success_between_them_does_not() -> None:
-    with Client(asked("http://127.0.0.1:9")) as c:
+    with Client(request_to("http://127.0.0.1:9")) as c:
         for _ in range(3):
             for _ in range(MOST_FAILURES - 1):
                 c.failed("bad")
@@ -134,7 +134,10 @@ def test_a_server_that_does_not_run_is_given_up_after_one_request() -> None:
     """A probe asked five requests in turn, each with its pauses: 80 s without a word."""
     with serving(in_turn(Response(None))) as server:
         pass  # its port is free now
-    with Client(asked(server.url)) as c, pytest.raises(ServerError, match="is the server running"):
+    with (
+        Client(request_to(server.url)) as c,
+        pytest.raises(ServerError, match="is the server running"),
+    ):
         post(c)
 
 
@@ -148,7 +151,7 @@ def test_a_slow_drip_ends_at_the_timeout_of_the_whole_reply() -> None:
     started = time.monotonic()
     with (
         serving(in_turn(Response(write=drip))) as server,
-        Client(asked(server.url, timeout_seconds=0.02)) as c,
+        Client(request_to(server.url, timeout_seconds=0.02)) as c,
         pytest.raises(NoUsableReplyError, match="not complete after"),
     ):
         post(c)
@@ -177,7 +180,7 @@ def test_the_key_is_in_one_header_and_in_no_message(monkeypatch: pytest.MonkeyPa
     def echo(sent: Sent) -> Response:
         return Response({"detail": f"bad header {sent.headers['authorization']}"}, 403)
 
-    with serving(echo) as server, Client(asked(server.url, key_variable="MY_KEY")) as c:
+    with serving(echo) as server, Client(request_to(server.url, key_variable="MY_KEY")) as c:
         with pytest.raises(ServerError) as caught:
             post(c)
         assert "bad header Bearer [key]" in str(caught.value)
@@ -195,7 +198,7 @@ def test_a_key_that_cannot_be_sent_is_refused(
     if value is not None:
         monkeypatch.setenv("MY_KEY", value)
     with pytest.raises(ServerError, match="MY_KEY") as caught:
-        Client(asked("http://127.0.0.1:9", key_variable="MY_KEY"))
+        Client(request_to("http://127.0.0.1:9", key_variable="MY_KEY"))
     assert value is None or value == "" or value not in str(caught.value)
 
 
@@ -204,12 +207,12 @@ def test_a_key_that_cannot_be_sent_is_refused(
 )
 def test_addresses_are_checked(url: str) -> None:
     with pytest.raises(ServerError, match="--server"):
-        asked(url)
+        request_to(url)
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(ServerError) as caught:
-        asked("https://me:hunter2@example.org")
+        request_to("https://me:hunter2@example.org")
     assert "hunter2" not in str(caught.value)
 
 
@@ -218,7 +221,7 @@ def test_requests_go_round_and_a_dead_replica_is_passed_over() -> None:
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with serving(in_turn(Response({}))) as first, serving(in_turn(Response({}))) as second:
-        with Client(asked(dead, first.url, second.url)) as c:
+        with Client(request_to(dead, first.url, second.url)) as c:
             for _ in range(9):
                 post(c)
         assert min(len(first.posts), len(second.posts)) >= 3
@@ -226,7 +229,7 @@ def test_requests_go_round_and_a_dead_replica_is_passed_over() -> None:
 
 def test_the_rate_limit_spaces_requests() -> None:
     answers = serving(in_turn(Response({})))
-    with answers as server, Client(asked(server.url, requests_per_minute=1200)) as c:
+    with answers as server, Client(request_to(server.url, requests_per_minute=1200)) as c:
         started = time.monotonic()
         for _ in range(5):
             post(c)

@@ -54,9 +54,9 @@ OTHER_PAGES = {"/v1/models": {"data": [{"id": "mine", "owned_by": "somebody"}]}}
 def test_the_rule(
     routes: list[str], pages: dict[str, Any], options: dict[str, Any], expected: str, why: str
 ) -> None:
-    found = found_at(routes, pages, **options)
-    assert found.wire.name == expected
-    assert why in found.why
+    detected = found_at(routes, pages, **options)
+    assert detected.wire.name == expected
+    assert why in detected.why
 
 
 def test_the_tokenizer_of_a_server_on_this_machine_is_found() -> None:
@@ -66,10 +66,10 @@ def test_the_tokenizer_of_a_server_on_this_machine_is_found() -> None:
             {"id": "mine", "owned_by": "vllm", "root": "/adapters/mine", "parent": "base"},
         ]
     }
-    found = found_at([COMPLETIONS], {"/v1/models": models})
-    assert found.wire.name == "vllm"
-    assert f"tokenizer of the server, {MODEL}" in found.why
-    assert found.base_name == "base"
+    detected = found_at([COMPLETIONS], {"/v1/models": models})
+    assert detected.wire.name == "vllm"
+    assert f"tokenizer of the server, {MODEL}" in detected.why
+    assert detected.base_name == "base"
 
 
 @pytest.mark.parametrize("root", ["/", "/" + "x" * 5000, "/a\0b", "relative", 3, None])
@@ -98,7 +98,7 @@ def test_what_cannot_be_detected_is_an_error(
 def test_a_wire_that_is_named_is_not_asked_for() -> None:
     assert found_at([], {}, "openai-decisions").wire.name == "openai-decisions"
     assert found_at([], {}, "sglang", **TOKENIZER).wire.name == "sglang"
-    with pytest.raises(ServerError, match="--wire vllm sends token ids: give .*--tokenizer"):
+    with pytest.raises(ServerError, match="--wire vllm .*--tokenizer"):
         found_at([COMPLETIONS], VLLM_PAGES, "vllm")
 
 
@@ -128,5 +128,5 @@ def test_a_server_that_does_not_run() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(ServerError, match="no route answers .*is the server running.*--wire"):
+        with pytest.raises(ServerError, match="no route .*running.*--wire"):
             find_wire(ServerRequest((url,), "mine"))

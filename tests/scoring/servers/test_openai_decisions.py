@@ -10,6 +10,7 @@ import pytest
 from builders import question as question_json
 from builders import record, write_jsonl
 from commands import runner
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.data.records import Field, parse_field
@@ -38,18 +39,18 @@ def read(of: Field, answer: Any, order: tuple[int, ...] | None = None) -> Any:
 
 
 def choice(*probabilities: float, **changes: Any) -> dict[str, Any]:
-    found = [{"value": f"answer_{n}", "probability": p} for n, p in enumerate(probabilities)]
-    best = max(found, key=lambda each: each["probability"])["value"]  # type: ignore[arg-type,return-value]
-    return {"type": "choice", "choice": best, "confidence": 17, "probabilities": found} | changes
+    entries = [{"value": f"answer_{n}", "probability": p} for n, p in enumerate(probabilities)]
+    best = max(entries, key=lambda entry: entry["probability"])["value"]  # type: ignore[arg-type,return-value]
+    return {"type": "choice", "choice": best, "confidence": 17, "probabilities": entries} | changes
 
 
 def score(*probabilities: float, start: int = 0, **changes: Any) -> dict[str, Any]:
-    found = [
+    entries = [
         {"label": f"Level {n}", "value": n + start, "probability": p}
         for n, p in enumerate(probabilities)
     ]
     expected = sum((n + start) * p for n, p in enumerate(probabilities))
-    return {"type": "score", "score": expected, "probabilities": found} | changes
+    return {"type": "score", "score": expected, "probabilities": entries} | changes
 
 
 def test_requests_are_those_of_openais_types() -> None:
@@ -74,11 +75,11 @@ def test_requests_are_those_of_openais_types() -> None:
 def test_what_has_no_place_of_its_own_is_text() -> None:
     assert call(field(), state={"gate": ["é"]}).body["input"] == '{"gate": ["é"]}'
     described = field("boolean", instructions={"ask": 1}, criteria={"true": "It is open."})
-    (asked,) = call(described).body["questions"]
-    assert asked["instructions"] == '{"ask": 1}\ntrue: It is open.'
+    (question,) = call(described).body["questions"]
+    assert question["instructions"] == '{"ask": 1}\ntrue: It is open.'
     same = field("score", criteria=["Low", "Low", None])
-    (asked,) = call(same).body["questions"]
-    assert [level["label"] for level in asked["levels"]] == ["0", "1", "2"]
+    (question,) = call(same).body["questions"]
+    assert [level["label"] for level in question["levels"]] == ["0", "1", "2"]
 
 
 def test_views_are_lists_in_another_order_and_answers_return_to_the_canonical_one() -> None:
@@ -88,7 +89,7 @@ def test_views_are_lists_in_another_order_and_answers_return_to_the_canonical_on
     assert read(field(), choice(0.5, 0.3, 0.2), (2, 0, 1)).logits == expected
     shown = score(0.5, 0.3, 0.2)
     shown["probabilities"] = [
-        each | {"value": position} for position, each in enumerate(shown["probabilities"][::-1])
+        entry | {"value": position} for position, entry in enumerate(shown["probabilities"][::-1])
     ]
     assert read(field("score"), shown | {"score": 1.3}, (2, 1, 0)).logits == expected
     assert read(field("score"), score(0.5, 0.3, 0.2, start=1)).logits == expected
@@ -97,8 +98,10 @@ def test_views_are_lists_in_another_order_and_answers_return_to_the_canonical_on
 
 
 def test_a_refusal_is_a_status() -> None:
-    found = read(field(), {"type": "refusal", "name": "decision"})
-    assert found == NoAnswer("refused", "the model declined to answer it")
+    answer = read(field(), {"type": "refusal", "name": "decision"})
+    assert isinstance(answer, NoAnswer)
+    assert answer.status == "refused"
+    assert_says(answer.reason, "declined")
     assert WIRE.read(call(field()), {"answers": []}).answers[0].status == "missing"  # type: ignore[union-attr]
 
 
@@ -139,23 +142,25 @@ def test_replies_of_another_form_are_not_believed(reply: Any) -> None:
 
 def decisions(sent: Sent) -> Response:
     """Answers as a healthy server does, in the types of OpenAI; refuses what it is asked to."""
-    (asked,) = sent.body["questions"]
+    (question,) = sent.body["questions"]
     if "refuse" in sent.body["input"]:
-        return Response({"model": "d-1", "answers": [{"type": "refusal", "name": asked["name"]}]})
-    if asked["type"] == "predicate":
+        return Response(
+            {"model": "d-1", "answers": [{"type": "refusal", "name": question["name"]}]}
+        )
+    if question["type"] == "predicate":
         answer: dict[str, Any] = {"probability": softmax_of_names(["yes", "no"])[0]}
     else:
-        key, entries = ("value", "choices") if asked["type"] == "choice" else ("label", "levels")
-        names = [each[key] for each in asked[entries]]
+        key, entries = ("value", "choices") if question["type"] == "choice" else ("label", "levels")
+        names = [entry[key] for entry in question[entries]]
         p = softmax_of_names(names, sent.body["input"])
-        found = [{key: name, "probability": each} for name, each in zip(names, p, strict=True)]
-        answer = {"probabilities": found, "confidence": 0.5}
+        listed = [{key: name, "probability": share} for name, share in zip(names, p, strict=True)]
+        answer = {"probabilities": listed, "confidence": 0.5}
         if key == "value":
             answer["choice"] = names[p.index(max(p))]
         else:
-            answer["probabilities"] = [each | {"value": n} for n, each in enumerate(found)]
-            answer["score"] = sum(n * each for n, each in enumerate(p))
-    answers = [answer | {"type": asked["type"], "name": asked["name"]}]
+            answer["probabilities"] = [entry | {"value": n} for n, entry in enumerate(listed)]
+            answer["score"] = sum(n * share for n, share in enumerate(p))
+    answers = [answer | {"type": question["type"], "name": question["name"]}]
     return Response({"model": "d-1", "answers": answers, "usage": {"input_tokens": 7}})
 
 
@@ -170,7 +175,7 @@ def test_a_run_is_an_ordinary_run_with_its_refusals(tmp_path: Path) -> None:
     with serving(decisions) as server:
         request = ServerRequest(urls=(server.url,), model="mine", wire="openai-decisions")
         score_windows(server_source(request), read_dataset(data, k=4), tmp_path / "run", labels={})
-        paths = {each.path for each in server.posts}
+        paths = {post.path for post in server.posts}
     run = read_run(tmp_path / "run")
     assert paths == {"/v1/decisions"}
     assert run.provenance.counts.unanswered == {"refused": 3}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from builders import question, record, write_jsonl
 from commands import runner
+from messages import assert_says
 from tolerances import LOGIT
 
 from pact_cli.main import main
@@ -35,13 +36,13 @@ def probed(respond: Callable[[Sent], Response], **options: Any) -> ServerProbe:
 
 def by_position(sent: Sent, *, shift: float = 0.0, digits: int | None = None) -> Response:
     """Answers a choice by position: the first answer gets most."""
-    (asked,) = sent.body["questions"].values()
-    if asked["type"] != "choice":
+    (sent_question,) = sent.body["questions"].values()
+    if sent_question["type"] != "choice":
         return systemone(sent)
-    names = list(asked["criteria"])
+    names = list(sent_question["criteria"])
     weights = [4.0 + shift, 3.0, 2.0, 1.0]
     p = [weight / sum(weights) for weight in weights]
-    p = p if digits is None else [round(each, digits) for each in p]
+    p = p if digits is None else [round(share, digits) for share in p]
     answer = {
         "type": "choice",
         "choice": names[p.index(max(p))],
@@ -88,27 +89,27 @@ def test_a_base_name_that_a_server_of_several_models_does_not_serve_is_an_error(
 
 
 def test_a_server_that_follows_the_order() -> None:
-    found = probed(lambda sent: by_position(sent, digits=2))
-    assert found.order is not None
-    assert (found.order.effect, found.order.flips, found.order.choices) == ("seen", 3, 3)
-    assert found.decimals is None  # the boolean and the score are not rounded
-    assert found.floor is not None
-    assert (found.floor.repeats, found.floor.largest_tv, found.floor.flips) == (5, 0.0, 0)
-    assert set(found.answers) == {
+    result = probed(lambda sent: by_position(sent, digits=2))
+    assert result.order is not None
+    assert (result.order.effect, result.order.flips, result.order.choices) == ("seen", 3, 3)
+    assert result.decimals is None  # the boolean and the score are not rounded
+    assert result.floor is not None
+    assert (result.floor.repeats, result.floor.largest_tv, result.floor.flips) == (5, 0.0, 0)
+    assert set(result.answers) == {
         "choice-parcel", "choice-hall", "choice-leaves", "boolean-safe", "score-urgency",
     }  # fmt: skip
-    assert not found.faults
+    assert not result.faults
 
 
 def test_a_server_that_sorts_options_is_told_and_is_not_asked_for_views(tmp_path: Path) -> None:
     data = write_jsonl(tmp_path / "d.jsonl", [record("a-base"), record("a-counterfactual")])
-    said: list[ServerProbe] = []
+    probes: list[ServerProbe] = []
     with serving(systemone) as server:
         request = ServerRequest(urls=(server.url,), model="mine")
-        source = server_source(request, said.append)
+        source = server_source(request, probes.append)
         score_windows(source, read_dataset(data, k=4), tmp_path / "run", labels={})
-    assert said[0].order is not None
-    assert (said[0].order.effect, said[0].orders_are_views) == ("not seen", False)
+    assert probes[0].order is not None
+    assert (probes[0].order.effect, probes[0].orders_are_views) == ("not seen", False)
     # 12 requests of the probe, one per item, and 5 of the probe at the end.
     assert len(server.posts) == 12 + 2 + 5
     run = read_run(tmp_path / "run")
@@ -126,26 +127,30 @@ def test_a_server_that_sorts_options_is_told_and_is_not_asked_for_views(tmp_path
 
 def test_noise_is_measured_and_hides_a_smaller_effect() -> None:
     rng = random.Random(0)
-    found = probed(lambda sent: by_position(sent, shift=rng.random()))
-    assert found.floor is not None
-    assert 0.001 < found.floor.largest_tv < 0.1
-    assert found.least_change >= 3 * found.floor.largest_tv
+    result = probed(lambda sent: by_position(sent, shift=rng.random()))
+    assert result.floor is not None
+    assert 0.001 < result.floor.largest_tv < 0.1
+    assert result.least_change >= 3 * result.floor.largest_tv
 
 
 def test_a_sure_model_that_is_rounded_may_hide_its_orders() -> None:
     def sure(sent: Sent) -> Response:
-        (asked,) = sent.body["questions"].values()
-        if asked["type"] == "noul":
+        (sent_question,) = sent.body["questions"].values()
+        if sent_question["type"] == "noul":
             return systemone(sent, answers={"decision": {"type": "noul", "noul": 1.0}})
-        names = list(asked["criteria"]) if asked["type"] == "choice" else ["0", "1", "2"]
+        names = (
+            list(sent_question["criteria"])
+            if sent_question["type"] == "choice"
+            else ["0", "1", "2"]
+        )
         best = min(names)
         p = {name: float(name == best) for name in names}
-        answer = {"type": asked["type"], "choice": best, "score": 0.0, "probabilities": p}
+        answer = {"type": sent_question["type"], "choice": best, "score": 0.0, "probabilities": p}
         return systemone(sent, answers={"decision": answer})
 
-    found = probed(sure)
-    assert found.order is not None
-    assert (found.decimals, found.order.effect, found.orders_are_views) == (2, "unknown", True)
+    result = probed(sure)
+    assert result.order is not None
+    assert (result.decimals, result.order.effect, result.orders_are_views) == (2, "unknown", True)
 
 
 def test_an_adapter_that_is_silently_not_applied_is_caught(tmp_path: Path) -> None:
@@ -157,44 +162,46 @@ def test_an_adapter_that_is_silently_not_applied_is_caught(tmp_path: Path) -> No
     def honours_model(sent: Sent) -> Response:
         return by_position(sent, shift=0.2 if sent.body["model"] == "mine" else 0.0)
 
-    found = probed(honours_model, base_name="base")
-    assert found.base is not None
-    assert found.base.applied
+    probed_server = probed(honours_model, base_name="base")
+    assert probed_server.base is not None
+    assert probed_server.base.applied
     with serving(ignores_model) as server:
         words = ["--server", server.url, "--model", "mine", "--base-name", "base"]
         result = runner(main, "probe")(*words, code=3)
-        assert "the adapter is not applied, or changes nothing" in result.stdout
+        assert_says(result.stdout, "adapter is not applied")
         result = runner(main, "score")(*words, "--data", data, "--out", tmp_path / "run", code=1)
-        assert "mine answers as base does" in result.stderr
+        assert_says(result.stderr, "mine answers", "base")
     assert not list((tmp_path / "run" / "parts").iterdir())
 
 
 def test_items_that_a_server_does_not_take_are_named() -> None:
     def no_scores(sent: Sent) -> Response:
-        (asked,) = sent.body["questions"].values()
+        (sent_question,) = sent.body["questions"].values()
         refusal = Response({"detail": "score is not supported"}, 422)
-        return refusal if asked["type"] == "score" else systemone(sent)
+        return refusal if sent_question["type"] == "score" else systemone(sent)
 
-    found = probed(no_scores)
-    assert found.unanswered == {"score-urgency": "unsupported: status 422: score is not supported"}
-    with pytest.raises(ServerError, match="no item of the probe was answered: unsupported"):
+    result = probed(no_scores)
+    (reason,) = result.unanswered.values()
+    assert [*result.unanswered] == ["score-urgency"]
+    assert_says(reason, "unsupported", "status 422")
+    with pytest.raises(ServerError, match="no item .*unsupported"):
         probed(lambda _sent: Response({"detail": "too long"}, 413))
 
 
 def test_identity_is_what_the_server_says() -> None:
     def with_header(sent: Sent) -> Response:
-        found = systemone(sent)
-        found.headers["x-openjev-model"] = "v7"
-        return found
+        response = systemone(sent)
+        response.headers["x-openjev-model"] = "v7"
+        return response
 
     card = {"id": "mine", "root": "/models/a", "parent": "base"}
     pages = {"/v1/models": {"data": [{"id": "base"}, card]}, "/version": {"version": "0.32.0"}}
     with serving(with_header, pages) as server:
-        found = probe(ServerRequest(urls=(server.url,), model="mine"))
-    assert (found.asked, found.answered_by) == ("mine", "served-1")
-    assert found.models == card
-    assert found.version == {"version": "0.32.0"}
-    assert found.headers["x-openjev-model"] == "v7"
+        result = probe(ServerRequest(urls=(server.url,), model="mine"))
+    assert (result.asked, result.answered_by) == ("mine", "served-1")
+    assert result.models == card
+    assert result.version == {"version": "0.32.0"}
+    assert result.headers["x-openjev-model"] == "v7"
 
 
 def score_two_windows(folder: Path, url: str) -> Path:
@@ -216,7 +223,7 @@ def test_a_model_that_changes_during_the_run_is_told(tmp_path: Path) -> None:
         run = score_two_windows(tmp_path, server.url)
     kept: Any = read_run(run).provenance["probe"]
     assert kept["changed"] is True
-    assert "has changed during the run" in runner(main, "report")(run).stdout
+    assert "changed during the run" in runner(main, "report")(run).stdout
 
 
 def test_a_run_does_not_resume_with_a_model_that_has_changed(tmp_path: Path) -> None:
@@ -226,7 +233,7 @@ def test_a_run_does_not_resume_with_a_model_that_has_changed(tmp_path: Path) -> 
     with serving(stops) as server, pytest.raises(ServerError, match="401"):
         score_two_windows(tmp_path, server.url)
     changed = serving(lambda sent: by_position(sent, shift=3.0))
-    with changed as server, pytest.raises(ServerError, match="model has changed since the run"):
+    with changed as server, pytest.raises(ServerError, match="changed since the run"):
         score_two_windows(tmp_path, server.url)
 
 
@@ -241,21 +248,28 @@ class LocalServer:
         self.loaded = identify(request).load()
 
     def __call__(self, sent: Sent) -> Response:
-        ((name, asked),) = sent.body["questions"].items()
+        ((name, sent_question),) = sent.body["questions"].items()
         value: Any = {
             "id": "a", "family": "a", "source_family": "a", "split": "validation", "domain": "d",
-            "variant": "base", "input": {"state": sent.body["state"], "questions": {name: asked}},
+            "variant": "base",
+            "input": {"state": sent.body["state"], "questions": {name: sent_question}},
         }  # fmt: skip
         parsed = parse_record(value, require_reference=False)
         (view,) = self.loaded.source.encoder.encode([parsed], 1, 0)
         (scored,) = self.loaded.scorer.score([view])
         p = softmax(scored.logits.tolist())
-        if asked["type"] == "noul":
+        if sent_question["type"] == "noul":
             return systemone(sent, answers={name: {"type": "noul", "noul": p[1]}})
         keys = [answer.key for answer in parsed.field.answers]
-        found = dict(zip(keys, p, strict=True))
-        best, expected = max(keys, key=found.__getitem__), sum(i * each for i, each in enumerate(p))
-        answer = {"type": asked["type"], "choice": best, "score": expected, "probabilities": found}
+        by_key = dict(zip(keys, p, strict=True))
+        best = max(keys, key=by_key.__getitem__)
+        expected = sum(level * share for level, share in enumerate(p))
+        answer = {
+            "type": sent_question["type"],
+            "choice": best,
+            "score": expected,
+            "probabilities": by_key,
+        }
         return systemone(sent, answers={name: answer})
 
 

@@ -20,21 +20,21 @@ def field(kind: str = "choice", **changes: Any) -> Field:
     return parse_field("decision", question_json(kind, **changes))
 
 
-def asked(of: Field, order: tuple[int, ...] | None = None) -> AskedView:
+def asked_view(of: Field, order: tuple[int, ...] | None = None) -> AskedView:
     return AskedView("a", STATE, of, order or tuple(range(len(of.answers))))
 
 
 def read(of: Field, answer: Any, order: tuple[int, ...] | None = None, **reply: Any) -> Any:
-    (call,) = WIRE.calls("m", [asked(of, order)])
-    found = WIRE.read(call, {"model": "m-1", "answers": {"decision": answer}} | reply)
-    return found.answers[0]
+    (call,) = WIRE.calls("m", [asked_view(of, order)])
+    reply_read = WIRE.read(call, {"model": "m-1", "answers": {"decision": answer}} | reply)
+    return reply_read.answers[0]
 
 
 def test_requests_as_the_specification_has_them() -> None:
     bodies = [
         call.body
         for of in (field(n=2), field("boolean"), field("score", n=2))
-        for call in WIRE.calls("m", [asked(of)])
+        for call in WIRE.calls("m", [asked_view(of)])
     ]
     ask = "Which one?"
     assert bodies == [
@@ -53,7 +53,7 @@ def test_requests_as_the_specification_has_them() -> None:
 
 def test_a_view_is_the_criteria_in_another_order_and_answers_return_to_the_canonical_one() -> None:
     of = field(n=3)
-    (call,) = WIRE.calls("m", [asked(of, (2, 0, 1))])
+    (call,) = WIRE.calls("m", [asked_view(of, (2, 0, 1))])
     body: Any = call.body
     criteria = body["questions"]["decision"]["criteria"]
     assert list(criteria) == ["answer_2", "answer_0", "answer_1"]
@@ -68,19 +68,23 @@ def test_a_view_is_the_criteria_in_another_order_and_answers_return_to_the_canon
 
 def test_levels_of_a_score_are_numbered_by_position_in_a_view() -> None:
     answer = {"type": "score", "score": 0.7, "probabilities": {"0": 0.5, "1": 0.3, "2": 0.2}}
-    found = read(field("score", n=3), answer, (2, 1, 0))
-    assert found.logits == tuple(map(math.log, (0.2, 0.3, 0.5)))
+    answer_read = read(field("score", n=3), answer, (2, 1, 0))
+    assert answer_read.logits == tuple(map(math.log, (0.2, 0.3, 0.5)))
 
 
 def test_only_choices_have_views_unless_scores_are_asked_for() -> None:
     fields = [field(), field("boolean"), field("score")]
-    assert [WIRE.permutes(each) for each in fields] == [True, False, False]
-    assert [SystemOne(score_views=True).permutes(each) for each in fields] == [True, False, True]
+    assert [WIRE.permutes(field_of_kind) for field_of_kind in fields] == [True, False, False]
+    assert [SystemOne(score_views=True).permutes(field_of_kind) for field_of_kind in fields] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_a_boolean_is_false_then_true() -> None:
-    found = read(field("boolean"), {"type": "noul", "noul": 0.25})
-    assert found.logits == (math.log(0.75), math.log(0.25))
+    answer_read = read(field("boolean"), {"type": "noul", "noul": 0.25})
+    assert answer_read.logits == (math.log(0.75), math.log(0.25))
 
 
 @pytest.mark.parametrize(
@@ -92,17 +96,17 @@ def test_a_boolean_is_false_then_true() -> None:
 )
 def test_mass_and_prompt_length_are_read_where_servers_tell_them(extra: Any) -> None:
     answer = {"type": "noul", "noul": 0.5}
-    found = read(field("boolean"), answer, usage={"input_tokens": 90}, **extra)
-    assert (found.answer_mass, found.prompt_tokens) == (0.75, 90)
+    answer_read = read(field("boolean"), answer, usage={"input_tokens": 90}, **extra)
+    assert (answer_read.answer_mass, answer_read.prompt_tokens) == (0.75, 90)
     plain = read(field("boolean"), answer, usage={"input_tokens": 90.0})
     assert (plain.answer_mass, plain.prompt_tokens) == (None, None)
 
 
 def test_an_answer_that_is_left_out_is_missing() -> None:
-    (call,) = WIRE.calls("m", [asked(field())])
-    found = WIRE.read(call, {"model": "m", "answers": {"other": {"type": "noul", "noul": 0.5}}})
-    assert isinstance(found.answers[0], NoAnswer)
-    assert found.answers[0].status == "missing"
+    (call,) = WIRE.calls("m", [asked_view(field())])
+    reply = WIRE.read(call, {"model": "m", "answers": {"other": {"type": "noul", "noul": 0.5}}})
+    assert isinstance(reply.answers[0], NoAnswer)
+    assert reply.answers[0].status == "missing"
 
 
 CHOICE = {"type": "choice", "choice": "answer_1"}
@@ -149,15 +153,15 @@ def test_other_answers_that_are_not_believed(kind: str, answer: Any) -> None:
 
 @pytest.mark.parametrize("reply", [None, [], "no", {"answers": None}, {"model": "m"}])
 def test_replies_of_another_form_are_not_believed(reply: Any) -> None:
-    (call,) = WIRE.calls("m", [asked(field())])
+    (call,) = WIRE.calls("m", [asked_view(field())])
     with pytest.raises(UnusableReplyError):
         WIRE.read(call, reply)
 
 
 def test_rounded_probabilities_may_miss_the_sum_by_half_a_unit_per_answer() -> None:
-    found = read(field(n=6), CHOICE | {"probabilities": rounded(0.16, 0.17)})
-    assert isinstance(found, ViewAnswer)
-    assert found.logits[0] == math.log(0.16)
+    answer_read = read(field(n=6), CHOICE | {"probabilities": rounded(0.16, 0.17)})
+    assert isinstance(answer_read, ViewAnswer)
+    assert answer_read.logits[0] == math.log(0.16)
     with pytest.raises(UnusableReplyError, match="sum"):
         read(field(n=6), CHOICE | {"probabilities": rounded(0.15, 0.20)})
 

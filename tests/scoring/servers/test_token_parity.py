@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import assert_says
 from needs import has_vllm, optional_tool
 from tolerances import LOGIT
 from transformers_server import wait_for
@@ -42,7 +43,7 @@ VLLM = os.environ.get("PACT_VLLM_PYTHON") or sys.executable
 def models() -> dict[str, LoadedModel]:
     """The adapter under its name, and the base model."""
     requests = {"mine": ModelRequest(ADAPTER), "base": ModelRequest(None, str(MODEL))}
-    return {name: identify(each).load() for name, each in requests.items()}
+    return {name: identify(request).load() for name, request in requests.items()}
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,8 @@ def log_probabilities(run: Run) -> np.ndarray[Any, Any]:
     """Of the answers among themselves; 0 where there is no answer."""
     logits = np.where(np.isfinite(run.predictions.logits), run.predictions.logits, -np.inf)
     shifted = logits - logits.max(axis=-1, keepdims=True)
-    found = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return np.where(np.isfinite(logits), found, 0.0)
+    normalised = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return np.where(np.isfinite(logits), normalised, 0.0)
 
 
 def check_equal(served: Run, local: Run, tolerance: float) -> None:
@@ -81,10 +82,10 @@ def scored(
 ) -> list[float]:
     """Log-probabilities by a local model."""
     view = EncodedView("a", 0, tuple(prompt), tuple(ids), tuple(range(len(ids))))
-    (found,) = models[model].scorer.score([view])
-    logits = found.logits.astype(float)
+    (view_scores,) = models[model].scorer.score([view])
+    logits = view_scores.logits.astype(float)
     total = math.log(math.fsum(np.exp(logits - logits.max()))) + logits.max()
-    return [*(logits - total + math.log(found.answer_mass))]
+    return [*(logits - total + math.log(view_scores.answer_mass))]
 
 
 @pytest.mark.parametrize("name", ["vllm", "sglang"])
@@ -97,15 +98,15 @@ def test_a_served_run_is_the_local_run(
     }
     respond, pages, path = servers[name]
     right = answering({path: partial(respond, scored=partial(scored, models))})
-    said: list[ServerProbe] = []
+    probes: list[ServerProbe] = []
     with serving(right, {"/v1/models": pages}, routes=(path,)) as server:
         request = ServerRequest((server.url,), "mine", local=ADAPTER, concurrency=1)
-        score_windows(server_source(request, said.append), dataset, tmp_path / "run", labels={})
+        score_windows(server_source(request, probes.append), dataset, tmp_path / "run", labels={})
     check_equal(read_run(tmp_path / "run"), local, LOGIT)
-    (found,) = said
-    assert found.parity is not None
-    assert (found.wire, found.parity.views, found.faults) == (name, 10, ())
-    assert found.parity.largest_difference < LOGIT
+    (result,) = probes
+    assert result.parity is not None
+    assert (result.wire, result.parity.views, result.faults) == (name, 10, ())
+    assert result.parity.largest_difference < LOGIT
 
     both_base = {"mine": models["base"], "base": models["base"]}
     silent = answering({path: partial(respond, scored=partial(scored, both_base))})
@@ -148,21 +149,21 @@ def vllm_url(make_adapter: Make) -> Iterator[str]:
 def test_vllm_gives_the_local_run(
     vllm_url: str, dataset: Dataset, local: Run, tmp_path: Path
 ) -> None:
-    said: list[ServerProbe] = []
+    probes: list[ServerProbe] = []
     request = ServerRequest((vllm_url,), "mine", local=ADAPTER)
-    score_windows(server_source(request, said.append), dataset, tmp_path / "run", labels={})
+    score_windows(server_source(request, probes.append), dataset, tmp_path / "run", labels={})
     check_equal(read_run(tmp_path / "run"), local, LOGIT)
-    (found,) = said
-    assert (found.wire, found.values, found.faults) == ("vllm", "log-probabilities", ())
-    assert found.tokenizer is not None
-    assert (found.tokenizer.prompts, found.tokenizer.same) == (5, True)
-    assert found.base is not None
-    assert (found.base.name, found.base.applied) == ("base", True)
+    (result,) = probes
+    assert (result.wire, result.values, result.faults) == ("vllm", "log-probabilities", ())
+    assert result.tokenizer is not None
+    assert (result.tokenizer.prompts, result.tokenizer.same) == (5, True)
+    assert result.base is not None
+    assert (result.base.name, result.base.applied) == ("base", True)
 
 
 @optional_tool(has_vllm)
 def test_vllm_with_an_adapter_that_changes_nothing(vllm_url: str) -> None:
     (fault,) = probe(ServerRequest((vllm_url,), "idle")).faults
-    assert "idle answers as base does" in fault
-    with pytest.raises(ServerError, match="The model `other` does not exist"):
+    assert_says(fault, "idle answers", "base")
+    with pytest.raises(ServerError, match="model `other`"):
         probe(ServerRequest((vllm_url,), "other"))

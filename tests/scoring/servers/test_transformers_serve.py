@@ -45,11 +45,11 @@ def test_scores_equal_those_of_the_pipeline(url: str, tmp_path: Path) -> None:
     largest = 0.0
     for row, one in enumerate(dataset.records):
         for view, order in enumerate(source.item(one, dataset).orders):
-            asked: Any = {"decision": asked_question(one.field, order)}
-            answer = decide({"state": one.state, "questions": asked})["decision"]
+            questions: Any = {"decision": asked_question(one.field, order)}
+            answer = decide({"state": one.state, "questions": questions})["decision"]
             expected = canonical(answer, [a.key for a in one.field.answers])
-            found = np.exp(served.logits[row, view, : one.n_choices])
-            largest = max(largest, float(np.abs(found - expected).max()))
+            probabilities = np.exp(served.logits[row, view, : one.n_choices])
+            largest = max(largest, float(np.abs(probabilities - expected).max()))
     assert largest < PROBABILITY
 
 
@@ -60,8 +60,8 @@ def canonical(answer: dict[str, Any], keys: list[str]) -> list[float]:
 
 
 def test_the_probe_finds_that_it_sees_orders_and_does_not_round(url: str) -> None:
-    found = probe(ServerRequest((url,), str(MODEL)))
-    assert found.order is not None
-    assert found.floor is not None
-    assert (found.order.effect, found.decimals, found.floor.flips) == ("seen", None, 0)
-    assert not found.unanswered
+    result = probe(ServerRequest((url,), str(MODEL)))
+    assert result.order is not None
+    assert result.floor is not None
+    assert (result.order.effect, result.decimals, result.floor.flips) == ("seen", None, 0)
+    assert not result.unanswered

@@ -39,12 +39,12 @@ def vllm(sent: Sent, scored: Scored = by_hash, **changes: Any) -> Response:
     choices = []
     for index, prompt in enumerate(body["prompt"]):
         values = scored(body["model"], prompt, body["logprob_token_ids"])
-        found = {f"token_id:{SAMPLED}": -20.0}
-        found |= {
+        log_probability_of = {f"token_id:{SAMPLED}": -20.0}
+        log_probability_of |= {
             f"token_id:{token}": max(value, -9999.0)
             for token, value in zip(body["logprob_token_ids"], values, strict=True)
         }
-        choices.append({"index": index, "logprobs": {"top_logprobs": [found]}})
+        choices.append({"index": index, "logprobs": {"top_logprobs": [log_probability_of]}})
     usage = {"prompt_tokens": sum(map(len, body["prompt"]))}
     found_ = {"model": body["model"], "choices": choices[::-1], "usage": usage}
     return Response(found_ | changes)
@@ -71,7 +71,7 @@ def answering(
     """Answers by path; 404 elsewhere."""
 
     def respond(sent: Sent) -> Response:
-        found = answers.get(sent.path)
-        return Response({"detail": "Not Found"}, 404) if found is None else found(sent)
+        answer = answers.get(sent.path)
+        return Response({"detail": "Not Found"}, 404) if answer is None else answer(sent)
 
     return respond
