@@ -199,10 +199,10 @@ def _mcnemar_p(fewer: int, differing: int, mid_p: bool) -> float:
         return 1.0
     # The two halves of an odd number are equally likely; a sum of probabilities would be 1e-16 off.
     halves = 2 * fewer + 1 == differing
-    at_most, chance = 0.5 if halves else p_value_below(fewer, differing, 0.5), 0.0
+    at_most, chance = 0.5 if halves else float(p_value_below(fewer, differing, 0.5)), 0.0
     if mid_p:
-        chance = at_most - (p_value_below(fewer - 1, differing, 0.5) if fewer else 0.0)
-    return min(1.0, float(2 * at_most)) - float(chance)
+        chance = at_most - (float(p_value_below(fewer - 1, differing, 0.5)) if fewer else 0.0)
+    return min(1.0, 2 * at_most) - chance
 
 
 def sign_flip_test(
