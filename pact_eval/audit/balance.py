@@ -22,8 +22,8 @@ from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.index import Index
+from pact_eval.data.records import position_name
 from pact_eval.errors import Place
-from pact_eval.prompts.contract import position_name
 
 _LEVEL: Final = 0.001
 _RATIO: Final = 1.2

@@ -12,8 +12,9 @@ from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.index import Index, Located
+from pact_eval.data.records import LETTERS
 from pact_eval.errors import Place, PromptError
-from pact_eval.prompts.contract import LETTERS, ChatTokenizer, PromptContract
+from pact_eval.prompts.contract import ChatTokenizer, PromptContract
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 

@@ -19,9 +19,8 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.contexts import folded
 from pact_eval.data.index import BadLine, Index, Located
-from pact_eval.data.records import Answer
+from pact_eval.data.records import LETTERS, Answer
 from pact_eval.errors import Place
-from pact_eval.prompts.contract import LETTERS
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DataContext

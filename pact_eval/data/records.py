@@ -20,6 +20,7 @@ from pact_eval._json import Json, describe, dumps, loads
 from pact_eval.errors import Problem, RecordError
 
 __all__ = [
+    "LETTERS",
     "MAX_ANSWERS",
     "MIN_ANSWERS",
     "AblatedFrom",
@@ -32,6 +33,7 @@ __all__ = [
     "iter_records",
     "parse_field",
     "parse_record",
+    "position_name",
     "read_records",
 ]
 
@@ -48,6 +50,9 @@ MIN_ANSWERS = 2
 MAX_ANSWERS = 255
 """Most answers of a question, as servers have it. Local prompts have 26 letters."""
 
+LETTERS: Final = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""The letters next to answers in prompts, in order."""
+
 _ABLATED: Final = (
     "an ablated context, which has no reference: only `pact-eval score` and `register` read it, "
     "everything else reads the file that it was made of"
@@ -59,6 +64,18 @@ _KIND_ON_READING: dict[str, FieldKind] = {
     "boolean": "boolean",
     "score": "score",
 }
+
+
+def position_name(position: int) -> str:
+    """Return the letter at a position; from the 27th on, where there are none, its number.
+
+    Only servers show more answers than letters; how they mark them is not known.
+
+    Examples:
+        >>> position_name(0), position_name(25), position_name(26)
+        ('A', 'Z', '#27')
+    """
+    return LETTERS[position] if position < len(LETTERS) else f"#{position + 1}"
 
 
 @dataclass(frozen=True, slots=True)

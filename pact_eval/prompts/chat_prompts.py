@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Sequence
 
 from pact_eval._json import Json
-from pact_eval.data.records import Field, parse_field
+from pact_eval.data.records import LETTERS, Field, parse_field
 from pact_eval.errors import PromptError
 from pact_eval.prompts.code_orders import code_orders
-from pact_eval.prompts.contract import LETTERS, ChatContract, ChatTokenizer, Message, PromptRequest
+from pact_eval.prompts.contract import ChatContract, ChatTokenizer, Message, PromptRequest
 
 
 def prompt_text(

@@ -22,22 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypedDict
 
 from pact_eval._json import Json
-from pact_eval.data.records import Field, parse_field
-
-LETTERS: Final = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-"""The letters shown next to answers, in order."""
-
-
-def position_name(position: int) -> str:
-    """Return the letter at a position; from the 27th on, where there are none, its number.
-
-    Only servers show more answers than letters; how they mark them is not known.
-
-    Examples:
-        >>> position_name(0), position_name(25), position_name(26)
-        ('A', 'Z', '#27')
-    """
-    return LETTERS[position] if position < len(LETTERS) else f"#{position + 1}"
+from pact_eval.data.records import LETTERS, Field, parse_field
 
 
 class Message(TypedDict):

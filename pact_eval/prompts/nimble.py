@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.data.records import Answer, Field
+from pact_eval.data.records import LETTERS, Answer, Field
 from pact_eval.errors import ContractMismatchError, RequestError
 from pact_eval.prompts.chat_prompts import ChatPrompts
 from pact_eval.prompts.contract import (
-    LETTERS,
     ChatTokenizer,
     Message,
     canonical_code_order,

@@ -26,10 +26,9 @@ from pact_eval._json import (
     finite_number,
     sha256_of_json,
 )
-from pact_eval.data.records import FieldKind
+from pact_eval.data.records import LETTERS, FieldKind
 from pact_eval.errors import AdapterError, InputError
 from pact_eval.models.folders import ADAPTER_CONFIG, read_json_object
-from pact_eval.prompts.contract import LETTERS
 
 DECISION_CONFIG: Final = "decision.json"
 DECISION_TEMPLATE: Final = "decision_template.jinja"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pact_eval._json import dumps
+from pact_eval.data.records import LETTERS
 from pact_eval.errors import PromptError
-from pact_eval.prompts.contract import LETTERS
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.templates.files import TYPES, DecisionFiles
 

@@ -87,7 +87,7 @@ def training_views(
 
     Examples:
         >>> ViewPlan(permuted=1, ablated=True)
-        ViewPlan(permuted=1, ablated=True, seed=0)
+        ViewPlan(permuted=1, ablated=True, seed=0, unpaired_weight=0.3, unpaired_permuted=0)
     """
     pairs, problems = _pairs(records)
     contexts: dict[str, Record] = {}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from test_strict_json import json_values
 
 from pact_eval._json import Json
-from pact_eval.data.records import parse_field
+from pact_eval.data.records import LETTERS, parse_field
 from pact_eval.errors import ContractMismatchError, RequestError
-from pact_eval.prompts.contract import LETTERS, canonical_code_order
+from pact_eval.prompts.contract import canonical_code_order
 from pact_eval.prompts.nimble import NIMBLE, NimbleContract, safe_json
 
 FINGERPRINT = "fb04eca3d6dc37d419a4556dff33ce47f17ffcdb9c41c176ac2c023de48244b7"

@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
+from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.report import Evaluation, Group
-from pact_eval.prompts.contract import position_name
 from pact_eval.stats.homogeneity import SlotHomogeneity
 from pact_reports.numbers import GENERALISATION, reason_text
 from pact_reports.presenters.presenter import Presenter

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
+from pact_eval.data.records import position_name
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
-from pact_eval.prompts.contract import position_name
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.notes import warning_sentence

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pact_eval.data.records import position_name
 from pact_eval.evaluation.answers import PLANNED_DIFFERENCE
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Unchecked
@@ -17,7 +18,6 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
-from pact_eval.prompts.contract import position_name
 from pact_eval.stats.permuted_slots import SlotPreference
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (

@@ -16,10 +16,10 @@ from pact_eval.audit.lengths import Lengths
 from pact_eval.audit.near_duplicates import NearDuplicates
 from pact_eval.audit.registry import CODES
 from pact_eval.audit.shortcuts import Shortcuts
+from pact_eval.data.records import LETTERS
 from pact_eval.data.word_diff import WordDiff
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.prompts.contract import LETTERS
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.data import leak_lines, unchecked_list

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.data.records import position_name
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import NoiseFloor, OrderAudit, OrderEffect, OrderGain
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.prompts.contract import position_name
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
 from pact_reports.numbers import CLUSTERS, interval_text, small_text, value_text

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from pact_eval.data.records import position_name
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.evaluation.order_audit import OrderAudit
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.prompts.contract import position_name
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import ends_text, value_text

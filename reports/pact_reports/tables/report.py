@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.data.records import LETTERS, position_name
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.metric_specs import MetricSpec
@@ -15,7 +16,6 @@ from pact_eval.evaluation.order_audit import OrderAudit
 from pact_eval.evaluation.registry import CONFIDENT, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
-from pact_eval.prompts.contract import LETTERS, position_name
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity
