@@ -17,6 +17,7 @@ import click
 
 import pact_eval
 from pact_cli.audit.main import main as audit
+from pact_cli.commands import ALL_OPTIONS
 from pact_cli.main import main as evaluation
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.dataset import DATA_CHECKS
@@ -64,7 +65,9 @@ def commands() -> str:
         for each in group.list_commands(parent):
             command = group.commands[each]
             parts.append(f"### {name} {each}")
-            parts.append(_help(command, click.Context(command, parent, info_name=each)))
+            ctx = click.Context(command, parent, info_name=each)
+            ctx.meta[ALL_OPTIONS] = True
+            parts.append(_help(command, ctx))
     return "\n\n".join(parts)
 
 
@@ -143,7 +146,9 @@ class _MarkdownFormatter(click.HelpFormatter):
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
         del col_max, col_spacing
-        self.write("\n".join(f"`{term}`\n:   {_escaped(text)}\n" for term, text in rows) + "\n")
+        self.write(
+            "\n".join(f"`{term.strip()}`\n:   {_escaped(text)}\n" for term, text in rows) + "\n"
+        )
 
 
 def _escaped(text: str) -> str:

@@ -36,6 +36,7 @@ _PACKED: Final = {
     b"\x1f\x8b": ("a gzip file", "unpack it with gunzip"),
     b"PK\x03\x04": ("a zip file", "unpack it"),
 }
+_SIMILAR: Final = 0.8
 _NAMES_SHOWN: Final = 5
 OBJECT_STORES: Final = ("s3", "gs", "az", "hf")
 """How URLs begin that runs and logs may have: S3 and its like, Google, Azure, Hugging Face."""
@@ -169,6 +170,18 @@ def _too_long(place: str, what: str) -> InputError:
     return InputError(f"{place}: expected {what} of at most {MOST_TEXT_BYTES:,} bytes, got more")
 
 
+def _similar_file(path: Path) -> str:
+    """Return an advice on a file that does not exist: the one of its folder with a similar name."""
+    import difflib
+
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except (OSError, ValueError):
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=_SIMILAR)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""
+
+
 @contextmanager
 def reading(path: Path, *, missing: str = "no such file") -> Iterator[None]:
     """Raise what prevents reading a file as an `InputError` that names it.
@@ -190,7 +203,7 @@ def reading(path: Path, *, missing: str = "no such file") -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        message = f"{path}: {missing}"
+        message = f"{path}: {missing}{_similar_file(path)}"
     except IsADirectoryError:
         inside = sorted(file.name for file in path.glob("*.jsonl"))[:_NAMES_SHOWN]
         named = f"; give one of its files: {', '.join(inside)}" if inside else ""

@@ -544,7 +544,7 @@ def choose_answer_sets(
     ties_seed: int | None = None,
     settings: Settings | None = None,
 ) -> AnswerSets:
-    """Choose answer sets that contain the right answer, as `pact-eval sets` does.
+    """Choose answer sets that contain the right answer, as `pact-eval thresholds --sets` does.
 
     Args:
         run: a run of families on which nothing was fitted.

@@ -83,7 +83,7 @@ def of_runs(runs: list[str]) -> Iterator[Case]:
         name = run.replace("/", "-")
         yield Case(f"report-{name}", ("pact-eval", "report", run, "--full"))
         yield Case(f"report-{name}-single", ("pact-eval", "report", run, "--decoding", "single"))
-        yield Case(f"sweep-{name}", ("pact-eval", "sweep", run))
+        yield Case(f"sweep-{name}", ("pact-eval", "report", "--views", run))
         yield Case(f"verify-{name}", ("pact-eval", "verify", run))
     for run in runs[:2]:
         name = run.replace("/", "-")
@@ -95,8 +95,8 @@ def of_runs(runs: list[str]) -> Iterator[Case]:
         for gate in ("margin", "entropy", "disagreement"):
             words = ("pact-eval", "thresholds", run, "--target-error", "0.1", "--gate", gate)
             yield Case(f"thresholds-{name}-{gate}", words)
-        yield Case(f"sets-{name}", ("pact-eval", "sets", run, "--coverage", "0.9"))
-        yield Case(f"sets-{name}-ties", ("pact-eval", "sets", run, "--ties-seed", "3"))
+        for label, more in (("", ("--coverage", "0.9")), ("-ties", ("--ties-seed", "3"))):
+            yield Case(f"sets-{name}{label}", ("pact-eval", "thresholds", run, "--sets", *more))
     for run in runs[:-1]:
         pair = (run, runs[-1])
         name = "-".join(pair).replace("/", "-")
@@ -127,13 +127,14 @@ def of_the_experiment() -> Iterator[Case]:
             yield Case(f"calibrate-{mode}-{run}", ("pact-eval", *words))
     method = ("--method", "pact")
     criteria = ("--criteria", "hypotheses.toml")
+    tables = ("paper", *runs, *ablated, "--tables", "all")
     yield Case(
-        "tables",
-        ("pact-eval", "tables", *runs, *ablated, *method, *criteria, "--out", "golden-tables"),
+        "paper-tables",
+        ("pact-eval", *tables, *method, *criteria, "--out", "golden-tables"),
         "golden-tables",
     )
-    figures = ("figures", *runs, *method, "--out", "golden-figures")
-    yield Case("figures", ("pact-eval", *figures))
+    figures = ("paper", "--figures", "all", *runs, *method, "--out", "golden-figures")
+    yield Case("paper-figures", ("pact-eval", *figures))
     seeds = [run for run in runs if run.endswith("-17")]
     report = ("report", *seeds, "--data", "data", *method, "--target-error", "0.1")
     yield Case("report-seed-17", ("pact-eval", *report, "--full"))

@@ -25,7 +25,7 @@ _KINDS_OF_VIEWS: Final = ("train/primary", "train/perm1", "train/necessity")
 def write_result_folder(tables: Path, folder: Path) -> Path:
     """Write an experiment in the shape in which it was released.
 
-    Metrics, calibrators and rows are those of `tables`. Costs and the best selection are those that
+    Metrics, calibrators and rows are those of `paper`. Costs and the best selection are those that
     the paper prints; other selections are made.
     """
     results: dict[tuple[str, str], dict[str, Any]] = {}

@@ -274,7 +274,7 @@ def build_positions(experiment, looks):
     spec = 'FigureSpec("positions of chosen answers", "a run", build_positions)'
     source.insert(registry, '    "pairs": FigureSpec(', f'    "positions": {spec},\n')
     source.insert("docs/figures.md", "| `risk-coverage` |", "| `positions` | chosen | a run |\n")
-    source.pact_eval("figures", run, "--only", "positions", "--out", tmp_path / "figures")
+    source.pact_eval("paper", run, "--figures", "positions", "--out", tmp_path / "figures")
     (drawing,) = (tmp_path / "figures").iterdir()
     assert "Position of the chosen answer" in drawing.read_text(encoding="utf-8")
     assert len(source.edited) == counted("figure")

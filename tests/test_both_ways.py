@@ -171,39 +171,48 @@ def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "only", "options"),
+    ("options", "outputs"),
     [
-        ("report", None, ("--latex", "files")),
-        ("tables", "tables", ("--only", "main,views,scorecard", "--out", "files")),
-        ("figures", "figures", ("--only", "differences,training", "--out", "files")),
+        (
+            ("--tables", "main,views,scorecard"),
+            {"tables": Path("paper"), "table_names": ("main", "views", "scorecard")},
+        ),
+        (
+            ("--figures", "differences,training"),
+            {"figures": Path("paper"), "figure_names": ("differences", "training")},
+        ),
+        (
+            ("--figures", "main", "--tables", "main", "--format", "csv"),
+            {
+                "figures": Path("paper"),
+                "tables": Path("paper"),
+                "figure_names": ("main",),
+                "table_names": ("main",),
+                "table_formats": ("csv",),
+            },
+        ),
     ],
 )
 def test_written_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, only: Any, options: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Any, outputs: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_run(Path("a"), rows(1), arm="a")
     write_run(Path("b"), rows(2), arm="b")
-    words = ("a", "b", "--method", "a", "--resamples", 200, *options)
-    done = run(command, *words, "--json")
+    words = ("paper", "a", "b", "--method", "a", "--resamples", 200, *options)
+    done = run(*words, "--json")
     settings = pact_eval.Settings(method="a", resamples=200)
     experiment = pact_eval.Experiment.read(["a", "b"], settings)
-    names = {"tables": ("main", "views", "scorecard"), "figures": ("differences", "training")}
-    outputs: dict[str, Outputs] = {
-        "report": Outputs(tables=Path("files"), table_formats=("latex",)),
-        "tables": Outputs(tables=Path("files"), table_names=names["tables"]),
-        "figures": Outputs(figures=Path("files"), figure_names=names["figures"]),
-    }
-    written = write_report(experiment, outputs[command])
-    assert present_written(written, only).to_json() == json.loads(done.stdout)
-    if only is None:
-        assert written.to_json() == json.loads(done.stdout)
-    shown = run(command, *words)
+    written = write_report(experiment, Outputs(**outputs))
+    assert present_written(written).to_json() == written.to_json() == json.loads(done.stdout)
+    shown = run(*words)
     assert shown.stdout == "".join(f"{path}\n" for path in written.paths) != ""
     text = str(written)
     assert shown.stdout.rstrip() in text
-    not_made = [line for line in shown.stderr.splitlines() if not line.startswith("Warning: ")]
-    assert [line.partition(": ")[0] for line in not_made] == [*json.loads(done.stdout)["skipped"]]
+    result = json.loads(done.stdout)
+    remarks = [line for line in shown.stderr.splitlines() if not line.startswith("Warning: ")]
+    noted = [f"figure {name}" for name, texts in result["notes"].items() for _ in texts]
+    assert [line.partition(": ")[0] for line in remarks] == [*noted, *result["skipped"]]
 
 
 def test_ablated_contexts(tmp_path: Path) -> None:

@@ -26,14 +26,16 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
     """Return the dataset file to score, and what was chosen.
 
     Args:
-        data: a file, or a folder whose manifest names one evaluation file; None is the folder
-            `data`.
+        data: a file, or a folder whose manifest names one evaluation file, or that has one dataset
+            file and no manifest; None is the folder `data`.
 
     Raises:
-        click.UsageError: nothing was given, and there is no folder `data`.
-        InputError: the folder has no manifest, or not exactly one evaluation file.
+        click.UsageError: nothing was given, and there is no folder `data`; or the folder has no
+            manifest, and not one dataset file.
+        InputError: the manifest does not name exactly one evaluation file.
     """
-    from pact_eval.data.files import dataset_file
+    from pact_eval.data.files import MANIFEST_NAME, dataset_file
+    from pact_eval.errors import InputError
 
     if data is None and not DATA.is_dir():
         message = (
@@ -42,10 +44,18 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
         )
         raise click.UsageError(message)
     place = DATA if data is None else data
-    file = dataset_file(place)
+    has_manifest = (place / MANIFEST_NAME).exists()
+    try:
+        file = dataset_file(place)
+    except InputError as error:
+        if has_manifest or not place.is_dir():
+            raise
+        raise click.UsageError(str(error)) from None
     if file == place:
         return file, ()
-    return file, (f"--data {file} (evaluation file of {place / 'manifest.json'})",)
+    if not has_manifest:
+        return file, (f"--data {file} (the only dataset file of {place}, without a manifest)",)
+    return file, (f"--data {file} (evaluation file of {place / MANIFEST_NAME})",)
 
 
 def chosen_run(

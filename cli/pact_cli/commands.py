@@ -1,4 +1,4 @@
-"""Commands: options in groups, settings of the project as defaults, `-q` and `-v`.
+"""Commands: two pages of options, settings of the project as defaults, `-q` and `-v`.
 
 Every command is a `PactCommand`, which the group runs with the settings of `config.py`.
 """
@@ -6,9 +6,11 @@ Every command is a `PactCommand`, which the group runs with the settings of `con
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,14 +18,20 @@ import click
 from click.core import ParameterSource
 
 from pact_cli.console import QUIET, announce, warn
-from pact_cli.parameters import GROUPS
+from pact_cli.parameters import GROUPS, PactOption
 from pact_cli.steps import load, watched_steps
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:  # the list of commands does not wait for settings
     from pact_cli.config import Config, Value
 
-_HELP: Final = ("-h", "--help")
+_HELP: Final = ("-h", "--help", "--help-all")
+ALL_OPTIONS: Final = "pact.all_options"
+"""Key in the context of a command: whether its help shows every option and the full text."""
+
+CHOSEN: Final = "pact.chosen"
+"""Key in the context of a command: what its parameters chose, each with its reason."""
+
 _TARGETS: Final = ("out", "html", "markdown")
 """Parameters that name a file or folder to write."""
 
@@ -37,6 +45,8 @@ class PactCommand(click.Command):
         loads: modules that it needs and that take long to import; the terminal says so meanwhile.
         tells_steps: whether each step stays on the terminal, with its time, when it is over; with
             `-v`, all commands do.
+        reads_settings: whether the settings of the project have defaults of its options.
+        elsewhere: by option that users look for here, the command that has it.
         attributes: as for `click.Command`.
     """
 
@@ -46,12 +56,16 @@ class PactCommand(click.Command):
         announces: bool = False,
         loads: Sequence[str] = (),
         tells_steps: bool = False,
+        reads_settings: bool = True,
+        elsewhere: Mapping[str, str] | None = None,
         **attributes: Any,
     ) -> None:
         super().__init__(*arguments, **attributes)
         self.announces = announces
         self.loads = loads
         self.tells_steps = tells_steps
+        self.reads_settings = reads_settings
+        self.elsewhere = elsewhere or {}
 
     def make_context(
         self,
@@ -68,9 +82,9 @@ class PactCommand(click.Command):
         from pact_cli.config import Config, read_config
 
         config = Config()
-        if config.concerns(self.name or ""):
+        if self.reads_settings:
             try:
-                config = read_config()
+                config = self._with_options(read_config())
             except InputError as error:
                 completing = bool(extra.get("resilient_parsing"))
                 if not completing and not any(name in args for name in _HELP):
@@ -84,10 +98,29 @@ class PactCommand(click.Command):
             info_name, args, parent, default_map=defaults, obj=config, **extra
         )
 
+    def _with_options(self, config: Config) -> Config:
+        """Add the options that the settings have for this command alone."""
+        if self.name not in config.options:
+            return config
+        from pact_cli.option_settings import option_values
+
+        return replace(config, of_command=option_values(self, _VERBOSITY, config))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; an option that another command has is named with that command."""
+        try:
+            return super().parse_args(ctx, _with_values(self.params, args))
+        except click.NoSuchOption as error:
+            place = self.elsewhere.get(error.option_name)
+            if place is None:
+                raise
+            message = f"{error.option_name} is not an option of {self.name}; use: {place}"
+            raise click.UsageError(message, ctx) from None
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters, with `-q`, `-v` and `--help` at the end."""
+        """Return the parameters, with `-q`, `-v`, `--help-all` and `--help` at the end."""
         *own, last = super().get_params(ctx)
-        return [*own, *_VERBOSITY, last]
+        return [*own, *_VERBOSITY, _HELP_ALL, last]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Say which settings of the project are used, and run the command."""
@@ -109,13 +142,25 @@ class PactCommand(click.Command):
         finally:
             announce([f"{ctx.info_name}: {time.monotonic() - started:.1f} s"])
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the text; what follows the first two paragraphs is on the page of all options."""
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        shown = paragraphs if ctx.meta.get(ALL_OPTIONS) else paragraphs[:_PARAGRAPHS]
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text("\n\n".join(shown))
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups; one group alone needs no name."""
         groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
-        for parameter in self.get_params(ctx):
-            record = _with_source(parameter, ctx).get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                groups[getattr(parameter, "group", "Output")].append(record)
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        everything = ctx.meta.get(ALL_OPTIONS, False)
+        for shown in options if everything else _first_page(options):
+            record = _with_source(shown, ctx).get_help_record(ctx)
+            if record is not None:
+                groups[getattr(shown, "group", "Output")].append(record)
+        if not everything:
+            groups["Output"].append(("--help-all", f"Show all {len(options)} options in full."))
         filled = {name: records for name, records in groups.items() if records}
         for name, records in filled.items():
             with formatter.section(name if len(filled) > 1 else "Options"):
@@ -147,6 +192,7 @@ def announce_choices(more: Sequence[str] = ()) -> None:
     """
     ctx = click.get_current_context()
     named = {parameter.name: parameter for parameter in ctx.command.params}
+    more = (*ctx.meta.get(CHOSEN, ()), *more)
     chosen = [
         f"{_called(named[name])} {_text(default)} ({default.source})"
         for name, default in config_of(ctx).defaults(ctx.command.name or "").items()
@@ -182,16 +228,55 @@ def _sources(ctx: click.Context) -> Iterable[str]:
         yield f"  {_called(parameter)} {shown} ({where})"
 
 
-def _with_source(parameter: click.Parameter, ctx: click.Context) -> click.Parameter:
+def _with_source(parameter: click.Option, ctx: click.Context) -> click.Option:
     """Let the help of an option say that its default is from the settings of the project."""
     configured = config_of(ctx).defaults(ctx.command.name or "").get(str(parameter.name))
-    if configured is None or not isinstance(parameter, click.Option):
+    if configured is None:
         return parameter
     shown = copy.copy(parameter)
     shown.show_default = False
     kept = shown.help or ""
     shown.help = f"{kept}  [default: {_text(configured)}, from {configured.source}]"
     return shown
+
+
+def _first_page(options: Iterable[click.Option]) -> list[click.Option]:
+    """Return the options of the first page, in short."""
+    return [
+        option.in_short()
+        for option in options
+        if isinstance(option, PactOption) and option.first_page
+    ]
+
+
+def _with_values(parameters: Sequence[click.Parameter], words: Sequence[str]) -> list[str]:
+    """Give an option that may be alone its value, if the next word is not one.
+
+    Example:
+        >>> views = PactOption(["--views"], alone="all", accepts=str.isdigit)
+        >>> _with_values([views], ["--views", "runs/a"])
+        ['--views=all', 'runs/a']
+    """
+    optional = {
+        name: parameter
+        for parameter in parameters
+        if isinstance(parameter, PactOption) and parameter.alone is not None
+        for name in parameter.opts
+    }
+    complete = []
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        parameter = optional.get(word)
+        has_value = parameter is None or parameter.accepts(following)
+        complete.append(word if has_value or parameter is None else f"{word}={parameter.alone}")
+    return complete
+
+
+def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    if value and not ctx.resilient_parsing:
+        ctx.meta[ALL_OPTIONS] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 def _set_quiet(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -204,7 +289,16 @@ def _set_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) ->
     ctx.meta[_VERBOSE] = value
 
 
+_PARAGRAPHS: Final = 2
 _VERBOSE: Final = "pact.verbose"
+_HELP_ALL: Final = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_all,
+    help="Show the full help with all options.",
+)
 _VERBOSITY: Final[list[click.Parameter]] = [
     click.Option(
         ["-q", "--quiet"],

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pact_cli.commands import command, from_settings
 from pact_cli.console import emit, warn
 from pact_cli.errors import exit_on_leak
-from pact_cli.options import PATH, json_option, named_data, names_of, settings_options
+from pact_cli.options import PATH, RunPath, json_option, named_data, names_of, settings_options
 from pact_cli.parameters import option
+from pact_eval._files import is_url
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
@@ -22,12 +24,41 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
 
 
-@command(loads=("pact_eval.evaluation.experiment", "pact_reports.tables.comparison"))
-@click.argument("runs", nargs=-1, required=True, metavar="A B [C ...]")
+_PAPER: Final = "pact-eval paper A B"
+_ELSEWHERE: Final = {
+    "--html": "pact-eval report A B --html page.html",
+    "--open": "pact-eval report A B --html page.html --open",
+    "--figures": f"{_PAPER} --figures all",
+    "--tables": f"{_PAPER} --tables all",
+    "--latex": f"{_PAPER} --tables all --format latex",
+    "--markdown": f"{_PAPER} --tables all --format markdown",
+    "--target-error": "pact-eval thresholds RUN --target-error 0.05",
+    "--method": "pact-eval paper RUN... --method ARM",
+}
+
+
+class RunOrArm(RunPath):
+    """The type of a run, or of NAME=PATTERN with --arms; the library gets text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text of the path; that of an arm is returned as it is."""
+        text = os.fspath(value)
+        if "=" in text or is_url(text):
+            return text
+        path = super().convert(text, param, ctx)
+        return text if path == Path(text) else str(path)
+
+
+@command(
+    loads=("pact_eval.evaluation.experiment", "pact_reports.tables.comparison"),
+    elsewhere=_ELSEWHERE,
+)
+@click.argument("runs", nargs=-1, required=True, metavar="A B [C ...]", type=RunOrArm())
 @option(
     "--gate",
     group="Numbers",
     is_flag=True,
+    first_page=True,
     help="Has B drifted from A? Exits with 0 if accuracy is equivalent within --margin, with 3 if "
     "it changed beyond it, and with 4 if the runs cannot tell. Files of thresholds after A and B "
     "are checked on both; one that is broken on B exits with 3.",
@@ -36,11 +67,13 @@ if TYPE_CHECKING:
     "--arms",
     group="Numbers",
     is_flag=True,
+    first_page=True,
     help="Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.",
 )
 @option(
     "--mcnemar",
     is_flag=True,
+    first_page=True,
     help="Show the exact test and the items that only one of the two runs answers correctly.",
 )
 @option(
@@ -49,9 +82,11 @@ if TYPE_CHECKING:
     metavar="FILE_OR_FOLDER",
     type=PATH,
     multiple=True,
-    help="Dataset of the runs: it is audited (with its folder, if the manifest.json next to a file "
-    "names it), and --mcnemar shows its questions and answers. Default: the file that run.json "
-    "names, if it is unchanged, which is checked for leaks only. May be given several times.",
+    first_page=True,
+    help="Dataset of the runs, which is audited; --mcnemar shows its questions and answers. The "
+    "audit is that of the folder if the manifest.json next to a file names it. Default: the file "
+    "that run.json names, if it is unchanged, which is checked for leaks only. May be given "
+    "several times.",
 )
 @option(
     "--holm",
@@ -97,7 +132,7 @@ def compare(
         _gate(runs, settings, as_json=as_json)
         return
     if not arms and len(runs) < 2:
-        message = f"expected two or more runs, got {len(runs)}"
+        message = f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B"
         raise click.UsageError(message)
     if arms:
         experiment = Experiment.read_arms(runs, settings)

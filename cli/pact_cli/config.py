@@ -7,20 +7,23 @@ folder. The command line comes first, then the environment, the file, and the op
     base-model = "models/base"                     runs = "runs"
     k = 4                                          decoding = "single"
     [arms.pact]                                    name = "PACT (ours)"
+    [options.score]                                device = "cuda"
 
-`SETTINGS` lists every setting and the options that it is the default of.
+`SETTINGS` lists every setting and the options that it is the default of. Every other option of a
+command has its default in the table `options.COMMAND` (`option_settings.py`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import click
 
+from pact_cli.number_types import COUNT, INTEGER, NATURAL
 from pact_cli.parameters import choice
 from pact_eval._choices import Decoding
 from pact_eval._files import read_text, read_toml
@@ -37,6 +40,7 @@ CONFIG_VARIABLE: Final = "PACT_EVAL_CONFIG"
 
 _PROJECT = "pyproject.toml"
 _TOOL = "pact-eval"
+_TABLES = ("arms", "options")
 _ARM_KEYS = ("colour", "marker", "name")
 
 
@@ -73,7 +77,7 @@ def _each(parameter: str, *commands: str) -> dict[str, str]:
     return dict.fromkeys(commands, parameter)
 
 
-_RESAMPLING = ("report", "compare", "sweep", "figures", "tables", "scorecard", "sets", "data")
+_RESAMPLING = ("report", "compare", "paper", "thresholds", "scorecard", "data")
 
 SETTINGS: Final = {
     setting.name: setting
@@ -83,7 +87,7 @@ SETTINGS: Final = {
             click.STRING,
             "Folder of the dataset, with its manifest.json.",
             "path",
-            _each("data", "score", "report", "compare", "tables") | {"data": "folder"},
+            _each("data", "score", "report", "compare", "paper") | {"data": "folder"},
         ),
         Setting("eval", click.STRING, "Evaluation file in the folder of the dataset."),
         Setting(
@@ -96,25 +100,25 @@ SETTINGS: Final = {
         Setting("runs", click.STRING, "Folder of runs.", "path", {"runs": "folders"}),
         Setting(
             "k",
-            click.IntRange(min=1),
+            COUNT,
             "Views per record.",
             options=_each("k", "score", "data"),
         ),
         Setting(
             "train-seed",
-            click.INT,
+            INTEGER,
             "Seed that adapters were trained with.",
             options=_each("seed", "score", "import"),
         ),
         Setting(
             "order-seed",
-            click.INT,
+            INTEGER,
             "Seed of the letter orders.",
             options=_each("order_seed", "score", "decide"),
         ),
         Setting(
             "bootstrap-seed",
-            click.IntRange(min=0),
+            NATURAL,
             "Seed of the bootstrap.",
             options=_each("seed", *_RESAMPLING),
         ),
@@ -122,26 +126,26 @@ SETTINGS: Final = {
             "decoding",
             choice(Decoding),
             "View 0 alone, or the mean over all K views.",
-            options=_each("decoding", "report", "compare", "calibrate", "figures", "tables"),
+            options=_each("decoding", "report", "compare", "calibrate", "paper"),
         ),
         Setting(
             "method",
             click.STRING,
             "Arm that the others are compared with.",
-            options=_each("method", "report", "tables"),
+            options=_each("method", "report", "paper"),
         ),
         Setting(
             "criteria",
             click.STRING,
             "Hypotheses to judge.",
             "path",
-            _each("criteria", "report", "tables", "verify"),
+            _each("criteria", "report", "paper", "verify"),
         ),
     )
 }  # fmt: skip
 """Every setting by its name; `arms` is a table besides them."""
 
-_MULTIPLE = {("report", "data"), ("compare", "data"), ("tables", "data"), ("runs", "folders")}
+_MULTIPLE = {("report", "data"), ("compare", "data"), ("paper", "data"), ("runs", "folders")}
 
 
 @dataclass(frozen=True)
@@ -165,11 +169,15 @@ class Config:
         path: the file, or None.
         values: by name, those that are set.
         arms: by arm, its colour, marker and display name.
+        options: by command, the values of its options as the file has them.
+        of_command: those of the command that runs, checked, by the name of the parameter.
     """
 
     path: Path | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
     arms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    of_command: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def names(self) -> dict[str, str]:
@@ -199,17 +207,10 @@ class Config:
         evaluation = self.evaluation_file
         if command == "score" and evaluation is not None:
             defaults["data"] = evaluation
-        return defaults
-
-    @staticmethod
-    def concerns(command: str) -> bool:
-        """Whether a setting is the default of a parameter of a command.
-
-        Example:
-            >>> Config.concerns("score"), Config.concerns("register")
-            (True, False)
-        """
-        return any(command in setting.options for setting in SETTINGS.values())
+        from_environment = {
+            name: value for name, value in defaults.items() if value.source.startswith(PREFIX)
+        }
+        return defaults | {**self.of_command} | from_environment
 
     def _of_options(self) -> dict[str, Value]:
         return {name: value for name, value in self.values.items() if name in SETTINGS}
@@ -240,12 +241,13 @@ def read_config(environment: Mapping[str, str] = os.environ) -> Config:
     path = Path(named) if named else None
     if named is None:
         path = find_config(Path.cwd())
-    values: dict[str, Value] = {}
-    arms: Mapping[str, Mapping[str, str]] = {}
-    if path is not None:
-        shown = Path(os.path.relpath(path))
-        values, arms = _from_file(path, shown)
-    return Config(path, values | _from_environment(environment), arms)
+    config = Config() if path is None else _from_file(path, shown_path(path))
+    return replace(config, values={**config.values} | _from_environment(environment))
+
+
+def shown_path(path: Path) -> Path:
+    """Return the path of a file of settings as messages call it: from the current folder."""
+    return Path(os.path.relpath(path))
 
 
 def find_config(start: Path) -> Path | None:
@@ -287,28 +289,37 @@ def _tool_table(path: Path) -> object:
     return tool.get(_TOOL) if isinstance(tool, dict) else None
 
 
-def _from_file(path: Path, shown: Path) -> tuple[dict[str, Value], Mapping[str, Mapping[str, str]]]:
+def _from_file(path: Path, shown: Path) -> Config:
     """Read the settings of a file; messages call it `shown`."""
     table: Any = _tool_table(path) if path.name == _PROJECT else read_toml(path)
     if not isinstance(table, dict):
         message = f"{shown}: expected a table [tool.{_TOOL}]"
         raise InputError(message)
     where = str(shown) if path.name != _PROJECT else f"{shown}: [tool.{_TOOL}]"
-    _refuse_unknown(where, table, (*SETTINGS, "arms"))
+    refuse_unknown(where, table, (*SETTINGS, *_TABLES))
     values = {
         name: Value(_placed(SETTINGS[name], _checked(where, name, value), shown.parent), str(shown))
         for name, value in table.items()
-        if name != "arms"
+        if name not in _TABLES
     }
-    return values, _arms(where, table.get("arms", {}))
+    arms, options = _arms(where, table.get("arms", {})), _options(where, table.get("options", {}))
+    return Config(path, values, arms, options)
 
 
 def _placed(setting: Setting, value: Any, folder: Path) -> Any:
-    """Let a path start from the current folder."""
-    if setting.kind == "value":
-        return value
+    return value if setting.kind == "value" else placed(setting.kind, value, folder)
+
+
+def placed(kind: Literal["path", "model"], value: str, folder: Path) -> str:
+    """Let a path start from the current folder.
+
+    Args:
+        kind: "model" may be the id of a hub too, unless there is such a path.
+        value: the path, from the folder of the file of settings.
+        folder: that folder.
+    """
     path = folder / Path(value).expanduser()
-    if setting.kind == "path" or path.exists() or str(value).startswith((".", "/", "~")):
+    if kind == "path" or path.exists() or str(value).startswith((".", "/", "~")):
         return str(path)
     return value
 
@@ -339,7 +350,7 @@ def _converted(place: str, kind: click.ParamType[Any], value: object) -> Any:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
     by_variable = {setting.variable: setting for setting in SETTINGS.values()}
     variables = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
-    _refuse_unknown("environment", variables, (*by_variable, CONFIG_VARIABLE))
+    refuse_unknown("environment", variables, (*by_variable, CONFIG_VARIABLE))
     return {
         by_variable[name].name: Value(_converted(name, by_variable[name].type, text), name)
         for name, text in variables.items()
@@ -351,7 +362,7 @@ def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
     arms = _table(f"{where}: arms", value)
     for name, look in arms.items():
         place = f"{where}: arms.{name:.60}"
-        _refuse_unknown(place, _table(place, look), _ARM_KEYS)
+        refuse_unknown(place, _table(place, look), _ARM_KEYS)
         for key, text in look.items():
             if not isinstance(text, str):
                 message = f"{place}: {key}: expected text in quotes, got {text!r:.60}"
@@ -363,6 +374,16 @@ def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
     return arms
 
 
+def _options(where: str, value: object) -> Mapping[str, Mapping[str, object]]:
+    options = _table(f"{where}: options", value)
+    if options:
+        from pact_cli.audit.main import COMMANDS as AUDITS
+        from pact_cli.main import COMMANDS
+
+        refuse_unknown(f"{where}: options", options, (*COMMANDS.data, *AUDITS.data))
+    return {name: _table(f"{where}: options.{name}", table) for name, table in options.items()}
+
+
 def _table(place: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         message = f"{place}: expected a table, got {value!r:.60}"
@@ -370,7 +391,12 @@ def _table(place: str, value: object) -> Mapping[str, Any]:
     return value
 
 
-def _refuse_unknown(where: str, settings: Mapping[str, object], allowed: Sequence[str]) -> None:
+def refuse_unknown(where: str, settings: Mapping[str, object], allowed: Sequence[str]) -> None:
+    """Refuse names that are not allowed.
+
+    Raises:
+        InputError: there is one; the message has the nearest name that is allowed.
+    """
     unknown = [name for name in settings if name not in allowed]
     if not unknown:
         return

@@ -12,6 +12,7 @@ from pact_cli.commands import command
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.model_options import model_or_server_to_ask_options
+from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, json_option, order_seed_option
 from pact_cli.parameters import option
 from pact_eval.scoring.extras import server_extra
@@ -31,6 +32,7 @@ _K_OF_A_SERVER = 4
     group="Data",
     required=True,
     metavar="FILE_OR_TEXT",
+    first_page=True,
     help="The context: a file (a .json file is read as JSON), or the text itself.",
 )
 @option(
@@ -38,12 +40,14 @@ _K_OF_A_SERVER = 4
     group="Data",
     required=True,
     type=PATH,
+    first_page=True,
     help="JSON file of questions by field name.",
 )
 @option(
     "--k",
     group="Views",
-    type=click.IntRange(min=1),
+    type=COUNT,
+    first_page=True,
     help="Number of views to average over. Default: 1; of a server, 4.",
 )
 @order_seed_option

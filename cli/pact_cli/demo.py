@@ -5,14 +5,13 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-import click
-
 from pact_cli.commands import command
 from pact_cli.console import tell
 from pact_cli.errors import needs_model_extra
+from pact_cli.number_types import COUNT
 from pact_cli.options import PATH
 from pact_cli.parameters import option
-from pact_cli.report import print_reports
+from pact_cli.report import open_in_browser, print_reports
 from pact_cli.score import says_what_is_kept
 
 _ARMS = ("nimble_recipe", "pact")
@@ -26,18 +25,28 @@ _TARGET_ERROR = 0.1
     type=PATH,
     default=Path("runs"),
     show_default=True,
+    first_page=True,
     help="Folder for the runs `demo-nimble_recipe` and `demo-pact`, and for demo.html.",
 )
 @option(
     "--k",
     group="Views",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=4,
     show_default=True,
     help="Views per record.",
 )
-@option("--limit", group="Data", type=click.IntRange(min=1), help="Score only the first N records.")
-def demo(out: Path, k: int, limit: int | None) -> None:
+@option(
+    "--limit", group="Data", type=COUNT, first_page=True, help="Score only the first N records."
+)
+@option(
+    "--open",
+    "open_page",
+    is_flag=True,
+    first_page=True,
+    help="Open the page in the browser when it is written.",
+)
+def demo(out: Path, k: int, limit: int | None, open_page: bool) -> None:
     """Score two bundled adapters and put them on one page.
 
     The model, the adapters and 324 records are part of the package `pact_fixtures`. This takes
@@ -78,3 +87,5 @@ def demo(out: Path, k: int, limit: int | None) -> None:
             f"{runs[-1].name}: {thresholds_answer(thresholds)}",
         ]
     )
+    if open_page:
+        open_in_browser(page)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.conclusions.data import DataConclusion
 
 _INTERRUPTED = 1
+_SUMMARY = 80
 _LONGEST_LINE = 10_000
 _AS_JSON = "pact.as_json"
 
@@ -30,7 +31,24 @@ class PactGroup(click.Group):
 
     Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 inconclusive when a verdict was
     required, 5 tampered.
+
+    Args:
+        arguments: as for `click.Group`.
+        sections: by heading of `--help`, the names of its commands; those of none come last.
+        renamed: by old name of a command, what to type instead.
+        attributes: as for `click.Group`.
     """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        sections: Mapping[str, Collection[str]] | None = None,
+        renamed: Mapping[str, str] | None = None,
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*arguments, **attributes)
+        self.sections = sections or {}
+        self.renamed = renamed or {}
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; a reader that leaves (`| head`) changes no exit code."""
@@ -47,6 +65,32 @@ class PactGroup(click.Group):
         del ctx
         return list(self.commands)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; an old name is an error that names the new one."""
+        if args and args[0] in self.renamed:
+            message = f"`{ctx.command_path} {args[0]}` is now `{self.renamed[args[0]]}`"
+            raise click.UsageError(message, ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under the headings of their sections."""
+        if not self.sections:
+            super().format_commands(ctx, formatter)
+            return
+        in_sections = {name for section in self.sections.values() for name in section}
+        others = [name for name in self.list_commands(ctx) if name not in in_sections]
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, names in {**self.sections, "More": others}.items():
+            rows = [
+                (name.ljust(width), self.commands[name].get_short_help_str(_SUMMARY))
+                for name in names
+            ]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn our errors and system errors into a message."""
         try:
@@ -57,9 +101,6 @@ class PactGroup(click.Group):
         except click.UsageError as error:
             _print_as_json(ctx, error, error.exit_code)
             raise
-        except BrokenPipeError:
-            # The reader of a named pipe has left: no message is needed.
-            sys.exit(0)
         except OSError as error:
             _print_as_json(ctx, error, 1)
             where = f"{one_line(str(error.filename))}: " if error.filename else ""

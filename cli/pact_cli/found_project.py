@@ -24,6 +24,7 @@ class Found:
         evaluation: names of its evaluation files.
         adapters: adapter folders.
         bases: base models that the adapters name: folders, or ids of a hub.
+        missing_bases: paths of base models that the adapters name and that do not exist.
         runs: folder of runs, or None.
         arms: names of the arms of runs, or else of the adapters.
         ks: numbers of views of the runs.
@@ -34,6 +35,7 @@ class Found:
     evaluation: tuple[str, ...] = ()
     adapters: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
+    missing_bases: tuple[str, ...] = ()
     runs: str | None = None
     arms: tuple[str, ...] = ()
     ks: tuple[int, ...] = ()
@@ -47,7 +49,8 @@ def find_project(folder: Path) -> Found:
         folder: the folder of a project.
     """
     adapters = [path.parent for path in _first_levels(folder, "adapter_config.json")]
-    bases = dict.fromkeys(name for adapter in adapters for name in _base_of(adapter, folder))
+    named = dict.fromkeys(name for adapter in adapters for name in _base_of(adapter, folder))
+    missing = tuple(name for name in named if not _is_base(name, folder))
     arms, ks = _runs(folder / "runs")
     from_adapters = (_SEED.sub("", adapter.name) for adapter in adapters)
     has_data = (folder / "data" / "manifest.json").is_file()
@@ -55,7 +58,8 @@ def find_project(folder: Path) -> Found:
         data="data" if has_data else None,
         evaluation=_evaluation_files(folder / "data") if has_data else (),
         adapters=tuple(str(adapter.relative_to(folder)) for adapter in adapters),
-        bases=tuple(bases),
+        bases=tuple(name for name in named if name not in missing),
+        missing_bases=missing,
         runs="runs" if (folder / "runs").is_dir() else None,
         arms=tuple(dict.fromkeys(arms or from_adapters)),
         ks=tuple(sorted(set(ks))),
@@ -97,7 +101,15 @@ def _base_of(adapter: Path, folder: Path) -> Iterator[str]:
     if name is None:
         return
     inside = adapter / name
-    yield os.path.relpath(inside, folder) if inside.is_dir() else name
+    is_path = inside.is_dir() or (not _is_base(name, folder) and not Path(name).is_absolute())
+    yield os.path.relpath(inside, folder) if is_path else name
+
+
+def _is_base(name: str, folder: Path) -> bool:
+    """Whether a name is an id of a hub, or a folder that exists."""
+    from pact_eval.scoring.hub import is_hub_id
+
+    return is_hub_id(name) or (folder / name).is_dir()
 
 
 def _runs(folder: Path) -> tuple[list[str], list[int]]:
@@ -133,6 +145,7 @@ def settings_text(project: Found) -> str:
         "# Evaluation file in that folder, which `score` reads. Without it: that of the manifest.",
         *_choice("eval", project.evaluation, "holdout.jsonl"),
         "# Base model: a folder, or an id of a hub. Without it: the one that the adapter names.",
+        *_missing(project.missing_bases),
         *_choice("base-model", project.bases, "organisation/name"),
         "# Folder of runs: `score` writes to it, `pact-eval runs` lists it.",
         _line("runs", project.runs, "runs", sure=project.runs is not None),
@@ -145,7 +158,7 @@ def settings_text(project: Found) -> str:
         '# decoding = "single"',
         "# Arm that the others are compared with. Without it: the first with a seed.",
         *_choice("method", project.arms if len(project.arms) == 1 else (), "pact", sure=False),
-        "# Hypotheses, which `report --html` and `tables` judge.",
+        "# Hypotheses, which `report --html` and `paper` judge.",
         _line("criteria", project.criteria, "hypotheses.toml", sure=project.criteria is not None),
         "",
         "# Arms, by the key that runs record. An arm is one recipe over several seeds.",
@@ -173,6 +186,13 @@ def _choice(
         yield f"# Found {len(values)}: choose one of them."
         for value in values:
             yield _line(name, value, example, sure=False)
+
+
+def _missing(paths: tuple[str, ...]) -> Iterator[str]:
+    """Write base models that an adapter names and that do not exist, as comments."""
+    for path in paths:
+        yield "# An adapter names this folder, which does not exist: copy the model there, or edit."
+        yield _line("base-model", path, path, sure=False)
 
 
 def _arms(arms: tuple[str, ...]) -> Iterator[str]:

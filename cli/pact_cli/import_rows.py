@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pact_cli.commands import command
 from pact_cli.console import announce
-from pact_cli.options import PATH, RUN, gathered, json_option, label_options, path_argument
+from pact_cli.options import PATH, RUN_OR_LOG, gathered, json_option, label_options, path_argument
 from pact_cli.parameters import LazyChoice, choice, option
 from pact_cli.report import print_reports
 from pact_eval._choices import LogMetric, SeveralRight
@@ -33,6 +33,7 @@ _read = gathered(
             "--from",
             "source",
             type=LazyChoice(source_names),
+            first_page=True,
             help="Format of the log. Default: what its content looks like.",
         ),
         option(
@@ -41,11 +42,13 @@ _read = gathered(
             group="Data",
             multiple=True,
             metavar="COLUMN=NAME",
+            first_page=True,
             help="Name of one of our columns in a file of rows; may be given several times.",
         ),
         option(
             "--family-from",
             metavar="COLUMN[~REGEX]",
+            first_page=True,
             help="What names the family: a value of the log, such as doc.article, or the part of "
             "it that a regular expression matches (its first group, if it has one).",
         ),
@@ -69,6 +72,7 @@ _read = gathered(
         option(
             "--metric",
             type=choice(LogMetric),
+            first_page=True,
             help="Metric of lm-evaluation-harness by which answers and probabilities are read. "
             "Default: acc.",
         ),
@@ -87,8 +91,8 @@ _read = gathered(
 
 
 @command("import", loads=("pact_eval.importing.writing",))
-@path_argument("log", "LOG", RUN)
-@option("--out", required=True, type=PATH, help="Run folder to write.")
+@path_argument("log", "LOG", RUN_OR_LOG)
+@option("--out", required=True, type=PATH, first_page=True, help="Run folder to write.")
 @_read
 @label_options
 @json_option

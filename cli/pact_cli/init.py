@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pact_cli.found_project import Found
 
 
-@command()
+@command(reads_settings=False)
 def init() -> None:
     """Write a pact.toml from what is in this folder.
 

@@ -23,9 +23,9 @@ class LazyCommands(UserDict[str, Any]):
             `places` is found when it is asked for, and comes last.
 
     Examples:
-        >>> commands = LazyCommands({"tables": "pact_cli.figures_and_tables:tables"})
-        >>> commands["tables"].name
-        'tables'
+        >>> commands = LazyCommands({"paper": "pact_cli.paper:paper"})
+        >>> commands["paper"].name
+        'paper'
     """
 
     def __init__(self, places: Mapping[str, str], folder: Path | None = None) -> None:

@@ -9,10 +9,11 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from pact_cli.options import PATH, gathered, number
+from pact_cli.number_types import COUNT, POSITIVE, WholeNumber
+from pact_cli.options import PATH, gathered
 from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import check_quantisation
+from pact_eval.models.folders import check_quantisation, refuse_other_folder
 from pact_eval.scoring.request import DEVICES, DtypeName, EngineName, ModelRequest
 from pact_eval.scoring.servers.request import MOST_CONCURRENT, ServerRequest, WireName
 from pact_eval.scoring.workers.request import WorkersRequest
@@ -36,6 +37,7 @@ _MODEL: Final = [
         "--base-model",
         group="Model",
         metavar="PATH_OR_ID",
+        first_page=True,
         help="Folder or hub id (organisation/name) of the base model. Default: the one that "
         "the adapter names. Only a hub id uses the network.",
     ),
@@ -43,6 +45,7 @@ _MODEL: Final = [
         "--no-adapter",
         group="Model",
         is_flag=True,
+        first_page=True,
         help="Score the base model alone, without the adapter.",
     ),
     option(
@@ -51,6 +54,7 @@ _MODEL: Final = [
         type=click.Choice(DEVICES),
         default="auto",
         show_default=True,
+        first_page=True,
         help="Device that runs the model; auto takes CUDA if it is available.",
     ),
     option(
@@ -64,7 +68,7 @@ _MODEL: Final = [
     option(
         "--batch-tokens",
         group="Speed",
-        type=click.IntRange(min=1),
+        type=COUNT,
         help="Tokens per forward pass, padding included; halved if memory runs out. "
         "Default: 4096 on a CPU, 32768 on CUDA.",
     ),
@@ -116,6 +120,7 @@ _SERVER: Final = [
         group="Server",
         metavar="URL",
         multiple=True,
+        first_page=True,
         help="Address of a server that answers instead of a model here, such as "
         "http://127.0.0.1:8000. Give several for replicas of one server.",
     ),
@@ -124,6 +129,7 @@ _SERVER: Final = [
         "model_name",
         group="Server",
         metavar="NAME",
+        first_page=True,
         help="Name of the model, as the server knows it.",
     ),
     option(
@@ -145,7 +151,7 @@ _SERVER: Final = [
     option(
         "--concurrency",
         group="Server",
-        type=click.IntRange(1, MOST_CONCURRENT),
+        type=WholeNumber(1, MOST_CONCURRENT),
         default=ServerRequest.concurrency,
         show_default=True,
         help="Requests under way at the same time.",
@@ -153,16 +159,14 @@ _SERVER: Final = [
     option(
         "--requests-per-minute",
         group="Server",
-        type=click.FloatRange(min=0, min_open=True),
-        callback=number,
+        type=POSITIVE,
         help="Limit on the rate of requests. Default: none.",
     ),
     option(
         "--timeout",
         "timeout_seconds",
         group="Server",
-        type=click.FloatRange(min=0, min_open=True),
-        callback=number,
+        type=POSITIVE,
         default=ServerRequest.timeout_seconds,
         show_default=True,
         help="Most time for one try in seconds, from the connection to the last byte; five times "
@@ -208,6 +212,7 @@ _SERVER: Final = [
         "--tokenizer",
         group="Model",
         metavar="PATH_OR_ID",
+        first_page=True,
         help="Tokenizer of the base model: a folder or a hub id. The wires vllm and sglang need "
         "it. Default: that of --local's base, or that of a server on this machine.",
     ),
@@ -219,7 +224,7 @@ _WORKERS: Final = [
         "count",
         group="Speed",
         metavar="N",
-        type=click.IntRange(min=1),
+        type=COUNT,
         help="Score with N processes, each with its own copy of the model: one GPU each on CUDA, "
         "or a share of the cores. The rows are those of one process. Needs the extra `ray`.",
     ),
@@ -352,6 +357,8 @@ def _model_request(
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
     try:
+        if adapter is not None:
+            refuse_other_folder(adapter)
         return ModelRequest(
             adapter=adapter, base_model=base_model, apply_adapter=not no_adapter, **options
         )

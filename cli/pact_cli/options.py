@@ -7,7 +7,6 @@ command. The class of that object is imported when the command runs, which keeps
 from __future__ import annotations
 
 import functools
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from pact_cli.commands import config_of, from_settings
+from pact_cli.commands import CHOSEN, config_of, from_settings
 from pact_cli.console import warn
+from pact_cli.number_types import INTEGER, NATURAL, POSITIVE, RATE, RESAMPLES, SHARE
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import (
     Allowance,
@@ -58,8 +58,46 @@ class LocalPath(click.Path):
 PATH: Final = LocalPath()
 """The type of an option that is a local path."""
 
-RUN: Final = click.Path(path_type=Path)
-"""The type of a run folder or a log: a path, or a URL."""
+RUN_OR_LOG: Final = click.Path(path_type=Path)
+"""The type of a log: a path, or a URL."""
+
+
+class RunPath(click.Path):
+    """The type of a run folder: a path, a URL, or its name in the project's folder of runs."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; what does not exist is looked for in the folder of runs."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        return path if ctx is None else _named_run(path, ctx) or path
+
+
+def _named_run(path: Path, ctx: click.Context) -> Path | None:
+    """Return the run of a name in the folder of runs, and note it to be announced."""
+    from pact_eval.scoring.sources import RUNS
+
+    if is_url(str(path)) or path.exists():
+        return None
+    runs = config_of(ctx).values.get("runs")
+    named = Path(RUNS if runs is None else runs.value) / path
+    if not named.exists():
+        return named if _has_similar(named) else None  # the message then names it
+    where = "folder of runs" if runs is None else f"folder of runs, {runs.source}"
+    ctx.meta.setdefault(CHOSEN, []).append(f"{named} ({where})")
+    return named
+
+
+def _has_similar(named: Path) -> bool:
+    import difflib
+
+    names = [path.name for path in named.parent.iterdir()] if named.parent.is_dir() else []
+    return bool(difflib.get_close_matches(named.name, names, n=1))
+
+
+RUN: Final = RunPath()
+"""The type of a run folder."""
 
 
 def gathered(
@@ -83,20 +121,6 @@ def gathered(
     return decorate
 
 
-def number(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Refuse nan, which click does not compare with the bounds of a range."""
-    if value is not None and math.isnan(value):
-        kind = parameter.type
-        least, most = getattr(kind, "min", None), getattr(kind, "max", None)
-        below = "<" if getattr(kind, "min_open", False) else "<="
-        above = "<" if getattr(kind, "max_open", False) else "<="
-        low = "" if least is None else f"{least:g}{below}"
-        high = "" if most is None else f"{above}{most:g}"
-        message = f"nan is not in the range {low}x{high}."
-        raise click.BadParameter(message, context, parameter)
-    return value
-
-
 def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
     """Return the option `--bootstrap-seed`, once `--seed`; the command gets `seed`."""
     return option(
@@ -104,7 +128,7 @@ def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
         "seed",
         group="Numbers",
         old_names=("--seed",),
-        type=click.IntRange(min=0),
+        type=NATURAL,
         default=0,
         show_default=True,
         help=text,
@@ -118,6 +142,7 @@ _SETTINGS: Final = {
         type=choice(GroupBy),
         default="kind",
         show_default=True,
+        first_page=True,
         help="Groups shown in addition to all items.",
     ),
     "unit": option(
@@ -135,18 +160,21 @@ _SETTINGS: Final = {
         type=choice(Decoding),
         default="single",
         show_default=True,
+        first_page=True,
         help="Use view 0 alone, or the mean over all K views.",
     ),
     "calibrated": option(
         "--calibrated",
         group="Numbers",
         is_flag=True,
+        first_page=True,
         help="Apply the calibration.json in each run's folder.",
     ),
     "calibration": option(
         "--calibration",
         group="Numbers",
         type=PATH,
+        first_page=True,
         help="Calibrator to apply, as `calibrate` writes it. Default: none (raw probabilities).",
     ),
     "shipped": option(
@@ -171,8 +199,8 @@ _SETTINGS: Final = {
         "--equivalence-margin",
         "margin",
         group="Numbers",
-        type=click.FloatRange(min=0, min_open=True, max=1),
-        callback=number,
+        type=SHARE,
+        first_page=True,
         help="Test equivalence: the largest difference in a rate that does not matter, as a "
         "fraction.",
     ),
@@ -180,6 +208,7 @@ _SETTINGS: Final = {
         "--method",
         group="Numbers",
         metavar="ARM",
+        first_page=True,
         help="Arm that the others are compared with in files. Default: the arm of the first run "
         "with a seed.",
     ),
@@ -188,7 +217,7 @@ _SETTINGS: Final = {
         "resamples",
         group="Numbers",
         old_names=("--bootstrap",),
-        type=click.IntRange(min=100),
+        type=RESAMPLES,
         help="Number of bootstrap resamples over families. Default: 10,000, fewer above 20,000 "
         "items.",
     ),
@@ -196,20 +225,10 @@ _SETTINGS: Final = {
     "target_error": option(
         "--target-error",
         group="Numbers",
-        type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
-        callback=number,
+        type=RATE,
+        first_page=True,
         help="Ask whether the model may act alone: which share of its answers has an error of at "
         "most this in new families, such as 0.05. `pact-eval thresholds` says more.",
-    ),
-    "data": option(
-        "--data",
-        group="Data",
-        metavar="FILE_OR_FOLDER",
-        type=PATH,
-        multiple=True,
-        help="Dataset of the runs: it is audited (with its folder, if the manifest.json next to a "
-        "file names it). Default: the file that run.json names, if it is unchanged, which is "
-        "checked for leaks only. May be given several times.",
     ),
     "audit": option(
         "--audit",
@@ -220,6 +239,7 @@ _SETTINGS: Final = {
     "without_leaks": option(
         "--without-leaks",
         is_flag=True,
+        first_page=True,
         help="Leave families that are also in a training file out of all numbers. Without it, "
         "such a leak exits with 3.",
     ),
@@ -266,19 +286,26 @@ def label_options(command: Command) -> Command:
         return {"arm": arm, "seed": seed, "role": role, "command_line": [*sys.argv]}
 
     options = [
-        option("--arm", group="Model", help="Recipe of the run, such as pact or ce_only."),
+        option(
+            "--arm",
+            group="Model",
+            first_page=True,
+            help="Recipe of the run, such as pact or ce_only.",
+        ),
         option(
             "--train-seed",
             "seed",
             group="Model",
             old_names=("--seed",),
-            type=int,
+            type=INTEGER,
+            first_page=True,
             help="Seed that the adapter was trained with; a label of the run.",
         ),
         option(
             "--role",
             group="Model",
             type=choice(RunRole),
+            first_page=True,
             help="What the run is for. Commands that read several runs leave out those of other "
             "roles than evaluation. Default: evaluation.",
         ),
@@ -299,13 +326,8 @@ _OUTPUTS: Final = {
         "--html",
         metavar="FILE",
         type=PATH,
+        first_page=True,
         help="Write one offline HTML page: summary, figures, tables, every item.",
-    ),
-    "figures": option(
-        "--figures",
-        metavar="DIR",
-        type=PATH,
-        help="Write the figures as SVG; `pact-eval figures` has more formats and options.",
     ),
     "figure_style": option(
         "--style",
@@ -313,6 +335,7 @@ _OUTPUTS: Final = {
         type=choice(FigureStyle),
         default="default",
         show_default=True,
+        first_page=True,
         help="Widths and letters of figures: those of a LaTeX template, with serif text and PDF as "
         "the default format.",
     ),
@@ -339,26 +362,17 @@ _OUTPUTS: Final = {
         help="TOML file with the change of each metric that the table of ablations calls clear, "
         'such as accuracy = "2 points". Without it, changes are not marked.',
     ),
-    "tables": option(
-        "--latex",
-        "tables",
-        metavar="DIR",
-        type=PATH,
-        help="Write the tables as LaTeX for booktabs; `pact-eval tables` has more options.",
-    ),
-    "markdown": option(
-        "--markdown", metavar="FILE", type=PATH, help="Write all tables as one document."
-    ),
     "data": option(
         "--data",
         group="Data",
         metavar="FILE_OR_FOLDER",
         type=PATH,
         multiple=True,
-        help="Dataset file or folder of the runs: it is audited (with its folder, if the "
-        "manifest.json next to a file names it), the page shows its texts, and the table of splits "
-        "counts the files of a folder. Default of the audit: the file that run.json names, for "
-        "leaks only. May be given several times.",
+        first_page=True,
+        help="Dataset file or folder of the runs, which is audited. The audit is that of the "
+        "folder if the manifest.json next to a file names it. The page shows the texts, and the "
+        "table of splits counts the files of a folder. Default of the audit: the file that "
+        "run.json names, for leaks only. May be given several times.",
     ),
     "thresholds": option(
         "--thresholds",
@@ -371,15 +385,13 @@ _OUTPUTS: Final = {
     "cost_wrong": option(
         "--cost-wrong",
         group="Numbers",
-        type=click.FloatRange(min=0, min_open=True),
-        callback=number,
+        type=POSITIVE,
         help="Cost of a wrong decision, for the figure and the table of costs.",
     ),
     "cost_review": option(
         "--cost-review",
         group="Numbers",
-        type=click.FloatRange(min=0, min_open=True),
-        callback=number,
+        type=POSITIVE,
         help="Cost of a review by a person; with --cost-wrong.",
     ),
     "criteria": option(
@@ -387,6 +399,7 @@ _OUTPUTS: Final = {
         group="Data",
         metavar="FILE",
         type=PATH,
+        first_page=True,
         help="Hypotheses to judge, as for `scorecard`.",
     ),
 }
@@ -481,7 +494,7 @@ def order_seed_option(command: Command) -> Command:
     return option(
         "--order-seed",
         group="Views",
-        type=int,
+        type=INTEGER,
         default=0,
         show_default=True,
         help="Seed of the permutations of the answers.",
@@ -491,7 +504,11 @@ def order_seed_option(command: Command) -> Command:
 def json_option(command: Command) -> Command:
     """Add `--json`."""
     return option(
-        "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else to stdout."
+        "--json",
+        "as_json",
+        is_flag=True,
+        first_page=True,
+        help="Print one JSON object and nothing else to stdout.",
     )(command)
 
 

@@ -11,6 +11,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import emit, tell
+from pact_cli.number_types import RESAMPLES
 from pact_cli.options import PATH, RUN, json_option, names_of, path_argument, settings_options
 from pact_cli.parameters import choice, option
 from pact_eval._choices import Demand
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     group="Data",
     type=PATH,
     multiple=True,
+    first_page=True,
     help="Dataset file of the hypotheses; may be given several times.",
 )
 @option(
     "--example",
     group="Data",
     is_flag=True,
+    first_page=True,
     help="Write an example to HYPOTHESES.toml, to be edited and registered. A file that exists is "
     "kept.",
 )
@@ -66,7 +69,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
 @option(
     "--resamples",
     group="Numbers",
-    type=click.IntRange(min=100),
+    type=RESAMPLES,
     default=2_000,
     show_default=True,
     help="Number of bootstrap resamples of the intervals; verdicts by value do not need them.",
@@ -78,6 +81,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     type=choice(Demand),
     is_flag=False,
     flag_value="values",
+    first_page=True,
     help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
     "values, or as shown. --demand alone, last on the line, means values.",
 )

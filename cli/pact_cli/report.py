@@ -1,11 +1,11 @@
-"""`pact-eval report`: metrics of runs, in the terminal, on one page, and in files."""
+"""`pact-eval report`: metrics of runs, in the terminal and on one page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,6 +24,7 @@ from pact_cli.options import (
 )
 from pact_cli.parameters import option
 from pact_cli.steps import load
+from pact_cli.views_of_run import Views, print_views, views_option
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,34 +36,37 @@ if TYPE_CHECKING:
     from pact_reports.outputs import Outputs
 
 
-@command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
+_PAPER: Final = "pact-eval paper RUN..."
+_ELSEWHERE: Final = {
+    "--figures": f"{_PAPER} --figures all -o DIR",
+    "--latex": f"{_PAPER} --tables all --format latex -o DIR",
+    "--markdown": f"{_PAPER} --tables all --format markdown -o DIR, which writes report.md",
+    "--style": f"{_PAPER} --style NAME",
+    "--k": "pact-eval report RUN --views 1..4",
+    "--mcnemar": "pact-eval compare A B --mcnemar",
+    "--sets": "pact-eval thresholds RUN --sets",
+}
+
+
+@command(
+    loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"),
+    elsewhere=_ELSEWHERE,
+)
 @runs_argument
 @settings_options(
     *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
     *("audit", "without_leaks", "target_error"),
 )
 @output_options(
-    "html",
-    *(
-        "figures",
-        "figure_style",
-        "palette",
-        "tables",
-        "markdown",
-        "data",
-        "criteria",
-        "clear",
-        "thresholds",
-        "cost_wrong",
-        "cost_review",
-    ),
-    table_formats=("latex",),
+    *("html", "palette", "data", "criteria", "clear", "thresholds", "cost_wrong", "cost_review"),
 )
 @option(
     "--full",
     is_flag=True,
+    first_page=True,
     help="Print every table; with --json, the whole order audit. --by prints the tables too.",
 )
+@views_option
 @option(
     "--local-run",
     group="Server",
@@ -71,13 +75,20 @@ if TYPE_CHECKING:
     help="Run of the same model, scored here: test whether the probabilities of a served RUN were "
     "divided by a temperature.",
 )
-@option("--open", "open_page", is_flag=True, help="Open the page of --html in the browser.")
+@option(
+    "--open",
+    "open_page",
+    is_flag=True,
+    first_page=True,
+    help="Open the page of --html in the browser.",
+)
 @json_option
 def report(
     runs: tuple[Path, ...],
     settings: Settings,
     outputs: Outputs,
     full: bool,
+    views: Views | None,
     local_run: Path | None,
     open_page: bool,
     as_json: bool,
@@ -85,29 +96,45 @@ def report(
     """Show what RUN is worth, in ten lines; --full shows all.
 
     RUN is a run folder, or the URL of one in an object store, such as s3://bucket/runs/pact-17.
+    --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
 
     --full shows every metric by group, with intervals over families. Several RUNs are reported in
     turn; with --json, as one object {"runs": [...]}. Runs on ablated contexts show confidence, the
     gap between the two answers, view TV, flip rate and answer mass.
 
-    --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
-    --figures, --latex and --markdown write files for a paper. Then only the paths are printed, and
-    the calibration.json in the folder of each run is applied. Exits with 3 if items of a RUN are
-    also in a file that the model is made from (see --without-leaks), and with 5 if the criteria
-    differ from the registered ones, or were registered after a run began.
+    With --html, only the path is printed, and the calibration.json in the folder of each run is
+    applied. `pact-eval paper` writes figures and tables.
+
+    --views shows accuracy, NLL, ECE, view TV and flip rate for every number of views. Views are
+    added in their order; K = 1 is the canonical view alone. View TV and flip rate are computed on
+    raw views.
+
+    Exits with 3 if items of a RUN are also in a file that the model is made from (see
+    --without-leaks), and with 5 if the criteria differ from the registered ones, or were registered
+    after a run began.
     """
+    if views is not None:
+        print_views(runs, views, replace(settings, data=named_data(outputs.data)), as_json=as_json)
+        return
     _check_usage(runs, settings, outputs, full=full)
     if open_page and outputs.html is None:
         raise click.UsageError("--open opens the page of --html, which was not given")
-    if outputs.any and local_run is not None:
+    if outputs.html is not None and local_run is not None:
         raise click.UsageError("--local-run is for the report in the terminal and --json")
-    if not outputs.any:
-        full = full or _grouped()
-        settings = replace(settings, data=named_data(outputs.data))
-        conclusions = print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
-        exit_on_leak(conclusions)
+    if outputs.html is not None:
+        _write_page(runs, settings, outputs, open_page=open_page, as_json=as_json)
         return
-    load("pact_reports.files", *(["pact_reports.page"] if outputs.html else []))
+    full = full or _grouped()
+    settings = replace(settings, data=named_data(outputs.data))
+    conclusions = print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
+    exit_on_leak(conclusions)
+
+
+def _write_page(
+    runs: Sequence[Path], settings: Settings, outputs: Outputs, *, open_page: bool, as_json: bool
+) -> None:
+    """Write the page, print its path, and open it."""
+    load("pact_reports.files", "pact_reports.page")
     from pact_eval.evaluation.experiment import Experiment
     from pact_reports.files import write_report
     from pact_reports.presenters.written_report import present
@@ -120,7 +147,7 @@ def report(
     presenter = present(written, left_out=left_out_files(), other_data=other_data)
     emit(presenter, warned=warned, as_json=as_json)
     if open_page and written.html is not None:
-        _open(written.html)
+        open_in_browser(written.html)
     written.check_registration()
     exit_on_leak([written.data])
 
@@ -141,8 +168,12 @@ def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, li
     return replace(outputs, data=()), [{"kind": "SkippedData", "paths": [*paths], "text": text}]
 
 
-def _open(page: Path) -> None:
-    """Open a page in the browser."""
+def open_in_browser(page: Path) -> None:
+    """Open a page in the browser.
+
+    Args:
+        page: its file.
+    """
     import webbrowser
 
     if not webbrowser.open(page.resolve().as_uri()):
@@ -219,59 +250,40 @@ def _grouped() -> bool:
     return source == click.core.ParameterSource.COMMANDLINE
 
 
-def _without_its_file(outputs: Outputs) -> str | None:
-    """Say which option is for a file that is not written; None if there is none."""
-    for is_set, file, message in (
-        (
-            outputs.palette is not None,
-            outputs.any or None,
-            "--palette is for --html, --figures, --latex and --markdown; none of them was given",
-        ),
-        (
-            outputs.figure_style != "default",
-            outputs.figures,
-            "--style is for --figures, which was not given",
-        ),
-    ):
-        if is_set and file is None:
-            return message
-    return None
-
-
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
     """Refuse options that would have no effect."""
     options = {
+        "--palette": outputs.palette,
         "--criteria": outputs.criteria,
         "--clear-changes": outputs.clear,
-        "--thresholds": None if outputs.figures else outputs.thresholds,
-        "--cost-wrong": None if outputs.figures else outputs.cost_wrong,
-        # Figures compare the others with this arm too.
-        "--method": None if outputs.figures else settings.method,
+        "--thresholds": outputs.thresholds,
+        "--cost-wrong": outputs.cost_wrong,
+        "--cost-review": outputs.cost_review,
+        "--method": settings.method,
     }
     settled = {"--criteria": "criteria", "--method": "method"}
-    options = {
-        name: value for name, value in options.items() if not from_settings(settled.get(name))
-    }
-    idle = [name for name, value in options.items() if value and not outputs.any_table]
-    message = _without_its_file(outputs)
-    if message is None and idle:
-        message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"
-    elif outputs.any and settings.calibration is not None:
+    idle = [
+        name
+        for name, value in options.items()
+        if value and outputs.html is None and not from_settings(settled.get(name))
+    ]
+    message = None
+    if idle:
+        message = f"{idle[0]} is for --html, which was not given"
+    elif outputs.html is not None and settings.calibration is not None:
         message = (
-            "--calibration is for the report on one RUN in the terminal; files use the "
+            "--calibration is for the report on one RUN in the terminal; the page uses the "
             "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
             "--holdout RUN` writes"
         )
-    elif outputs.any and full:
-        message = "--full is for the terminal; files have every table"
-    elif outputs.any and _grouped():
-        message = (
-            f"--by {settings.by} groups the report in the terminal; files show kinds and domains"
-        )
-    elif outputs.any and settings.unit != "family":
+    elif outputs.html is not None and full:
+        message = "--full is for the terminal; the page has every table"
+    elif outputs.html is not None and _grouped():
+        message = f"--by {settings.by} is for the terminal; the page shows kinds and domains"
+    elif outputs.html is not None and settings.unit != "family":
         message = (
             f"--unit {settings.unit} is for the report in the terminal and --json; the intervals "
-            "of files are over families"
+            "of the page are over families"
         )
     elif settings.calibration is not None and len(runs) > 1:
         message = (

@@ -18,6 +18,7 @@ from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_ray_extra
 from pact_cli.model_options import model_or_server_options, workers_options
+from pact_cli.number_types import COUNT
 from pact_cli.options import (
     PATH,
     data_allowances,
@@ -43,12 +44,21 @@ if TYPE_CHECKING:
 _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 
 
-@command(announces=True, loads=("pact_eval.scoring.windows",), tells_steps=True)
+@command(
+    announces=True,
+    loads=("pact_eval.scoring.windows",),
+    tells_steps=True,
+    elsewhere={
+        "--html": "pact-eval report RUN --html page.html, after the scoring",
+        "--seed": "pact-eval score ... --train-seed N, or --order-seed N",
+    },
+)
 @option(
     "--data",
     group="Data",
     metavar="FILE_OR_FOLDER",
     type=PATH,
+    first_page=True,
     help="Dataset file, JSON lines: records with references, or the ablated contexts of "
     "`pact-audit ablate`. For a folder: the evaluation file that its manifest names. Default: "
     "the folder `data`.",
@@ -56,18 +66,22 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 @option(
     "--out",
     type=PATH,
+    first_page=True,
     help="Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with "
     "--train-seed and a --role.",
 )
 @option(
     "--k",
     group="Views",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=4,
     show_default=True,
+    first_page=True,
     help="Views per record: the canonical order of the answers and K - 1 permutations.",
 )
-@option("--limit", group="Data", type=click.IntRange(min=1), help="Score only the first N records.")
+@option(
+    "--limit", group="Data", type=COUNT, first_page=True, help="Score only the first N records."
+)
 @order_seed_option
 @data_allowances
 @label_options
@@ -90,9 +104,11 @@ def score(
 
     The same command resumes an interrupted run. ADAPTER is a LoRA folder as PEFT writes it. Without
     an adapter, give --base-model and --no-adapter. With --server and --model, a server answers
-    instead; torch is not needed. With --workers or --ray, several copies of the model share the
-    work; any number of them can resume a run. A run on ablated contexts shows how confident the
-    model is without the evidence; report and scorecard read it.
+    instead; torch is not needed.
+
+    With --workers or --ray, several copies of the model share the work; any number of them can
+    resume a run. A run on ablated contexts shows how confident the model is without the evidence;
+    report and scorecard read it.
 
     Exits with 3 if the adapter was trained or selected on families of the data, and with 5 if the
     data are not those that their manifest names; see --allow.

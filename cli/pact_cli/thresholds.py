@@ -1,51 +1,41 @@
-"""`pact-eval thresholds`: choose gates with a guarantee, and check them on other runs."""
+"""`pact-eval thresholds`: choose gates or answer sets, and check them on other runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pact_cli.commands import command
 from pact_cli.console import emit
+from pact_cli.number_types import INTEGER, POSITIVE, RATE
 from pact_cli.options import (
     PATH,
     RUN,
     gathered,
     json_option,
-    number,
     path_argument,
     settings_options,
 )
 from pact_cli.parameters import choice, option
-from pact_eval._choices import CONFIDENCE, Counting, GateGroups, Signal
+from pact_eval._choices import CONFIDENCE, COVERAGE, Counting, GateGroups, Signal
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
     from pact_eval.thresholds.checking import GateVerdict
     from pact_eval.thresholds.targets import Target
+    from pact_reports.presenters.presenter import Presenter
 
-RATE: Final = click.FloatRange(min=0, max=1, min_open=True, max_open=True)
-"""A share above 0 and below 1."""
-
-_COST: Final = click.FloatRange(min=0, min_open=True)
 _OF_CHOICE: Final = (
-    *("signal", "groups", "confidence", "together", "counting", "out", "decoding", "unit"),
+    *("signal", "groups", "together", "coverage", "ties_seed", "confidence", "counting", "out"),
+    *("decoding", "unit"),
 )
-
-counting_option: Final = option(
-    "--counting",
-    type=choice(Counting),
-    default="families",
-    show_default=True,
-    help="What counts the same in the guarantee. families: every family gives a tested item. "
-    "items: large families count more, and a small one may give no tested item.",
-)
-"""What counts the same: families or items."""
+_OF_GATES: Final = ("signal", "groups", "together")
+_OF_SETS: Final = ("coverage", "ties_seed", "resamples", "seed")
 
 
 @dataclass(frozen=True)
@@ -96,7 +86,7 @@ _TARGETS: Final = [
         "error",
         group="Numbers",
         type=RATE,
-        callback=number,
+        first_page=True,
         help="Largest error among accepted items, such as 0.05.",
     ),
     option(
@@ -104,7 +94,7 @@ _TARGETS: Final = [
         "accuracy",
         group="Numbers",
         type=RATE,
-        callback=number,
+        first_page=True,
         help="Least accuracy among accepted items, such as 0.95.",
     ),
     option(
@@ -112,85 +102,147 @@ _TARGETS: Final = [
         "escalation",
         group="Numbers",
         type=RATE,
-        callback=number,
+        first_page=True,
         help="Largest share of escalated items; the strictest gate that keeps it is chosen.",
     ),
     option(
         "--cost-wrong",
         "wrong",
         group="Numbers",
-        type=_COST,
-        callback=number,
+        type=POSITIVE,
+        first_page=True,
         help="Cost of a wrong decision.",
     ),
     option(
         "--cost-review",
         "review",
         group="Numbers",
-        type=_COST,
-        callback=number,
+        type=POSITIVE,
+        first_page=True,
         help="Cost of a review by a person; with --cost-wrong.",
     ),
 ]
 
 
+_GATES: Final = [
+    option(
+        "--gate",
+        "signal",
+        group="Numbers",
+        type=choice(Signal),
+        default="top",
+        show_default=True,
+        help="What the gate is on: top probability, its distance to the second, entropy, or the "
+        "mean TV between the K views.",
+    ),
+    option(
+        "--gates-by",
+        "groups",
+        group="Numbers",
+        type=choice(GateGroups),
+        default="all",
+        show_default=True,
+        help="One gate for all items, or one for every kind or domain.",
+    ),
+    option(
+        "--together",
+        group="Numbers",
+        is_flag=True,
+        help="The confidence holds for all gates together (Bonferroni).",
+    ),
+]
+
+_SETS: Final = [
+    option(
+        "--sets",
+        group="Sets",
+        is_flag=True,
+        first_page=True,
+        help="Choose answer sets instead, if one answer is not enough: the most probable answers "
+        "of each item, as many as are needed for the coverage.",
+    ),
+    option(
+        "--coverage",
+        group="Sets",
+        type=RATE,
+        default=COVERAGE,
+        show_default=True,
+        first_page=True,
+        help="With --sets: share of new items whose set contains the right answer.",
+    ),
+    option(
+        "--ties-seed",
+        group="Sets",
+        type=INTEGER,
+        metavar="SEED",
+        help="With --sets: break ties between probabilities at random, with this seed. Makes sets "
+        "of probabilities with few decimals smaller; equal probabilities may then have different "
+        "sets. Default: keep all tied answers.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class _GateOptions:
+    """Options of gates."""
+
+    signal: Signal
+    groups: GateGroups
+    together: bool
+
+
+@dataclass(frozen=True)
+class _SetOptions:
+    """Options of answer sets."""
+
+    sets: bool
+    coverage: float
+    ties_seed: int | None
+
+
 @command()
 @path_argument("run", "RUN", RUN)
 @gathered("target_options", _TargetOptions, _TARGETS)
-@option(
-    "--gate",
-    "signal",
-    group="Numbers",
-    type=choice(Signal),
-    default="top",
-    show_default=True,
-    help="What the gate is on: top probability, its distance to the second, entropy, or the mean "
-    "TV between the K views.",
-)
-@option(
-    "--gates-by",
-    "groups",
-    group="Numbers",
-    type=choice(GateGroups),
-    default="all",
-    show_default=True,
-    help="One gate for all items, or one for every kind or domain.",
-)
+@gathered("gates", _GateOptions, _GATES)
+@gathered("set_options", _SetOptions, _SETS)
 @option(
     "--confidence",
     group="Numbers",
     type=RATE,
-    callback=number,
-    default=CONFIDENCE,
-    show_default=True,
-    help="Confidence of the guarantee, of each gate alone.",
+    help="Confidence of the guarantee, of each gate alone. Default: 0.95. With --sets: keep the "
+    "coverage with this confidence in this choice. Default: keep it on average over choices, and "
+    "print what this choice keeps with 95%.",
 )
 @option(
-    "--together",
+    "--counting",
     group="Numbers",
-    is_flag=True,
-    help="The confidence holds for all gates together (Bonferroni).",
+    type=choice(Counting),
+    default="families",
+    show_default=True,
+    help="What counts the same in the guarantee. families: every family gives a tested item. "
+    "items: large families count more, and a small one may give no tested item.",
 )
-@counting_option
-@option("-o", "--out", type=PATH, help="File for the thresholds, such as thresholds.json.")
+@option(
+    "-o", "--out", type=PATH, first_page=True, help="File for the result, such as thresholds.json."
+)
 @option(
     "--check",
     group="Data",
     metavar="FILE",
     type=PATH,
-    help="Check the thresholds of FILE on RUN instead. Exits with 3 if a gate is broken, and with "
-    "4 if the run cannot tell.",
+    first_page=True,
+    help="Check the thresholds (or, with --sets, the answer sets) of FILE on RUN instead. Exits "
+    "with 3 if one is broken, and with 4 if the run cannot tell.",
 )
-@option("--brief", is_flag=True, help="Print the answer alone, in one line.")
-@settings_options("decoding", "calibration", "unit", "allow")
+@option("--brief", is_flag=True, first_page=True, help="Print the answer alone, in one line.")
+@settings_options("decoding", "calibration", "unit", "allow", "resamples", "seed")
 @json_option
 def thresholds(
     run: Path,
     target_options: _TargetOptions,
-    signal: Signal,
-    groups: GateGroups,
-    confidence: float,
-    together: bool,
+    gates: _GateOptions,
+    set_options: _SetOptions,
+    confidence: float | None,
     counting: Counting,
     out: Path | None,
     check: Path | None,
@@ -202,82 +254,153 @@ def thresholds(
 
     A gate accepts an answer if the model is sure enough of it; a person decides the rest. The gate
     is chosen so that the error among the accepted items of new families is at most the target, with
-    the confidence given: exact binomial tests of one item per family, in a fixed order of gates.
-    Items without an answer are escalated. If no gate can be guaranteed, the output says how many
-    families would be needed, if that can be known.
+    the confidence given. --check tests a file of thresholds on other families, such as next
+    month's: 0 holds, 4 cannot tell, 3 broken. RUN must not have been used to fit anything.
 
-    RUN must not have been used to fit anything. --check tests a file of thresholds on other
-    families, such as next month's: 0 holds, 4 cannot tell, 3 broken. Several gates are adjusted
-    together (Holm).
+    The tests are exact binomial tests of one item per family, in a fixed order of gates. Items
+    without an answer are escalated. If no gate can be guaranteed, the output says how many families
+    would be needed, if that can be known. Several gates are adjusted together (Holm).
+
+    --sets: answer sets that contain the right answer, and intervals of levels for Score. The
+    guarantee is for each kind and for new families, by split-conformal prediction with one item of
+    each family. If the families are too few for sets smaller than all answers, the output says how
+    many would do.
     """
+    _check_usage(target_options, sets=set_options.sets, check=check)
     if check is not None:
-        refuse_options_of_choice(_OF_CHOICE, "thresholds", "decide", target=target_options.any)
-        _check(check, run, settings, brief=brief, as_json=as_json)
-        return
-    from pact_eval.thresholds.choice import choose_thresholds
+        verdict = _print_check(
+            check, run, settings, sets=set_options.sets, brief=brief, as_json=as_json
+        )
+        click.get_current_context().exit(_exit_code(verdict))
+    if set_options.sets:
+        presenter = _chosen_sets(run, set_options, confidence, counting, out, settings)
+    else:
+        target = target_options.target()
+        untestable = None if out else _untestable(run, target, confidence)
+        if untestable is not None:
+            emit(untestable, brief=True, as_json=as_json)
+            return
+        presenter = _chosen_gates(run, target, gates, confidence, counting, out, settings)
+    emit(presenter, files=[out] if out else [], brief=brief, as_json=as_json)
+
+
+def _untestable(run: Path, target: Target, confidence: float | None) -> Presenter | None:
+    """Present what is known of a run without probabilities; None if it has some."""
     from pact_eval.thresholds.conclusion import acting_without_probabilities
+    from pact_reports.presenters.acting import present
+
+    acting = acting_without_probabilities(run, target, confidence or CONFIDENCE)
+    return None if acting is None else present(acting)
+
+
+def _chosen_gates(
+    run: Path,
+    target: Target,
+    gates: _GateOptions,
+    confidence: float | None,
+    counting: Counting,
+    out: Path | None,
+    settings: Settings,
+) -> Presenter:
+    """Choose gates, write their file and present them."""
+    from pact_eval.thresholds.choice import choose_thresholds
     from pact_eval.thresholds.files import write_thresholds
-    from pact_reports.presenters.acting import present as present_acting
     from pact_reports.presenters.thresholds import present
 
-    target = target_options.target()
-    untestable = None if out else acting_without_probabilities(run, target, confidence)
-    if untestable is not None:
-        emit(present_acting(untestable), brief=True, as_json=as_json)
-        return
     chosen = choose_thresholds(
         run,
         target,
-        signal=signal,
-        by=groups,
-        confidence=confidence,
-        together=together,
+        signal=gates.signal,
+        by=gates.groups,
+        confidence=confidence or CONFIDENCE,
+        together=gates.together,
         counting=counting,
         settings=settings,
     )
     if out is not None:
         write_thresholds(out, chosen)
-    emit(present(chosen), files=[out] if out else [], brief=brief, as_json=as_json)
+    return present(chosen)
 
 
-def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
+def _chosen_sets(
+    run: Path,
+    options: _SetOptions,
+    confidence: float | None,
+    counting: Counting,
+    out: Path | None,
+    settings: Settings,
+) -> Presenter:
+    """Choose answer sets, write their file and present them."""
+    from pact_eval.thresholds.answer_sets import choose_answer_sets
+    from pact_eval.thresholds.set_files import write_answer_sets
+    from pact_reports.presenters.answer_sets import present
+
+    chosen = choose_answer_sets(
+        run,
+        options.coverage,
+        confidence=confidence,
+        counting=counting,
+        ties_seed=options.ties_seed,
+        settings=settings,
+    )
+    if out is not None:
+        write_answer_sets(out, chosen)
+    return present(chosen)
+
+
+def _print_check(
+    file: Path, run: Path, settings: Settings, *, sets: bool, brief: bool, as_json: bool
+) -> GateVerdict:
+    """Print the check of a file on a run, and return its verdict."""
+    if sets:
+        from pact_eval.thresholds.set_checking import check_answer_sets
+        from pact_reports.presenters.answer_sets_check import present as present_sets
+
+        checked_sets = check_answer_sets(file, run, settings=settings)
+        emit(present_sets(checked_sets), brief=brief, as_json=as_json)
+        return checked_sets.verdict
     from pact_eval.thresholds.checking import check_thresholds
     from pact_reports.presenters.thresholds_check import present
 
-    check = check_thresholds(file, run, settings=settings)
-    emit(present(check), brief=brief, as_json=as_json)
-    click.get_current_context().exit(exit_code(check.verdict))
+    checked = check_thresholds(file, run, settings=settings)
+    emit(present(checked), brief=brief, as_json=as_json)
+    return checked.verdict
 
 
-def exit_code(verdict: GateVerdict) -> int:
-    """Return the exit code of a check."""
+def _exit_code(verdict: GateVerdict) -> int:
     codes = {"holds": 0, "cannot tell": InconclusiveError.exit_code, "broken": GateError.exit_code}
     return codes[verdict]
 
 
-def refuse_options_of_choice(
-    of_choice: Sequence[str], what: str, how: str, *, target: bool = False
-) -> None:
-    """Refuse options that would not change a check: the file says how it was chosen.
+def _check_usage(target: _TargetOptions, *, sets: bool, check: Path | None) -> None:
+    """Refuse options that would change nothing.
 
-    Args:
-        of_choice: names of the parameters of a choice.
-        what: what the file holds, in the plural.
-        how: what the file says of it.
-        target: whether a target was given.
+    Raises:
+        click.UsageError: there is one; the message says what it is for.
     """
-    context = click.get_current_context()
-    refused: list[Any] = [
-        parameter.opts[0] if len(parameter.opts) == 1 else parameter.opts[-1]
-        for parameter in context.command.params
-        if parameter.name in of_choice
-        and context.get_parameter_source(parameter.name) == click.core.ParameterSource.COMMANDLINE
-    ]
-    if target:
-        refused.insert(0, "a target")
-    if refused:
+    message = None
+    if check is not None and (target.any or _on_command_line(_OF_CHOICE)):
+        what, how = ("sets", "are made") if sets else ("thresholds", "decide")
+        option_name = "a target" if target.any else _on_command_line(_OF_CHOICE)[0]
         message = (
-            f"{refused[0]} is for choosing {what}; with --check, the file says how they {how}. "
+            f"{option_name} is for choosing {what}; with --check, the file says how they {how}. "
             "Choose others without --check"
         )
+    elif sets and (target.any or _on_command_line(_OF_GATES)):
+        option_name = "a target" if target.any else _on_command_line(_OF_GATES)[0]
+        message = f"{option_name} is for gates; answer sets have a --coverage. Leave out --sets"
+    elif not sets and _on_command_line(_OF_SETS):
+        message = f"{_on_command_line(_OF_SETS)[0]} is for answer sets: add --sets"
+    if message is not None:
         raise click.UsageError(message)
+
+
+def _on_command_line(names: Sequence[str]) -> list[str]:
+    """Return those of some parameters that are on the command line, as options are called."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0] if len(parameter.opts) == 1 else max(parameter.opts[:2], key=len)
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) == click.core.ParameterSource.COMMANDLINE
+    ]

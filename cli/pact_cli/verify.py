@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 @command(loads=("pact_eval.verification.run_checks",))
 @runs_argument
 @option(
-    "--adapter", group="Model", type=PATH, help="Adapter folder. Default: the one that was scored."
+    "--adapter",
+    group="Model",
+    type=PATH,
+    first_page=True,
+    help="Adapter folder. Default: the one that was scored.",
 )
 @option(
     "--base-model",
@@ -32,7 +36,13 @@ if TYPE_CHECKING:
     type=PATH,
     help="Folder of the base model. Default: as run.",
 )
-@option("--data", group="Data", type=PATH, help="Dataset file. Default: the one that was scored.")
+@option(
+    "--data",
+    group="Data",
+    type=PATH,
+    first_page=True,
+    help="Dataset file. Default: the one that was scored.",
+)
 @option(
     "--criteria",
     group="Data",
@@ -45,11 +55,16 @@ if TYPE_CHECKING:
     metavar="FILE",
     type=PATH,
     multiple=True,
+    first_page=True,
     help="File of thresholds or of answer sets: may its families also be evaluated or trained on? "
     "May be given several times.",
 )
 @option(
-    "--strict", group="Checks", is_flag=True, help="Exit with 4 if anything could not be checked."
+    "--strict",
+    group="Checks",
+    is_flag=True,
+    first_page=True,
+    help="Exit with 4 if anything could not be checked.",
 )
 @json_option
 def verify(

@@ -211,7 +211,7 @@ class Trainer:
 def train(base: Path, out: Path, settings: Settings, start: Path | None = None) -> None:
     """Train an adapter and save it with its checkpoints.
 
-    Writes the adapter, `log.jsonl` (one line per update, for `pact-eval figures`), checkpoints in
+    Writes the adapter, `log.jsonl` (one line per update, for `pact-eval paper`), checkpoints in
     `checkpoints/`, and `training.json` with the settings, wall and CPU time.
 
     Args:

@@ -34,7 +34,7 @@ def log_games(folder: Path, played: Mapping[int, Played]) -> None:
     """Write the games of checkpoints into the log of their training.
 
     Adds `greedy_points`, `greedy_points_best` and `greedy_lines` to the lines of these updates, for
-    `pact-eval figures`.
+    `pact-eval paper`.
 
     Args:
         folder: of the training.

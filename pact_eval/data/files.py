@@ -167,21 +167,20 @@ def dataset_files(
 
 
 def evaluation_file(folder: Path) -> DataFile:
-    """Return the evaluation file of a dataset, which its manifest names.
+    """Return the evaluation file of a dataset: the one that its manifest names.
+
+    Without a manifest, the only dataset file of the folder is the evaluation file.
 
     Args:
         folder: the folder of the dataset.
 
     Raises:
-        InputError: there is no manifest, it names no evaluation file, or it names several.
+        InputError: the manifest does not name one evaluation file; or there is no manifest, and
+            not one dataset file.
     """
     path = folder / MANIFEST_NAME
     if not path.exists():
-        message = (
-            f"{path}: no such manifest, so the evaluation file is unknown; give --data FILE, or "
-            f"write one: pact-audit manifest {folder}"
-        )
-        raise InputError(message)
+        return _only_file(folder)
     files = dataset_files(folder, read_manifest(path).value)
     evaluation_files = [file for file in files if file.role == "eval"]
     if len(evaluation_files) != 1:
@@ -191,8 +190,20 @@ def evaluation_file(folder: Path) -> DataFile:
     return evaluation_files[0]
 
 
+def _only_file(folder: Path) -> DataFile:
+    names = _found_names(folder)
+    if len(names) != 1:
+        found = ", ".join(str(folder / name) for name in names) or "none"
+        message = (
+            f"{folder}: no {MANIFEST_NAME}, and expected one .jsonl file, found {found}; give "
+            f"--data FILE, or write a manifest: pact-audit manifest {folder}"
+        )
+        raise InputError(message)
+    return DataFile(names[0], "eval", folder / names[0])
+
+
 def dataset_file(place: Path) -> Path:
-    """Return a dataset file, or the evaluation file that the manifest of a folder names.
+    """Return a dataset file, or the evaluation file of a folder.
 
     Args:
         place: the file or the folder.

@@ -66,6 +66,16 @@ _KIND_ON_READING: dict[str, FieldKind] = {
 }
 
 
+_OTHER_WORDS: Final[Mapping[FieldKind, frozenset[str]]] = {
+    "boolean": frozenset({"bool", "binary", "yes_no", "yesno", "true_false", "flag"}),
+    "choice": frozenset(
+        {"choices", "multiple_choice", "multichoice", "mcq", "enum", "select", "categorical"}
+    ),
+    "score": frozenset({"scores", "scale", "rating", "likert", "level", "ordinal", "int"}),
+}
+"""Words of other formats for our kinds; a message suggests the kind."""
+
+
 def position_name(position: int) -> str:
     """Return the letter at a position; from the 27th on, where there are none, its number.
 
@@ -309,8 +319,8 @@ def parse_field(name: str, value: Json) -> Field:
     kind_read = obj.get("type")
     kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
     if kind is None:
-        kind_shown = _shown(kind_read)
-        message = f"field {name}: expected type choice, noul (boolean) or score, got {kind_shown}"
+        message = f"field {name}: expected type choice, noul (boolean) or score, "
+        message += f"got {_shown(kind_read)}{_nearest_kind(kind_read)}"
         raise ValueError(message)
     if obj.get("instructions") is None:
         message = f"field {name}: instructions are missing"
@@ -322,6 +332,13 @@ def parse_field(name: str, value: Json) -> Field:
         )
         raise ValueError(message)
     return Field(name, kind, obj["instructions"], answers)
+
+
+def _nearest_kind(read: Json) -> str:
+    """Return the kind that was probably meant, as an advice; nothing if none is near."""
+    word = read.casefold().replace("-", "_") if isinstance(read, str) else ""
+    kinds = [kind for kind, words in _OTHER_WORDS.items() if word in words or word == kind]
+    return f'; did you mean "{kinds[0]}"?' if kinds else ""
 
 
 def _choice_answers(name: str, criteria: Json) -> tuple[Answer, ...]:

@@ -1,6 +1,6 @@
 """Sweep: the numbers of a run against the number of views, from one run with K views.
 
-The command `sweep` and the figure `views` both take their values from `swept_group`.
+`pact-eval report --views` and the figure `views` both take their values from `swept_group`.
 """
 
 from __future__ import annotations

@@ -110,6 +110,25 @@ read from a folder: download a hub adapter first
         raise AdapterError(message)
 
 
+def refuse_other_folder(folder: Path) -> None:
+    """Refuse a folder that is a dataset or a run, and not an adapter.
+
+    Raises:
+        AdapterError: it is; the message says what to do with it.
+    """
+    if not folder.is_dir() or (folder / ADAPTER_CONFIG).exists():
+        return
+    if (folder / "run.json").exists():
+        message = f"{folder} is a run folder, not an adapter; `pact-eval report {folder}` shows it"
+        raise AdapterError(message)
+    if (folder / "manifest.json").exists() or any(folder.glob("*.jsonl")):
+        message = (
+            f"{folder} is a dataset folder, not an adapter; use: pact-eval score ADAPTER --data "
+            f"{folder}"
+        )
+        raise AdapterError(message)
+
+
 def read_adapter_files(folder: Path) -> AdapterFiles:
     """Read an adapter folder without loading its weights.
 
@@ -124,6 +143,7 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
         AdapterError: a file is missing or damaged, the weights are pickled, or it is not a LoRA.
     """
     require_adapter_folder(folder)
+    refuse_other_folder(folder)
     if not (folder / ADAPTER_CONFIG).exists() and (folder / "config.json").exists():
         message = (
             f"{folder}: expected an adapter, found a base model (config.json); to score it alone, "

@@ -705,6 +705,17 @@ _KNOWN: Final = frozenset(
 )
 
 
+def _nearest_run(folder: Path) -> str:
+    """Return an advice on a run folder that does not exist: a similar one, or how to list them."""
+    import difflib
+
+    runs = [path.parent for path in sorted(folder.parent.glob(f"*/{NAME}"))]
+    near = difflib.get_close_matches(folder.name, [run.name for run in runs], n=1)
+    if near:
+        return f"; did you mean {folder.parent / near[0]}?"
+    return "; `pact-eval runs FOLDER` lists the runs in a folder"
+
+
 def read_provenance(folder: Path) -> Provenance:
     """Read the `run.json` of a run folder, complete or not.
 
@@ -713,7 +724,7 @@ def read_provenance(folder: Path) -> Provenance:
     """
     path = folder / NAME
     if not folder.is_dir():
-        message = f"{folder}: no such run folder"
+        message = f"{folder}: no such run folder{_nearest_run(folder)}"
         raise RunError(message)
     try:
         value = read_json(path, missing=_MISSING)

@@ -181,7 +181,7 @@ def choose_answer_sets(
     ties_seed: int | None = None,
     settings: Settings | None = None,
 ) -> AnswerSets:
-    """Choose answer sets on a run, as `pact-eval sets` does.
+    """Choose answer sets on a run, as `pact-eval thresholds --sets` does.
 
     Args:
         source: a complete run with references, of families that nothing was fitted on.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.results import Result
@@ -15,7 +14,7 @@ from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.outputs import Outputs
 from pact_reports.plain_text import one_line
 from pact_reports.tables.request import TableRequest
-from pact_reports.writers.files import BuiltTables, build_tables, markdown_report, write_tables
+from pact_reports.writers.files import BuiltTables, build_tables, write_tables
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.calibration.notes import CalibrationWarning
@@ -43,7 +42,6 @@ class WrittenReport(Result):
         html: the page, or None.
         figures: by figure, its files; None if none were asked for.
         tables: by table, its files; None if none were asked for.
-        markdown: the document of all tables, or None.
         skipped_figures: by figure, why it was not drawn.
         skipped_tables: by table, why it was not made.
         notes: by figure that was drawn, what is missing from it.
@@ -57,7 +55,6 @@ class WrittenReport(Result):
     html: Path | None = None
     figures: Paths | None = None
     tables: Paths | None = None
-    markdown: Path | None = None
     skipped_figures: Mapping[str, str] = field(default_factory=dict)
     skipped_tables: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -69,18 +66,16 @@ class WrittenReport(Result):
     @property
     def paths(self) -> tuple[Path, ...]:
         """Every file, in the order of the attributes."""
-        paths = [self.html]
-        for group in (self.figures, self.tables):
-            paths += [path for files in (group or {}).values() for path in files]
-        return tuple(path for path in (*paths, self.markdown) if path is not None)
+        page = () if self.html is None else (self.html,)
+        groups = (self.figures or {}, self.tables or {})
+        return page + tuple(path for group in groups for files in group.values() for path in files)
 
     def files_json(self) -> dict[str, Json]:
-        """Return the files as JSON values: html, figures, latex and markdown."""
+        """Return the files as JSON values: html, figures and tables."""
         files: dict[str, Json] = {
             "html": None if self.html is None else str(self.html),
             "figures": None if self.figures is None else _paths_json(self.figures),
-            "latex": None if self.tables is None else _paths_json(self.tables),
-            "markdown": None if self.markdown is None else str(self.markdown),
+            "tables": None if self.tables is None else _paths_json(self.tables),
         }
         return {name: value for name, value in files.items() if value is not None}
 
@@ -121,8 +116,7 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         >>> write_report(experiment, Outputs()).paths
         ()
     """
-    for path in (outputs.html, outputs.markdown):
-        _check_target(path)
+    _check_target(outputs.html)
     page = _page_request(experiment, outputs) if outputs.html is not None else None
     request = _table_request(experiment, outputs) if page is None else page.for_tables
     request.check()
@@ -136,15 +130,11 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         tables = write_tables(
             built, experiment, outputs.tables, outputs.table_formats, request.names
         )
-    if outputs.markdown is not None:
-        text = markdown_report(experiment, built, request.names)
-        write_atomically(outputs.markdown, text.encode("utf-8", errors="backslashreplace"))
     return WrittenReport(
         experiment.data,
         html=outputs.html,
         figures=None if drawn is None else drawn.files,
         tables={} if tables is None and outputs.tables is not None else tables,
-        markdown=outputs.markdown,
         skipped_figures={} if drawn is None else drawn.skipped,
         skipped_tables=built.skipped,
         notes={} if drawn is None else drawn.notes,

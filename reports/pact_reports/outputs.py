@@ -24,7 +24,6 @@ class Outputs:
         html: file of the page.
         figures: folder of figures.
         tables: folder of tables.
-        markdown: file that joins all tables.
         figure_names: keys of `FIGURES`; None draws all.
         figure_formats: svg, pdf or png; None writes SVG, or PDF in the style of a template.
         figure_style: key of `STYLES`.
@@ -47,7 +46,6 @@ class Outputs:
     html: Path | None = None
     figures: Path | None = None
     tables: Path | None = None
-    markdown: Path | None = None
     figure_names: tuple[str, ...] | None = None
     figure_formats: tuple[str, ...] | None = None
     figure_style: FigureStyle = "default"
@@ -93,11 +91,6 @@ class Outputs:
         return Decisions.of(self.thresholds, wrong=self.cost_wrong, review=self.cost_review)
 
     @property
-    def any(self) -> bool:
-        """Whether something is written."""
-        return self.figures is not None or self.any_table
-
-    @property
     def any_table(self) -> bool:
         """Whether something with tables is written."""
-        return any(path is not None for path in (self.html, self.tables, self.markdown))
+        return self.html is not None or self.tables is not None

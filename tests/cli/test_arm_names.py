@@ -54,12 +54,10 @@ def written(project: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
         runs = sorted(map(str, project.glob("runs/*")))
-        files = ("--html", "p.html", "--figures", "fig", "--latex", "tex", "--markdown", "r.md")
-        heard = run("report", *runs, *FAST, *files, "--criteria", "h.toml").stderr
-        assert not KEYS.search(heard)
-        assert HOSTILE in heard
-        tables = ("tables", *runs, *FAST, "-o", "tab", "--criteria", "h.toml")
-        assert not KEYS.search(run(*tables).stderr)
+        for command in (("report", "--html", "p.html"), ("paper", "-o", "paper")):
+            heard = run(*command, *runs, *FAST, "--criteria", "h.toml").stderr
+            assert not KEYS.search(heard)
+            assert HOSTILE in heard
     return project
 
 
@@ -144,13 +142,13 @@ def test_the_page_shows_names_outside_of_run_json(written: Path) -> None:
 def test_the_palette_of_the_command_line_comes_before_the_settings(project: Path) -> None:
     palette = project / "palette.toml"
     palette.write_text('[arms.zqb]\nname = "Base line 2"\n')
-    only = ("figures", "runs/0", "runs/2", *FAST, "--only", "main", "-o", "two")
+    only = ("paper", "runs/0", "runs/2", *FAST, "--figures", "main", "-o", "two")
     run(*only, "--palette", palette)
     text = (project / "two/main.svg").read_text()
     assert "Base line 2" in text
     assert ">Baseline<" not in text
     assert "#123456" in text
-    run("tables", "runs/0", "runs/2", *FAST, "--only", "cost", "-o", "two", "--palette", palette)
+    run("paper", "runs/0", "runs/2", *FAST, "--tables", "cost", "-o", "two", "--palette", palette)
     assert "Base line 2" in (project / "two/cost.md").read_text()
     palette.write_text(f'[arms.zqb]\nname = "{HOSTILE}"\n')
     message = refused(*only, "--palette", palette)

@@ -102,7 +102,7 @@ def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
         (["data", "x", "--only", "lengths"], 2, "--only lengths: expected --tokenizer"),
         (["data", "--train", "x", "--only", "hashes"], 2, "--only hashes: expected DIR"),
         (["data", "x", "--only", "spelling"], 2, "'spelling' is not one of"),
-        (["data", "x", "--near-duplicate", "0"], 2, "0 is not in the range"),
+        (["data", "x", "--near-duplicate", "0"], 2, "expected a number above 0, at most 1"),
         (["manifest", "nowhere"], 1, "nowhere: no such folder"),
         (["split", "nowhere.jsonl", "--out", "x"], 1, "no such file"),
         (["diff", "a.jsonl", "b.jsonl"], 1, "a.jsonl: no such file"),

@@ -1,4 +1,4 @@
-"""`calibrate`, `compare`, `sweep` and `report --calibration` as a user meets them."""
+"""`calibrate`, `compare`, `report --views` and `report --calibration` as a user meets them."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_what_is_undefined_says_why_beside_the_table(tmp_path: Path) -> None:
     reason = "one view only: K is 1"
     text = run("compare", one, other, *FAST).stdout
     assert f" {reason}.\n" in text
-    text = run("sweep", one, *FAST).stdout
+    text = run("report", "--views", one, *FAST).stdout
     assert f"¹ {reason}.\n" in text
     assert text.count("–¹") == 3
 
@@ -228,9 +228,9 @@ def test_every_number_of_a_sweep_names_its_decoding(a: Path, tmp_path: Path) -> 
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"mode": "scalar", "weights": WARM}))
     for options, calibration in ((), "raw"), (("--calibration", path), "calibrated"):
-        text = run("sweep", a, *FAST, *options).stdout
+        text = run("report", "--views", a, *FAST, *options).stdout
         assert text.startswith(f"{a}\n\nDecoding: ensemble of the first K views, {calibration}; ")
-        value = json.loads(run("sweep", a, *FAST, *options, "--json").stdout)
+        value = json.loads(run("report", "--views", a, *FAST, *options, "--json").stdout)
         assert value["decoding"] == {"views": "ensemble", "calibration": calibration}
 
 
@@ -241,7 +241,7 @@ def test_no_number_is_cut_in_a_narrow_terminal(
     for arguments in (
         ("compare", a, b, *FAST, "--holm"),
         ("compare", "--arms", *arms, *FAST, "--holm"),
-        ("sweep", a, *FAST),
+        ("report", "--views", a, *FAST),
         calibrate,
     ):
         wide, narrow = (run(*arguments, COLUMNS=str(width)).stdout for width in (400, 45))
@@ -278,19 +278,20 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
     assert "expected calibration.json in the run folder" in refused("compare", a, b, "--calibrated")
     for margin in ("nan", 0, 2):
         message = refused("compare", a, b, "--equivalence-margin", margin, code=2)
-        assert "is not in the range 0<x<=1" in message
+        assert "expected a number above 0, at most 1" in message
 
 
 def test_a_sweep_shows_every_number_of_views(a: Path) -> None:
-    text = run("sweep", a, *FAST).stdout
+    text = run("report", "--views", a, *FAST).stdout
     rows_of = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")]
     assert [name for name in rows_of if name] == ["K", "1", "2", "3"]
-    value = json.loads(run("sweep", a, "--k", "2..3", *FAST, "--json").stdout)
+    value = json.loads(run("report", a, "--views", "2..3", *FAST, "--json").stdout)
     assert [point["k"] for point in value["points"]] == [2, 3]
-    assert json.loads(run("sweep", a, "--k", "2", *FAST, "--json").stdout)["points"][0]["k"] == 2
-    assert "from 1 to 3, got 1 to 9" in refused("sweep", a, "--k", "1..9")
-    for k in ("all", "9" * 5000, "1..", "-1"):
-        assert "expected a number or FROM..TO" in refused("sweep", a, f"--k={k}", code=2)
+    value = json.loads(run("report", a, "--views", "2", *FAST, "--json").stdout)
+    assert value["points"][0]["k"] == 2
+    assert "from 1 to 3, got 1 to 9" in refused("report", "--views", "1..9", a)
+    for k in ("every", "9" * 5000, "1..", "-1"):
+        assert "expected a number or FROM..TO" in refused("report", a, f"--views={k}", code=2)
 
 
 def test_a_calibrator_is_fitted_shown_written_and_applied(
@@ -316,8 +317,8 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     assert calibrated["view_tv"] == raw["view_tv"]
     assert calibrated["nll_nats"]["value"] < raw["nll_nats"]["value"]
     calibration = ("--calibration", a / "calibration.json")
-    assert "--allow other-decoding" in refused("sweep", a, *FAST, *calibration)
-    run("sweep", a, *FAST, *calibration, "--allow", "other-decoding")
+    assert "--allow other-decoding" in refused("report", "--views", a, *FAST, *calibration)
+    run("report", "--views", a, *FAST, *calibration, "--allow", "other-decoding")
 
 
 @pytest.mark.parametrize("mode", ["scalar", "per-kind", "contextual"])
@@ -387,7 +388,7 @@ def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
         ("calibrate", calibration, "--mode", "scalar", "--holdout", holdout),
         ("compare", holdout, b, *FAST),
         ("compare", "--arms", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--mcnemar"),
-        ("sweep", holdout, *FAST),
+        ("report", "--views", holdout, *FAST),
         ("report", holdout, *FAST, "--calibration", holdout / "calibration.json"),
     ):
         result = run(*arguments)
@@ -418,7 +419,7 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
         ensemble = (*arguments, "--decoding", "ensemble")
         assert "decoding: fitted on single, applied to ensemble" in refused(*ensemble)
         assert beyond in run(*ensemble, "--allow", "other-decoding").stderr
-    sweep = ("sweep", a, *FAST, "--calibration", path, "--allow", "other-decoding")
+    sweep = ("report", "--views", a, *FAST, "--calibration", path, "--allow", "other-decoding")
     assert beyond in run(*sweep).stderr
     run("calibrate", calibration_run, "--mode", "contextual", "--holdout", a)
     fitted = read_calibrator(path)

@@ -112,9 +112,9 @@ def test_a_file_that_is_not_a_calibrator_is_not_replaced(
         ("compare", "a", "b", "--calibrated"),
         ("report", "b", "--calibration", "a/calibration.json"),
         ("report", "b", "--html", "page.html"),
-        ("sweep", "b", "--calibration", "a/calibration.json"),
-        ("figures", "a", "b", "--out", "figures"),
-        ("tables", "a", "b", "--out", "tables"),
+        ("report", "--views", "b", "--calibration", "a/calibration.json"),
+        ("paper", "--figures", "all", "a", "b", "--out", "figures"),
+        ("paper", "--tables", "all", "a", "b", "--out", "tables"),
         ("scorecard", "hypotheses.toml", "a", "b"),
     ],
     ids=lambda command: " ".join(command[:1]) + (" --html" if "--html" in command else ""),
@@ -130,8 +130,7 @@ def test_every_reader_refuses_a_calibrator_of_another_adapter(
     (tmp_path / "hypotheses.toml").write_text(hypotheses)
     calibrate(runs["a-cal"], "--holdout", runs["a"])
     shutil.copy(runs["a"] / "calibration.json", runs["b"])
-    fast = () if command[0] == "figures" else FAST
-    output = run(*command, *fast, code=1).output
+    output = run(*command, *FAST, code=1).output
     assert "adapter: fitted on aaaaaaaaaaaa, applied to 999999999999" in output
     assert "--allow other-adapter" in output
 

@@ -55,8 +55,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     ("words", "limit"),
     [
         (["report", "RUNS", "--resamples", "100", "--html", "OUT/page.html"], 50_000),
-        (["tables", "RUNS", "--resamples", "100", "--only", "main", "--out", "OUT"], 1_000),
-        (["figures", "RUNS", "--resamples", "100", "--only", "main", "--out", "OUT"], 5_000),
+        (["paper", "RUNS", "--resamples", "100", "--tables", "main", "--out", "OUT"], 1_000),
+        (["paper", "RUNS", "--resamples", "100", "--figures", "main", "--out", "OUT"], 5_000),
     ],
 )
 def test_a_good_file_is_never_replaced_by_a_truncated_one(
@@ -97,6 +97,6 @@ def test_a_split_that_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_device_is_named(runs: tuple[Path, Path]) -> None:
-    result = run("report", runs[0], "--markdown", "/dev/full")
+    result = run("report", runs[0], "--html", "/dev/full")
     assert result.exit_code == 1
     assert "/dev/full: cannot be written (No space left on device); free some" in result.stderr

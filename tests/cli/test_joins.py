@@ -64,8 +64,8 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path: Path, allowance:
         ("compare", "{a}", "{b}"),
         ("compare", "--arms", "x={a}", "y={b}"),
         ("scorecard", CRITERIA, "{a}", "{b}"),
-        ("tables", "{a}", "{b}", "--out", "{out}"),
-        ("figures", "{a}", "{b}", "--out", "{out}"),
+        ("paper", "--tables", "all", "{a}", "{b}", "--out", "{out}"),
+        ("paper", "--figures", "all", "{a}", "{b}", "--out", "{out}"),
         ("report", "{a}", "{b}", "--html", "{out}.html"),
     ],
 )
@@ -114,5 +114,5 @@ def test_what_was_allowed_is_on_every_output(tmp_path: Path) -> None:
     page, tables = tmp_path / "page.html", tmp_path / "tables"
     run("report", a, b, "--html", page, *allowed)
     assert "Runs that do not belong together" in page.read_text()
-    run("tables", a, b, "--out", tables, "--format", "markdown", *allowed)
+    run("paper", "--tables", "all", a, b, "--out", tables, "--format", "markdown", *allowed)
     assert all(said in each.read_text() for each in tables.glob("*.md"))

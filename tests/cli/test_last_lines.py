@@ -57,10 +57,10 @@ def test_compare_of_arms_ends_with_its_answer(home: Path) -> None:
 
 
 def test_sweep_ends_with_the_gain_of_views(home: Path) -> None:
-    value = json.loads(run("sweep", home / "a-1", *FAST, "--json").stdout)["points"][-1]
+    value = json.loads(run("report", "--views", home / "a-1", *FAST, "--json").stdout)["points"][-1]
     gain = value["group"]["estimates"]["ensemble_gain"]["value"]
     flips = value["group"]["estimates"]["flip_rate"]["value"]
-    last = said("sweep", home / "a-1", *FAST).rpartition("3 views - view 0 ")[2]
+    last = said("report", "--views", home / "a-1", *FAST).rpartition("3 views - view 0 ")[2]
     shown = points(gain) if gain else "0.0"
     assert last.startswith(shown)
     assert f"to {100 * flips:.1f} [" in last

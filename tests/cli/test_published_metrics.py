@@ -1,4 +1,4 @@
-"""`pact-eval tables` and `figures` of published metrics, without a run."""
+"""`pact-eval paper` of published metrics, without a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ PLANTED = (
 SAYS = "Published metrics (metrics.csv): values without intervals, no difference is tested."
 MADE = {"main", "views", "ablations", "kinds", "calibration"}
 
-tables, figures = runner(main, "tables"), runner(main, "figures")
+tables = runner(main, "paper", "--tables", "all")
+figures = runner(main, "paper", "--figures", "all")
 
 
 @pytest.fixture
@@ -123,15 +124,17 @@ def test_figures_are_main_and_ece_by_kind(planted: Path, tmp_path: Path) -> None
 def test_the_scorecard_of_published_metrics(planted: Path, tmp_path: Path) -> None:
     criteria = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"
     out = tmp_path / "out"
-    tables(planted, "-o", out, "--only", "scorecard", "--criteria", criteria)
+    tables(planted, "-o", out, "--tables", "scorecard", "--criteria", criteria)
     assert SAYS in read_csv(out / "scorecard.csv")[0]["source"]
 
 
 def test_the_method_is_an_arm_of_the_table(planted: Path, tmp_path: Path) -> None:
-    tables(planted, "-o", tmp_path / "out", "--method", "ce", "--only", "ablations")
+    tables(planted, "-o", tmp_path / "out", "--method", "ce", "--tables", "ablations")
     (first, *_) = read_csv(tmp_path / "out" / "ablations.csv")
     assert first["Arm"] == "ce"
-    refused = refuser(main)("tables", planted, "-o", tmp_path / "out", "--method", "none")
+    refused = refuser(main)(
+        "paper", "--tables", "all", planted, "-o", tmp_path / "out", "--method", "none"
+    )
     assert "no row of arm 'none'; there are base, pact, ce" in refused
 
 
@@ -140,18 +143,18 @@ def test_two_tables_are_one_and_other_files_are_left_out(planted: Path, tmp_path
     more.write_text(f"{HEADER}late,17,single,all,40,20,0.6,0.4,0.7,0.2,0.1,\n", encoding="utf-8")
     (tmp_path / "page.html").write_text("<p>", encoding="utf-8")
     out = tmp_path / "out"
-    done = tables(planted, more, tmp_path / "page.html", "-o", out, "--only", "ablations")
+    done = tables(planted, more, tmp_path / "page.html", "-o", out, "--tables", "ablations")
     assert "page.html: left out: it is a file" in done.stderr
     assert "late" in {row["Arm"] for row in read_csv(out / "ablations.csv")}
 
 
 def test_runs_and_published_metrics_are_not_mixed(planted: Path, tmp_path: Path) -> None:
     folder = run_of(tmp_path / "a-17", share(20, 40), arm="a", seed=17)
-    refused = refuser(main)("tables", planted, folder, "-o", tmp_path / "out")
+    refused = refuser(main)("paper", "--tables", "all", planted, folder, "-o", tmp_path / "out")
     assert "expected published metrics alone, or runs alone" in refused
 
 
-@pytest.mark.parametrize("command", ["tables", "figures"])
+@pytest.mark.parametrize("only", ["--tables", "--figures"])
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -164,11 +167,11 @@ def test_runs_and_published_metrics_are_not_mixed(planted: Path, tmp_path: Path)
     ],
 )
 def test_a_malformed_table_ends_with_line_and_column(
-    command: str, text: str, place: str, tmp_path: Path
+    only: str, text: str, place: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text, encoding="utf-8")
-    refused = refuser(main)(command, path, "-o", tmp_path / "out")
+    refused = refuser(main)("paper", only, "all", path, "-o", tmp_path / "out")
     assert f"{path}{place}" in refused
     assert not (tmp_path / "out").exists()
 
@@ -176,7 +179,9 @@ def test_a_malformed_table_ends_with_line_and_column(
 def test_a_table_without_rows_and_a_missing_one_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.csv"
     path.write_text(HEADER, encoding="utf-8")
-    refused = refuser(main)("tables", path, "-o", tmp_path / "out")
+    refused = refuser(main)("paper", "--tables", "all", path, "-o", tmp_path / "out")
     assert "empty.csv: expected metrics of runs, got no number" in refused
-    missing = refuser(main)("tables", tmp_path / "none.csv", "-o", tmp_path / "out")
+    missing = refuser(main)(
+        "paper", "--tables", "all", tmp_path / "none.csv", "-o", tmp_path / "out"
+    )
     assert "none.csv: no such file" in missing

@@ -66,7 +66,7 @@ def test_two_runs_of_one_quantisation_have_no_cost(pair: tuple[Path, Path]) -> N
 def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> None:
     # Also if one name is given to both: no mean is over runs of two quantisations.
     assert "x (nf4)" in run("compare", "--arms", "x=runs/full", "x=runs/packed", *FAST).stdout
-    run("tables", *pair, "--out", "tables", "--format", "markdown", *FAST)
+    run("paper", "--tables", "all", *pair, "--out", "tables", "--format", "markdown", *FAST)
     assert "pact (nf4)" in Path("tables/main.md").read_text()
     run("report", *pair, "--html", "page.html", *FAST)
     page = Path("page.html").read_text()
@@ -74,7 +74,17 @@ def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> N
     assert "bfloat16 (nf4)" in page
 
 
-@pytest.mark.parametrize("command", [("report",), ("report", "--full"), ("sweep",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report",),
+        ("report", "--full"),
+        (
+            "report",
+            "--views",
+        ),
+    ],
+)
 def test_the_name_of_the_run_is_printed_with_it(
     pair: tuple[Path, Path], command: tuple[str, ...]
 ) -> None:

@@ -51,8 +51,8 @@ def test_the_sequence_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("report", *runs, *FAST, "--html", "report.html", "--data", HOLDOUT),
         ("compare", "--arms", "pact=runs/pact-*", "nimble_recipe=runs/nimble_recipe-*", *FAST),
         ("scorecard", "hypotheses.toml", *runs, *FAST),
-        ("figures", *runs, "--only", "main,reliability", "-o", "figures", *FAST),
-        ("tables", *runs, "--only", "main", "-o", "tables", *FAST),
+        ("paper", *runs, "--figures", "main,reliability", "-o", "figures", *FAST),
+        ("paper", *runs, "--tables", "main", "-o", "tables", *FAST),
     ):
         assert run(*command).stderr.count(LEFT_OUT) == 2, command
     compared = ("compare", "runs/pact-17", "runs/nimble_recipe-17", "--calibrated", *FAST)

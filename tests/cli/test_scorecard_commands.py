@@ -219,8 +219,7 @@ def test_a_broken_lock_has_one_exit_code_in_every_command(
     few = ("--resamples", "100", "--criteria", criteria)
     commands: list[tuple[object, ...]] = [
         ("scorecard", criteria, *runs),
-        ("tables", *runs, "--only", "scorecard", "--out", tmp_path / "tables", *few),
-        ("report", *runs, "--markdown", tmp_path / "report.md", *few),
+        ("paper", *runs, "--tables", "scorecard", "--out", tmp_path / "tables", *few),
         ("register", criteria),
     ]
     if broken == b"{":

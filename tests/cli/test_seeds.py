@@ -43,14 +43,14 @@ def test_the_old_name_of_the_bootstrap_seed_gives_the_same_numbers(tmp_path: Pat
     ("program", "command", "name"),
     [
         *((main, each, "--train-seed") for each in ("score", "import")),
-        *((main, each, "--bootstrap-seed") for each in ("report", "compare", "sweep", "figures")),
-        *((main, each, "--bootstrap-seed") for each in ("tables", "scorecard")),
+        *((main, each, "--bootstrap-seed") for each in ("report", "compare", "paper")),
+        *((main, each, "--bootstrap-seed") for each in ("thresholds", "scorecard")),
         *((main, each, "--order-seed") for each in ("score", "decide")),
         (audit, "data", "--bootstrap-seed"),
     ],
 )
 def test_help_shows_the_new_name_only(program: Group, command: str, name: str) -> None:
-    shown = runner(program)(command, "--help").stdout
+    shown = runner(program)(command, "--help-all").stdout
     assert f"  {name} " in shown
     assert " --seed" not in shown
 

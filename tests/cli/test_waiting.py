@@ -105,7 +105,7 @@ def test_an_interrupted_report_leaves_the_old_page(tmp_path: Path, runs: list[Pa
 @needs_terminal
 def test_interrupted_figures_are_named(tmp_path: Path, runs: list[Path]) -> None:
     out = tmp_path / "figures"
-    words = ("pact-eval", "figures", *runs, "--only", "main,pairs", "--resamples", 100, "-o", out)
+    words = ("pact-eval", "paper", *runs, "--figures", "main,pairs", "--resamples", 100, "-o", out)
     _, _, errors = interrupted("main.svg", *words, folder=tmp_path)
     said = f"Error: interrupted; written: {out / 'main.svg'}; no other file was changed\n"
     assert said in errors
@@ -147,7 +147,8 @@ def test_interrupts_at_every_kind_of_command_say_what_was_written(
 
     monkeypatch.setattr(command_steps, "CommandSteps", Stops)
     nothing = "Error: interrupted; nothing was written\n"
-    for words in (("compare", *runs), ("sweep", runs[0]), ("verify", runs[0]), ("runs", tmp_path)):
+    views = ("report", "--views", runs[0])
+    for words in (("compare", *runs), views, ("verify", runs[0]), ("runs", tmp_path)):
         assert run(*words, code=1).stderr.endswith(nothing), words
     assert run("calibrate", runs[0], code=1).stderr.endswith(nothing)
     assert audit("split", DATA / "train.jsonl", "--out", tmp_path / "s", code=1).stderr == nothing
@@ -166,11 +167,11 @@ def commands(
     yield run, ("compare", *runs, *few)
     yield run, ("compare", "--arms", f"a={runs[0]}", f"b={runs[1]}", *few)
     yield run, ("calibrate", runs[0], "--mode", "scalar", "-o", tmp_path / "calibration.json")
-    yield run, ("sweep", runs[0], *few)
+    yield run, ("report", "--views", runs[0], *few)
     yield run, ("verify", *runs)
     yield run, ("runs", tmp_path)
-    yield run, ("tables", *runs, "--only", "paired", "-o", tmp_path / "tables", *few)
-    yield run, ("figures", *runs, "--only", "pairs", "-o", tmp_path / "figures", *few)
+    yield run, ("paper", *runs, "--tables", "paired", "-o", tmp_path / "tables", *few)
+    yield run, ("paper", *runs, "--figures", "pairs", "-o", tmp_path / "figures", *few)
 
 
 @pytest.mark.slow

@@ -45,14 +45,17 @@ COMMANDS = {
     "compare": (("compare", "method", "baseline", *ALLOW), {"UnlikeRuns"}),
     "calibrated": (("compare", "method", "baseline", *ALLOW, "--calibrated"), {"UnknownRun"}),
     "arms": (("compare", "--arms", "a=method", "b=baseline", *ALLOW), {"UnlikeRuns"}),
-    "sweep": (("sweep", "method", "--calibration", "method/calibration.json"), {"UnknownRun"}),
+    "views": (
+        ("report", "--views", "method", "--calibration", "method/calibration.json"),
+        {"UnknownRun"},
+    ),
     "scorecard": (("scorecard", str(CRITERIA), "method", "baseline", *ALLOW), {"UnlikeRuns"}),
     "figures": (
-        ("figures", "method", "fitted", "page.html", "--out", "figures", "--only", "reliability"),
+        ("paper", "method", "fitted", "page.html", "--out", "figures", "--figures", "reliability"),
         {"SkippedRun", "UnknownRun"},
     ),
     "tables": (
-        ("tables", "method", "fitted", "page.html", "--out", "tables", "--only", "main"),
+        ("paper", "method", "fitted", "page.html", "--out", "tables", "--tables", "main"),
         {"SkippedRun", "UnknownRun"},
     ),
     "page": (("report", "method", "fitted", "--html", "out.html"), {"SkippedRun"}),

@@ -282,13 +282,13 @@ def test_arms_begin_with_the_leak_and_fail(leak: Path) -> None:
 
 
 def test_a_sweep_begins_with_the_leak_and_fails(leak: Path) -> None:
-    result = command("sweep", leak / "a", *RESAMPLES)
+    result = command("report", "--views", leak / "a", *RESAMPLES)
     assert result.exit_code == 3
     assert_leak(first_line(result))
-    value = json.loads(command("sweep", leak / "a", *RESAMPLES, "--json").stdout)
+    value = json.loads(command("report", "--views", leak / "a", *RESAMPLES, "--json").stdout)
     assert value["answer"]["data"]["status"] == "leak"
     assert value["points"][0]["group"]["items"] == 80
-    without = command("sweep", leak / "a", *RESAMPLES, "--json", "--without-leaks")
+    without = command("report", "--views", leak / "a", *RESAMPLES, "--json", "--without-leaks")
     assert without.exit_code == 0
     assert json.loads(without.stdout)["points"][0]["group"]["items"] == 80 - 2 * LEAKED
 
@@ -328,7 +328,8 @@ def test_a_gate_without_a_leak_passes(sound: Path) -> None:
 
 
 def test_tables_have_the_leak_as_a_note_and_fail(leak: Path, tmp_path: Path) -> None:
-    result = command("tables", leak / "a", leak / "b", "--only", "main", "-o", tmp_path, *RESAMPLES)
+    words = ("paper", leak / "a", leak / "b", "--tables", "main", "-o", tmp_path)
+    result = command(*words, *RESAMPLES)
     assert result.exit_code == 3
     assert_leak(result.stderr)
     assert "Leak" not in result.stdout  # paths alone
@@ -336,7 +337,7 @@ def test_tables_have_the_leak_as_a_note_and_fail(leak: Path, tmp_path: Path) -> 
         assert "Leak: 12 items (6 families)" in (tmp_path / name).read_text(), name
     assert (tmp_path / "report.md").read_text().startswith("# Report\n\n> Leak: 12 items")
     without = command(
-        *("tables", leak / "a", "--only", "main", "-o", tmp_path, *RESAMPLES, "--without-leaks")
+        *("paper", leak / "a", "--tables", "main", "-o", tmp_path, *RESAMPLES, "--without-leaks")
     )
     assert without.exit_code == 0
     assert_left_out(without.stderr)
@@ -344,7 +345,7 @@ def test_tables_have_the_leak_as_a_note_and_fail(leak: Path, tmp_path: Path) -> 
 
 
 def test_figures_have_the_leak_in_their_metadata_and_fail(leak: Path, tmp_path: Path) -> None:
-    figures = ("figures", leak / "a", "--only", "reliability", "--format", "svg,png,pdf")
+    figures = ("paper", leak / "a", "--figures", "reliability", "--format", "svg,png,pdf")
     result = command(*figures, "-o", tmp_path, *RESAMPLES, "--json")
     assert result.exit_code == 3
     value = json.loads(result.stdout)
@@ -357,10 +358,9 @@ def test_figures_have_the_leak_in_their_metadata_and_fail(leak: Path, tmp_path: 
 
 
 def test_files_of_a_sound_run_have_no_remark(sound: Path, tmp_path: Path) -> None:
-    for name in ("figures", "tables"):
-        only = "reliability" if name == "figures" else "main"
-        result = command(name, sound / "a", "--only", only, "-o", tmp_path, *RESAMPLES)
-        assert (result.exit_code, "eak" in result.output) == (0, False), result.output
+    only = ("--figures", "reliability", "--tables", "main")
+    result = command("paper", sound / "a", *only, "-o", tmp_path, *RESAMPLES)
+    assert (result.exit_code, "eak" in result.output) == (0, False), result.output
     assert not any(b"eak:" in path.read_bytes() for path in tmp_path.iterdir())
 
 

@@ -151,7 +151,7 @@ def test_what_is_made_from_a_run_on_training_data_is_refused(runs: Path, tmp_pat
     commands = {
         "calibrate": ("calibrate", run, "--out", tmp_path / "calibration.json"),
         "thresholds": ("thresholds", run, "--target-error", "0.4"),
-        "sets": ("sets", run, "--coverage", "0.6"),
+        "sets": ("thresholds", "--sets", run, "--coverage", "0.6"),
         "scorecard": ("scorecard", criteria, run),
     }
     for words in commands.values():

@@ -104,9 +104,17 @@ def test_every_command_says_what_it_can(runs: Path, tmp_path: Path) -> None:
     assert "answers and no probabilities" in compared
     assert "sign flip" in compared
     page = tmp_path / "page.html"
-    done = run("report", runs / "a", runs / "b", "--html", page, "--figures", tmp_path / "figures")
+    run("report", runs / "a", runs / "b", "--html", page)
+    done = run("paper", runs / "a", runs / "b", "--out", tmp_path / "paper")
     assert_says(done.stderr, "risk-coverage: left out", "a, seed 1", "has answers")
     assert page.exists()
-    for words in (("calibrate",), ("sweep",), ("report", "--decoding", "ensemble")):
+    for words in (
+        ("calibrate",),
+        (
+            "report",
+            "--views",
+        ),
+        ("report", "--decoding", "ensemble"),
+    ):
         command, *options = words
         assert "answers and no probabilities" in refused(command, runs / "a", *options)

@@ -126,7 +126,7 @@ def test_a_malformed_file_is_refused_with_its_keys(
     assert [f"{path}: {problem}" for problem in refused.value.problems] == [
         f"{path}: {expected.format(accuracy=accuracy)}"
     ]
-    result = CliRunner().invoke(main, ["tables", str(results), "-o", str(results / "out")])
+    result = CliRunner().invoke(main, ["paper", str(results), "-o", str(results / "out")])
     assert result.exit_code == 1
     assert str(path) in "".join(result.stderr.split("\n"))
 
@@ -152,7 +152,7 @@ def test_two_files_with_other_numbers_for_one_run_are_refused(results: Path) -> 
 
 def test_runs_and_published_metrics_are_not_mixed(results: Path, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", rows(1))
-    result = CliRunner().invoke(main, ["tables", str(results), str(run), "-o", str(tmp_path / "o")])
+    result = CliRunner().invoke(main, ["paper", str(results), str(run), "-o", str(tmp_path / "o")])
     assert result.exit_code == 1
     assert "expected published metrics alone, or runs alone" in result.stderr
 
@@ -236,7 +236,7 @@ def test_a_missing_file_of_a_run_is_named_with_its_keys(
 ) -> None:
     path = results / "runs" / "no_cf" / "seed-17" / name
     path.unlink()
-    result = CliRunner().invoke(main, ["tables", str(results), "-o", str(results / "out")])
+    result = CliRunner().invoke(main, ["paper", str(results), "-o", str(results / "out")])
     assert result.exit_code == 1
     assert f"{path}: no such file; expected {keys}" in " ".join(result.stderr.split("\n"))
 
@@ -324,6 +324,6 @@ def test_a_malformed_file_of_a_run_is_refused_with_its_key(
         read_published([results])
     assert str(refused.value).startswith(str(path))
     assert expected in str(refused.value)
-    result = CliRunner().invoke(main, ["figures", str(results), "-o", str(results / "out")])
+    result = CliRunner().invoke(main, ["paper", str(results), "-o", str(results / "out")])
     assert result.exit_code == 1
     assert str(path) in "".join(result.stderr.split("\n"))

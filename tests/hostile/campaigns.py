@@ -130,8 +130,8 @@ _DECIDE: Final = (
     *("decide", "adapter", "--base-model", "model", "--device", "cpu"),
     *("--context", "context.json", "--schema", "schema.json", "--json"),
 )
-_FIGURES: Final = ("figures", "run", "--out", "figures", "--only", "reliability", *_FEW)
-_TABLES: Final = ("tables", "run", "--out", "tables", "--only", "ablations,main", *_FEW)
+_FIGURES: Final = ("paper", "run", "--out", "figures", "--figures", "reliability", *_FEW)
+_TABLES: Final = ("paper", "run", "--out", "tables", "--tables", "ablations,main", *_FEW)
 _LM_EVAL: Final = (
     *("import", "samples_tiny_wino_2026-11-23T00-00-23.360231.jsonl", "--out", "imported"),
     *("--family-from", "doc_id"),
@@ -145,9 +145,11 @@ _VERIFY: Final = ("verify", "run", "--json", "--adapter", "adapter")
 _VERIFY_THRESHOLDS: Final = ("verify", "run", "--json", "--thresholds", "thresholds.json")
 _RECORD: Final = "adapter/training_data.json"
 _LOGGED: Final = ("report", "logged", "--json", *_FEW)
-_COST: Final = ("tables", "run", "--out", "tables", "--only", "cost", *_FEW)
-_TRAINING: Final = ("figures", "run", "--out", "figures", "--only", "training", *_FEW)
-_RELEASED: Final = ("tables", "released", "--out", "tables", "--only", "cost,selection,calibration")
+_COST: Final = ("paper", "run", "--out", "tables", "--tables", "cost", *_FEW)
+_TRAINING: Final = ("paper", "run", "--out", "figures", "--figures", "training", *_FEW)
+_TABLES_OF_RELEASED: Final = "cost,selection,calibration"
+_RELEASED: Final = ("paper", "released", "--out", "tables", "--tables", _TABLES_OF_RELEASED)
+_CHECK_SETS: Final = ("thresholds", "run", "--sets", "--check", "sets.json", "--json")
 _LENGTHS: Final = ("audit", "data", "data", "--tokenizer", "model")
 _EXPORT: Final = ("calibrate", "fitted", "--out", "t.json")
 _BASE: Final = (*_ADAPTER, "--base-model", "model")
@@ -201,7 +203,7 @@ CAMPAIGNS: Final = {
         "thresholds.json", JSON, ("thresholds", "run", "--check", "thresholds.json", "--json")
     ),
     "verified thresholds": Campaign("thresholds.json", JSON, _VERIFY_THRESHOLDS, weight=0.5),
-    "answer sets": Campaign("sets.json", JSON, ("sets", "run", "--check", "sets.json", "--json")),
+    "answer sets": Campaign("sets.json", JSON, _CHECK_SETS),
     "audit of the data": Campaign("audit.json", JSON, (*_REPORT, "--audit", "audit.json")),
     "training facts": Campaign("adapter/training.json", JSON, _COST, weight=0.3),
     "training record of a cost": Campaign(_RECORD, JSON, _COST, weight=0.3),
@@ -418,7 +420,7 @@ def _write_runs(home: Path, frame: pl.DataFrame) -> None:
     for command in (
         ("report", "run", "--html", "page.html", *_FEW),
         ("thresholds", "fitted", "--target-error", "0.5", "--out", "thresholds.json"),
-        ("sets", "fitted", "--coverage", "0.6", "--out", "sets.json"),
+        ("thresholds", "--sets", "fitted", "--coverage", "0.6", "--out", "sets.json"),
         ("import", "answers.json", "--out", "logged"),
     ):
         result = run_command(command)

@@ -55,19 +55,19 @@ COMMANDS = {
     "compare json": ("compare", "{0}/one-1", "{0}/two-1", "--json"),
     "gate": ("compare", "{0}/one-1", "{0}/one-1", "--gate", "--margin", "0.5", "--json"),
     "arms": ("compare", "--arms", "a={0}/one-*", "b={0}/two-*", "--json"),
-    "sweep": ("sweep", "{0}/one-1", "--json"),
+    "sweep": ("report", "--views", "{0}/one-1", "--json"),
     "calibrate": (
         *("calibrate", "{0}/calibration", "--out", "{1}/calibration.json", "--mode", "scalar"),
     ),
     "page": ("report", "{0}/one-1", "{0}/two-1", "--html", "{1}/page.html"),
-    "tables": ("tables", "{0}/one-1", "{0}/two-1", "--out", "{1}/tables"),
+    "tables": ("paper", "--tables", "all", "{0}/one-1", "{0}/two-1", "--out", "{1}/tables"),
     "figures": (
-        "figures",
+        "paper",
         "{0}/one-1",
         "{0}/two-1",
         "--out",
         "{1}/figures",
-        "--only",
+        "--figures",
         "risk-coverage",
     ),
     "scorecard": ("scorecard", "{1}/hypotheses.toml", "{0}/one-1", "{0}/two-1", "--json"),
@@ -227,7 +227,7 @@ def test_nothing_is_written_to_a_store(remote: str, bucket: Path, local: Path) -
     for words in (
         ("report", local / "one-1", "--html", f"{remote}/page.html"),
         ("import", local / "one-1", "--out", f"{remote}/imported"),
-        ("tables", local / "one-1", "--out", f"{remote}/tables"),
+        ("paper", "--tables", "all", local / "one-1", "--out", f"{remote}/tables"),
     ):
         assert_says(refused(*words, code=2), "local path", "URL")
     with pytest.raises(InputError, match="nothing is written"):

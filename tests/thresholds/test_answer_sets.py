@@ -31,7 +31,7 @@ from pact_eval.thresholds.targets import Target
 
 answer_set: Any = answer_set_module.answer_set  # without types: callers copy it
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "thresholds.md"
-command = runner(main, "sets")
+command = runner(main, "thresholds", "--sets")
 
 
 @pytest.fixture(scope="module")

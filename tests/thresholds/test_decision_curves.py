@@ -105,8 +105,8 @@ def test_tables_and_figures_have_these_numbers(
     runs: dict[str, Path], file: Path, tmp_path: Path
 ) -> None:
     options = ("--thresholds", file, "--resamples", 200)
-    runner(main, "tables")(
-        *(runs["april"], "--only", "risk-coverage,gates,costs", "--out", tmp_path),
+    runner(main, "paper")(
+        *(runs["april"], "--tables", "risk-coverage,gates,costs", "--out", tmp_path),
         *("--format", "csv", *options),
     )
     read = experiment(runs["april"])
@@ -121,8 +121,8 @@ def test_tables_and_figures_have_these_numbers(
         (gate,) = csv.DictReader(lines)
     (mark,) = gate_marks(read, Decisions.of([file]).files).marks
     assert float(gate["Error (fraction)"]) == pytest.approx(mark.error.value)
-    drawn = runner(main, "figures")(
-        *(runs["april"], "--only", "risk-coverage,costs", "--out", tmp_path, *options)
+    drawn = runner(main, "paper")(
+        *(runs["april"], "--figures", "risk-coverage,costs", "--out", tmp_path, *options)
     )
     assert "costs-pact-2.svg" in drawn.stdout
     svg = (tmp_path / "risk-coverage.svg").read_text(encoding="utf-8")
@@ -130,8 +130,8 @@ def test_tables_and_figures_have_these_numbers(
 
 
 def test_costs_must_be_two_and_are_asked_for(runs: dict[str, Path], tmp_path: Path) -> None:
-    figures = runner(main, "figures")
-    only = ("--only", "costs", "--out", tmp_path)
+    figures = runner(main, "paper")
+    only = ("--figures", "costs", "--out", tmp_path)
     assert "no costs were given" in figures(runs["april"], *only, code=1).stderr
     assert "belong together" in figures(runs["april"], *only, "--cost-wrong", 2, code=1).stderr
     report = runner(main, "report")

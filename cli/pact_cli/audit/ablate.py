@@ -15,8 +15,13 @@ __all__ = ["ablate"]
 
 @command(loads=("pact_eval.data.ablated_records",))
 @path_argument("source", "FILE.jsonl")
-@option("--out", required=True, type=PATH, help="File to write.")
-@option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")
+@option("--out", required=True, type=PATH, first_page=True, help="File to write.")
+@option(
+    "--allow-missing",
+    is_flag=True,
+    first_page=True,
+    help="Skip pairs whose context cannot be ablated.",
+)
 @json_option
 def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     """Write the context of every pair without its evidence.

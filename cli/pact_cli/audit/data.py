@@ -16,6 +16,7 @@ from pact_cli.audit.options import (
 from pact_cli.commands import command, from_settings
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
+from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, bootstrap_seed_option, json_option
 from pact_cli.parameters import option
 from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, Severity
@@ -42,13 +43,21 @@ class CheckName(click.Choice[str]):
 
 @command(loads=("pact_eval.audit.dataset", "pact_reports.tables.audit"))
 @click.argument("folder", type=PATH, metavar="[DIR]", required=False)
-@option("--train", group="Data", type=PATH, multiple=True, help="Training file, JSON lines.")
+@option(
+    "--train",
+    group="Data",
+    type=PATH,
+    multiple=True,
+    first_page=True,
+    help="Training file, JSON lines.",
+)
 @option(
     "--eval",
     "evaluation",
     group="Data",
     type=PATH,
     multiple=True,
+    first_page=True,
     help="Evaluation file, JSON lines; with DIR, an additional one.",
 )
 @option(
@@ -61,18 +70,20 @@ class CheckName(click.Choice[str]):
     "--tokenizer",
     group="Model",
     type=PATH,
+    first_page=True,
     help="Folder of the base model's tokenizer: also measure prompts (needs the model extra).",
 )
 @option(
     "--only",
     type=CheckName(),
     multiple=True,
+    first_page=True,
     help="Run only this check; may be given several times.",
 )
 @option(
     "--max-edit-words",
     group="Checks",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=MOST_EDIT_WORDS,
     show_default=True,
     help="Largest number of words that may differ within a pair.",
@@ -81,7 +92,7 @@ class CheckName(click.Choice[str]):
 @option(
     "--k",
     group="Views",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=1,
     show_default=True,
     help="Number of views per record whose prompts are measured.",

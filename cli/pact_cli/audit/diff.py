@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from pact_cli.commands import command
 from pact_cli.console import emit
+from pact_cli.number_types import NATURAL
 from pact_cli.options import json_option, path_argument
 from pact_cli.parameters import option
 
@@ -19,9 +18,10 @@ __all__ = ["diff"]
 @path_argument("new", "NEW.jsonl")
 @option(
     "--max-shown",
-    type=click.IntRange(min=0),
+    type=NATURAL,
     default=20,
     show_default=True,
+    first_page=True,
     help="Records shown in each list; the rest are counted. JSON always has all.",
 )
 @json_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from pact_cli.number_types import NATURAL, SHARE
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import FINDINGS_KEPT, NEAR_DUPLICATE, Severity
 from pact_eval._json import Json
@@ -30,7 +31,7 @@ def findings_options(command: Command) -> Command:
     command = option(
         "--max-findings",
         group="Checks",
-        type=click.IntRange(min=0),
+        type=NATURAL,
         default=FINDINGS_KEPT,
         show_default=True,
         help="Findings shown per code; the rest are counted.",
@@ -41,6 +42,7 @@ def findings_options(command: Command) -> Command:
         type=choice(Severity),
         default="error",
         show_default=True,
+        first_page=True,
         help="Exit with 3 on a finding of this severity or higher.",
     )(command)
 
@@ -48,7 +50,7 @@ def findings_options(command: Command) -> Command:
 near_duplicate_option = option(
     "--near-duplicate",
     group="Checks",
-    type=click.FloatRange(min=0, max=1, min_open=True),
+    type=SHARE,
     default=NEAR_DUPLICATE,
     show_default=True,
     help="Cosine similarity of character 5-grams at which two contexts count as near duplicates.",

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from pact_cli.commands import command
 from pact_cli.console import emit
+from pact_cli.number_types import INTEGER, NATURAL
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
 from pact_eval.errors import RoleError
@@ -20,21 +21,23 @@ __all__ = ["split"]
 
 @command(loads=("pact_eval.data.splits",))
 @path_argument("source", "TRAIN.jsonl")
-@option("--out", required=True, type=PATH, help="Folder to write.")
+@option("--out", required=True, type=PATH, first_page=True, help="Folder to write.")
 @option(
     "--select",
     group="Data",
-    type=click.IntRange(min=0),
+    type=NATURAL,
     default=2,
     show_default=True,
+    first_page=True,
     help="Number of source families for checkpoint selection.",
 )
 @option(
     "--calibrate",
     group="Data",
-    type=click.IntRange(min=0),
+    type=NATURAL,
     default=2,
     show_default=True,
+    first_page=True,
     help="Number of source families for fitting temperatures.",
 )
 @option(
@@ -54,9 +57,10 @@ __all__ = ["split"]
 @option(
     "--seed",
     group="Numbers",
-    type=int,
+    type=INTEGER,
     default=17,
     show_default=True,
+    first_page=True,
     help="Seed of the random split.",
 )
 @json_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_reports.presenters.presenter import Presenter
@@ -16,22 +16,16 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_reports.files import WrittenReport
 
-Only: TypeAlias = Literal["figures", "tables"] | None
-"""A command that writes figures or tables only; None writes both, and a page."""
-
 
 def present(
-    written: WrittenReport,
-    only: Only = None,
-    *,
-    left_out: Sequence[Json] = (),
-    other_data: Sequence[Json] = (),
+    written: WrittenReport, *, left_out: Sequence[Json] = (), other_data: Sequence[Json] = ()
 ) -> Presenter:
-    """Present files by their paths. A command that writes figures only prints paths alone.
+    """Present files by their paths.
+
+    Without a page, only paths go to standard output: a leak is a remark.
 
     Args:
         written: the files.
-        only: the command, if it writes figures or tables only.
         left_out: warnings on files that are not runs, as JSON values.
         other_data: warnings on datasets that are not those of the runs, as JSON values.
     """
@@ -40,12 +34,10 @@ def present(
     published = [] if metrics is None else [published_sentence(metrics)]
 
     def as_json() -> dict[str, Json]:
-        files, skipped = written.files_json(), _skipped(written, only)
-        by_name = files.get({"figures": "figures", "tables": "latex"}[only], {}) if only else files
-        values: dict[str, Json] = {"answer": answer_json([written.data]), "files": by_name}
-        values["skipped"] = {**skipped}
-        if only == "figures":
-            values["notes"] = {name: [*texts] for name, texts in written.notes.items()}
+        values: dict[str, Json] = {"answer": answer_json([written.data])}
+        values["files"] = {**written.files_json()}
+        values["skipped"] = {**_skipped(written)}
+        values["notes"] = {name: [*texts] for name, texts in written.notes.items()}
         warnings = [*left_out, *warnings_json(written.warnings), *other_data]
         if metrics is not None:
             files_read: list[Json] = [*map(str, metrics.files)]
@@ -58,32 +50,28 @@ def present(
         tables=lambda: (Line(str(path), unbroken=True) for path in written.paths),
         to_json=as_json,
         warnings=[*published, *map(warning_sentence, written.warnings), *different],
-        leak=lambda: None if only else written.data.leak,
-        remarks=lambda: _remarks(written, only),
+        leak=lambda: None if written.html is None else written.data.leak,
+        remarks=lambda: _remarks(written),
     )
 
 
-def skipped_lines(written: WrittenReport, only: Only) -> list[str]:
+def skipped_lines(written: WrittenReport) -> list[str]:
     """Name the figures and tables that were not made, one line each, with the reason."""
-    why_not = "not drawn" if only == "figures" else "left out"
-    return [f"{name}: {why_not}: {why}" for name, why in _skipped(written, only).items()]
+    return [f"{name}: left out: {why}" for name, why in _skipped(written).items()]
 
 
-def _skipped(written: WrittenReport, only: Only) -> dict[str, str]:
-    """Return by name why it was not made; if there may be both, figures are called so."""
-    groups = {"figure ": written.skipped_figures, "table ": written.skipped_tables}
+def _skipped(written: WrittenReport) -> dict[str, str]:
+    """Return by name why it was not made; a figure and a table may have the same name."""
+    groups = {"figure": written.skipped_figures, "table": written.skipped_tables}
     return {
-        f"{'' if only else kind}{name}": why
-        for kind, reasons in groups.items()
-        for name, why in reasons.items()
+        f"{kind} {name}": why for kind, reasons in groups.items() for name, why in reasons.items()
     }
 
 
-def _remarks(written: WrittenReport, only: Only) -> Iterable[Line]:
-    leak = leak_lines(written.data.leak) if only else ()
-    notes = [f"{name}: {note}" for name, texts in written.notes.items() for note in texts]
-    lines = [*(notes if only else ()), *skipped_lines(written, only)]
-    return (*leak, *(Line(line, unbroken=True) for line in lines))
+def _remarks(written: WrittenReport) -> Iterable[Line]:
+    leak = leak_lines(written.data.leak) if written.html is None else ()
+    notes = [f"figure {name}: {note}" for name, texts in written.notes.items() for note in texts]
+    return (*leak, *(Line(line, unbroken=True) for line in (*notes, *skipped_lines(written))))
 
 
 def _sentence(warning: DifferentData) -> str:

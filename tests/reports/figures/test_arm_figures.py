@@ -145,7 +145,7 @@ FRAMES = {
 def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Path) -> None:
     frame = FRAMES[name]
     folder = write_run(tmp_path / "run", frame, arm="a", seed=1)
-    done = runner(main)("sweep", folder, "--resamples", 200, "--json")
+    done = runner(main)("report", "--views", folder, "--resamples", 200, "--json")
     said = {
         (metric, point["k"]): [
             point["group"]["estimates"][metric][end] for end in ("value", "low", "high")

@@ -196,11 +196,22 @@ def test_the_command_draws_for_a_template(tmp_path: Path) -> None:
     folders = simulated_folders(
         tmp_path / "runs", arms=("pact",), seeds=(1,), base=False, families=6, logs=False
     )
-    options = ("--only", "pairs", "--style", "icml", "--width", "text", "--resamples", 100)
-    run("figures", *folders, "-o", tmp_path / "figs", *options)
+    options = ("--figures", "pairs", "--style", "icml", "--width", "text", "--resamples", 100)
+    run("paper", *folders, "-o", tmp_path / "figs", *options)
     pdf = (tmp_path / "figs" / "pairs-pact-1.pdf").read_bytes()
     assert b"/MediaBox [ 0 0 486 " in pdf
-    wrong = run("figures", *folders, "-o", tmp_path / "x", *options, "--width", "1", code=1)
+    wrong = run(
+        "paper",
+        "--figures",
+        "all",
+        *folders,
+        "-o",
+        tmp_path / "x",
+        *options,
+        "--width",
+        "1",
+        code=1,
+    )
     assert "width: expected column, text, or 2.5 to 12 inches; got 1.0" in wrong.stderr
 
 
@@ -298,8 +309,8 @@ def test_the_command_draws_what_it_can(tmp_path: Path) -> None:
     )
     out = tmp_path / "figs"
     only = "pairs, reliability, differences, training"
-    options = ("--only", only, "--format", "svg,png", "--resamples", 100)
-    result = run("figures", *folders, "-o", out, *options)
+    options = ("--figures", only, "--format", "svg,png", "--resamples", 100)
+    result = run("paper", *folders, "-o", out, *options)
     assert str(out / "pairs-pact-1.svg") in result.stdout.splitlines()
     assert (out / "reliability-pact-1.png").read_bytes().startswith(b"\x89PNG")
     assert "differences: not drawn: one arm only" in result.stderr
@@ -309,8 +320,8 @@ def test_the_command_draws_what_it_can(tmp_path: Path) -> None:
 
 def test_the_command_as_json(tmp_path: Path) -> None:
     folders = simulated_folders(tmp_path / "runs", arms=("pact",), seeds=(1,), families=6)
-    only = ("--only", "pairs", "--json", "--resamples", 100)
-    result = run("figures", *folders, "-o", tmp_path / "figs", *only)
+    only = ("--figures", "pairs", "--json", "--resamples", 100)
+    result = run("paper", *folders, "-o", tmp_path / "figs", *only)
     said = json.loads(result.stdout)
     assert set(said) == {"answer", "files", "skipped", "notes", "warnings"}
     assert said["files"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
@@ -319,7 +330,7 @@ def test_the_command_as_json(tmp_path: Path) -> None:
 
 def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
-    result = run("figures", folder, "--only", "tv", "-o", tmp_path / "figs", code=1)
+    result = run("paper", folder, "--figures", "tv", "-o", tmp_path / "figs", code=1)
     assert "no figure could be drawn" in result.stderr
     assert "tv: not drawn: one view only (K is 1)" in result.stderr
     assert not (tmp_path / "figs").exists()
@@ -329,22 +340,22 @@ def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
     ("option", "said"),
     [
         (
-            ("--only", "relibility"),
+            ("--figures", "relibility"),
             "expected one or more of main, reliability, risk-coverage, costs, tv",
         ),
-        (("--only", ","), "got none"),
+        (("--figures", ","), "got none"),
         (("--format", "svg,gif"), "--format: expected one or more of svg, pdf, png; got 'gif'"),
     ],
 )
 def test_wrong_names_are_wrong_usage(tmp_path: Path, option: tuple[str, ...], said: str) -> None:
-    result = run("figures", tmp_path, *option, code=2)
+    result = run("paper", "--figures", "all", tmp_path, *option, code=2)
     assert said in result.stderr
 
 
 def test_a_file_is_no_folder_for_figures(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
     (tmp_path / "file").write_text("")
-    result = run("figures", folder, "--only", "pairs", "-o", tmp_path / "file", code=1)
+    result = run("paper", folder, "--figures", "pairs", "-o", tmp_path / "file", code=1)
     assert "expected a folder for figures, found a file" in result.stderr
 
 

@@ -94,24 +94,16 @@ def test_the_page_audits_its_data_or_takes_an_audit(
 
 def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path: Path) -> None:
     folders, data = made
-    files = {name: tmp_path / name for name in ("page.html", "figs", "tex", "report.md")}
-    result = run(
-        *folders,
-        *FAST,
-        *("--html", files["page.html"], "--figures", files["figs"], "--data", data),
-        *("--latex", files["tex"], "--markdown", files["report.md"], "--method", "other"),
-    )
+    page, paper = tmp_path / "page.html", tmp_path / "paper"
+    words = (*folders, *FAST, "--data", data, "--method", "other")
+    assert run(*words, "--html", page).stdout == f"{page}\n"
+    result = runner(main, "paper")(*words, "--out", paper)
     paths = [Path(line) for line in result.stdout.splitlines()]
-    assert all(path.is_file() for path in paths)
-    assert paths[0] == files["page.html"]
-    assert paths[-1] == files["report.md"]
-    assert {path.suffix for path in files["figs"].iterdir()} == {".svg"}
-    assert {path.suffix for path in files["tex"].iterdir()} == {".tex"}
+    assert sorted(paths) == sorted(paper.iterdir())
+    assert {path.suffix for path in paths} == {".svg", ".tex", ".md", ".csv"}
     assert "table scorecard: left out: no criteria were given" in result.stderr
-    assert "scored a dataset with SHA-256 000000" in result.stderr
-    page = files["page.html"].read_text(encoding="utf-8")
-    assert "<bdi>other</bdi> against <bdi>pact</bdi>" in page
-    assert files["report.md"].read_text(encoding="utf-8").startswith("# Report\n")
+    assert "<bdi>other</bdi> against <bdi>pact</bdi>" in page.read_text(encoding="utf-8")
+    assert (paper / "report.md").read_text(encoding="utf-8").startswith("# Report\n")
 
 
 def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None:
@@ -139,16 +131,15 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
     [
         (("--html", "nowhere/page.html"), "no such folder to write page.html to", 1),
         (("--html", "."), "expected a file to write to, got a folder", 1),
-        (("--markdown", "nowhere/report.md"), "no such folder to write report.md to", 1),
         (("--html", "page.html", "--data", "nowhere"), "file or folder of records not found", 1),
         (("--html", "page.html", "--criteria", "nowhere.toml"), "nowhere.toml", 1),
         (("--html", "page.html", "--method", "x"), "no run of arm 'x'", 1),
         (("--data", "eval.jsonl"), "eval.jsonl", 1),
         (("--method", "x"), "--method is for --html", 2),
-        (("--style", "acl"), "--style is for --figures, which was not given", 2),
+        (("--palette", "p.toml"), "--palette is for --html, which was not given", 2),
         (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),
         (("--calibration", "c.json"), "--calibration: expected one RUN, got 2", 2),
-        (("--html", "page.html", "--by", "domain"), "--by domain groups the report in the", 2),
+        (("--html", "page.html", "--by", "domain"), "--by domain is for the terminal", 2),
     ],
 )
 def test_bad_input_is_told(

@@ -1,4 +1,4 @@
-"""`pact-eval tables` as a user meets it."""
+"""`pact-eval paper --tables` as a user meets it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pact_reports.tables.registry import TABLES
 
 pytestmark = pytest.mark.slow
 
-run = runner(main, "tables")
+run = runner(main, "paper", "--tables", "all")
 
 
 @pytest.fixture
@@ -55,13 +55,13 @@ def test_every_format_and_one_report(folders: list[Path], tmp_path: Path) -> Non
 
 
 def test_only_some_in_one_format(folders: list[Path], tmp_path: Path) -> None:
-    run(*folders, "-o", tmp_path / "out", "--only", "main, paired", "--format", "csv")
+    run(*folders, "-o", tmp_path / "out", "--tables", "main, paired", "--format", "csv")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"main.csv", "paired.csv"}
 
 
 def test_json_alone_on_stdout(folders: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = run(*folders, "-o", out, "--only", "main,scorecard", "--format", "latex", "--json")
+    result = run(*folders, "-o", out, "--tables", "main,scorecard", "--format", "latex", "--json")
     value = json.loads(result.stdout)
     assert value.pop("answer")["data"]["status"] == "not checked"
     assert value == {
@@ -76,7 +76,7 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
 ) -> None:
     path, out = tmp_path / "h.toml", tmp_path / "out"
     path.write_text(criteria())
-    options = ("-o", out, "--only", "scorecard", "--criteria", path)
+    options = ("-o", out, "--tables", "scorecard", "--criteria", path)
     run(*folders, *options)
     text = (out / "scorecard.md").read_text(encoding="utf-8")
     assert re.search(
@@ -98,14 +98,14 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--only", "mian"), 2, "--only: expected one or more of splits, main, paired,"),
-        (("--only", ""), 2, "got none"),
+        (("--tables", "mian"), 2, "--only: expected one or more of splits, main, paired,"),
+        (("--tables", ""), 2, "got none"),
         (
             ("--format", "pdf"),
             2,
             "--format: expected one or more of latex, markdown, csv; got 'pdf'",
         ),
-        (("--only", "calibration"), 1, "no table could be made\ncalibration: left out: no run"),
+        (("--tables", "calibration"), 1, "no table could be made\ncalibration: left out: no run"),
         (("--method", "c"), 1, "no run of arm 'c'; there are a, b"),
         (("--criteria", "none.toml"), 1, "none.toml: no such file"),
         (("--data", "nowhere"), 1, "nowhere: no such folder"),
@@ -122,7 +122,7 @@ def test_what_cannot_be_done_is_said(
 
 def test_a_file_in_the_place_of_the_folder(folders: list[Path], tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    result = run(*folders, "-o", tmp_path / "out", "--only", "main", code=1)
+    result = run(*folders, "-o", tmp_path / "out", "--tables", "main", code=1)
     assert "expected a folder for tables, got a file" in result.stderr
 
 

@@ -67,7 +67,7 @@ def test_a_run_with_many_answers_supports_what_every_run_does(tmp_path: Path) ->
     assert (letters["codes"][25], letters["codes"][26]) == ("Z", "#27")
     assert sum(letters["right_answer"]) == letters["item_views"] == 18
     ran("report", run, "--html", tmp_path / "page.html")
-    ran("sweep", run)
+    ran("report", "--views", run)
     ran("compare", run, run)
     calibrator = tmp_path / "calibrator.json"
     ran("calibrate", run, "--mode", "scalar", "--out", calibrator)

@@ -1,0 +1,189 @@
+"""`pact-eval paper`: figures and tables of runs, or of published metrics, for a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pact_cli.commands import command
+from pact_cli.console import emit, warn
+from pact_cli.errors import exit_on_leak
+from pact_cli.options import (
+    PATH,
+    json_option,
+    left_out_files,
+    listed,
+    named_data,
+    output_options,
+    runs_argument,
+    settings_options,
+)
+from pact_cli.parameters import option
+from pact_eval.evaluation.arms.published_paths import is_published
+from pact_reports.plain_text import one_line
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.settings import Settings
+    from pact_reports.outputs import Outputs
+
+_ALL: Final = "all"
+
+
+@command(
+    loads=("pact_reports.files", "pact_reports.figures.files"),
+    elsewhere={
+        "--only": "pact-eval paper RUN... --figures NAME,... or --tables NAME,...",
+        "--latex": "pact-eval paper RUN... --tables all --format latex",
+        "--markdown": "pact-eval paper RUN... --tables all --format markdown",
+        "--html": "pact-eval report RUN... --html page.html",
+    },
+)
+@runs_argument
+@option(
+    "--figures",
+    metavar="NAME,...",
+    first_page=True,
+    help="Figures to draw, such as reliability,risk-coverage, or all. Alone: no tables.",
+)
+@option(
+    "--tables",
+    metavar="NAME,...",
+    first_page=True,
+    help="Tables to make, such as main,paired, or all. Alone: no figures.",
+)
+@option(
+    "-o",
+    "--out",
+    type=PATH,
+    default=Path("paper"),
+    show_default=True,
+    first_page=True,
+    help="Folder to write to; existing files are replaced.",
+)
+@option(
+    "--format",
+    "formats",
+    metavar="FORMAT,...",
+    first_page=True,
+    help="Formats of figures (svg, pdf, png) and of tables (latex, markdown, csv); markdown also "
+    "writes report.md with all tables. Default: svg, or pdf with a --style for LaTeX; all three "
+    "of tables.",
+)
+@output_options(
+    *("figure_style", "figure_width", "palette", "data", "criteria", "clear", "thresholds"),
+    *("cost_wrong", "cost_review"),
+)
+@settings_options("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks")
+@json_option
+def paper(
+    runs: tuple[Path, ...],
+    figures: str | None,
+    tables: str | None,
+    out: Path,
+    formats: str | None,
+    outputs: Outputs,
+    settings: Settings,
+    as_json: bool,
+) -> None:
+    """Write figures and tables of RUNs, or of published metrics.
+
+    Without --figures and --tables: all that the runs have data for. What lacks data is left out,
+    with the reason. Published metrics are a .csv table, or a released folder with results.json
+    files. They have no intervals, and no difference is tested.
+
+    Figures have the width of a printed column: 3.5 inches, or that of a LaTeX template with
+    --style. Of published metrics, the figures main, ece-kind and differences show the values, and
+    selection those of a released folder. Tables are LaTeX (booktabs), Markdown and CSV.
+
+    Exits with 3 if items are also in a file that the model is made from (see --without-leaks), and
+    with 5 if the criteria differ from the registered ones, or were registered after a run began.
+    """
+    from pact_reports.files import write_report
+    from pact_reports.presenters.written_report import present, skipped_lines
+
+    chosen = _chosen(outputs, out, figures=figures, tables=tables, formats=formats)
+    settings = replace(settings, data=named_data(outputs.data))
+    experiment, chosen, warned = _read(runs, settings, chosen)
+    written = write_report(experiment, chosen)
+    if written.paths or as_json:
+        emit(present(written, left_out=left_out_files()), warned=warned, as_json=as_json)
+    if not written.paths:
+        _refuse_nothing(chosen, skipped_lines(written))
+    written.check_registration()
+    exit_on_leak([written.data])
+
+
+def _chosen(
+    outputs: Outputs, out: Path, *, figures: str | None, tables: str | None, formats: str | None
+) -> Outputs:
+    """Return the outputs with the figures, tables and formats to write.
+
+    Raises:
+        click.UsageError: a name is not known, or a format is of what is not written.
+    """
+    from pact_reports.figures.files import FORMATS as FIGURE_FORMATS
+    from pact_reports.figures.registry import FIGURES
+    from pact_reports.tables.registry import TABLES
+    from pact_reports.writers.files import FORMATS as TABLE_FORMATS
+
+    both = figures is None and tables is None
+    draws, makes = both or figures is not None, both or tables is not None
+    known = [*(FIGURE_FORMATS if draws else ()), *(TABLE_FORMATS if makes else ())]
+    names = [] if formats is None else listed("--format", formats, known)
+    figure_formats = tuple(name for name in names if name in FIGURE_FORMATS)
+    table_formats = tuple(name for name in names if name in TABLE_FORMATS)
+    return replace(
+        outputs,
+        figures=out if draws else None,
+        figure_names=_names("--figures", figures, FIGURES),
+        figure_formats=figure_formats or None,
+        tables=out if makes else None,
+        table_names=_names("--tables", tables, TABLES),
+        table_formats=table_formats or TABLE_FORMATS,
+    )
+
+
+def _names(option_name: str, text: str | None, known: Iterable[str]) -> tuple[str, ...]:
+    if text is None or text.strip() == _ALL:
+        return tuple(known)
+    return tuple(listed(option_name, text, tuple(known)))
+
+
+def _refuse_nothing(outputs: Outputs, reasons: Sequence[str]) -> None:
+    """Say why nothing was written.
+
+    Raises:
+        InputError: the message has the reasons.
+    """
+    from pact_eval.errors import InputError
+
+    kinds = {"figure": outputs.figures, "table": outputs.tables}
+    names = " and no ".join(kind for kind, folder in kinds.items() if folder is not None)
+    raise InputError("\n".join([f"no {names} could be made", *map(one_line, reasons)]))
+
+
+def _read(
+    runs: tuple[Path, ...], settings: Settings, outputs: Outputs
+) -> tuple[Experiment, Outputs, tuple[str, ...]]:
+    """Read runs, or published metrics if the first path has some, and print warnings.
+
+    Returns:
+        The runs, the outputs with the published metrics, and the warnings.
+    """
+    from pact_eval.errors import InputError
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_reports.sentences.notes import published_sentence, warning_sentence
+
+    if not is_published(runs[0]):
+        experiment = Experiment.read(runs, settings)
+        return experiment, outputs, warn(map(warning_sentence, experiment.warnings))
+    others = [str(path) for path in runs if not is_published(path)]
+    if others:
+        message = f"expected published metrics alone, or runs alone; got {runs[0]}, {others[0]}"
+        raise InputError(message)
+    outputs = replace(outputs, published=runs)
+    warned = warn(published_sentence(metrics) for metrics in [outputs.metrics] if metrics)
+    return Experiment((), settings=settings), outputs, warned

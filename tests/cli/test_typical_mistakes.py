@@ -1,0 +1,121 @@
+"""Thirty typical mistakes of the first hour. Source of truth: the remedy, which each message names.
+
+What was typed, the exit code, and the parts of the message: the place, what was expected, what to
+do. Every mistake is made in one project with two runs, an adapter and a dataset.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from messages import assert_says
+from run_frames import rows, write_run
+
+from pact_cli.audit.main import main as audit
+from pact_cli.main import main
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
+
+MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
+    # Old names, and names that are nearly right.
+    ("sweep letters", 2, ("`pact-eval sweep` is now", "pact-eval report RUN --views")),
+    ("sets letters --coverage 0.9", 2, ("is now", "pact-eval thresholds RUN --sets")),
+    ("figures runs/letters", 2, ("is now", "pact-eval paper RUN... --figures all")),
+    ("tables metrics.csv", 2, ("is now", "pact-eval paper RUN... --tables all")),
+    ("repot letters", 2, ("repot", "Did you mean", "report")),
+    ("report letters --ful", 2, ("--ful", "Did you mean", "--full")),
+    ("report leters", 1, ("runs/leters: no such run folder", "did you mean runs/letters?")),
+    ("score adapter --data data/holdot.jsonl", 1, ("no such file", "data/holdout.jsonl?")),
+    # Options of other commands.
+    ("compare letters b --html p.html", 2, ("--html", "pact-eval report A B --html page.html")),
+    ("report letters --latex tex", 2, ("--latex", "pact-eval paper RUN... --tables all")),
+    ("report letters --k 2", 2, ("--k", "pact-eval report RUN --views 1..4")),
+    ("paper letters --only main", 2, ("--only", "--figures NAME,... or --tables NAME,...")),
+    # Options without the one that they belong to.
+    ("report letters --open", 2, ("--open", "--html, which was not given")),
+    ("compare letters b --gate", 2, ("--gate needs --margin",)),
+    ("thresholds letters", 2, ("give one of --target-error", "--cost-review")),
+    ("thresholds letters --coverage 0.8", 2, ("--coverage", "add --sets")),
+    ("thresholds letters --sets --target-error 0.1", 2, ("a target", "Leave out --sets")),
+    ("score --base-model model", 2, ("expected ADAPTER, or --base-model with --no-adapter",)),
+    # Values.
+    ("score adapter --k four", 2, ("--k", "expected a whole number from 1, got 'four'")),
+    ("thresholds letters --target-error 5%", 2, ("a number above 0 and below 1, got '5%'",)),
+    ("report letters --views 1..9", 1, ("from 1 to 3, got 1 to 9",)),
+    ("paper letters --figures relibility", 2, ("expected one or more of", "reliability")),
+    ("decide adapter --context x.txt --schema bool.json", 1, ('got "bool"', "boolean")),
+    # Folders of another kind.
+    ("score data/", 2, ("data is a dataset folder, not an adapter", "ADAPTER --data data")),
+    ("score runs/letters", 2, ("is a run folder, not an adapter", "pact-eval report runs/letters")),
+    ("score adapter --data two", 2, ("two/a.jsonl, two/b.jsonl", "give --data FILE")),
+    ("report runs", 1, ("it holds 2 runs", "give runs/*")),
+    ("compare letters", 2, ("expected two or more runs, got 1", "pact-eval compare A B")),
+    ("import holdout.jsonl", 2, ("Missing option '--out'",)),
+    # Settings.
+    ("init", 1, ("pact.toml: this folder has settings already", "edit them, or remove the file")),
+]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two runs, an adapter, a dataset, and another without a manifest."""
+    home = tmp_path_factory.mktemp("project")
+    for seed, name in enumerate(("letters", "b")):
+        write_run(home / "runs" / name, rows(seed, families=4), arm=name)
+    shutil.copytree(FIXTURES / "data", home / "data")
+    shutil.copytree(FIXTURES / "adapters" / "pact", home / "adapter")
+    (home / "two").mkdir()
+    for name in ("a.jsonl", "b.jsonl"):
+        shutil.copy(FIXTURES / "data" / "holdout.jsonl", home / "two" / name)
+    (home / "x.txt").write_text("A clerk.")
+    question = {"q": {"type": "bool", "instructions": "Is it open?"}}
+    (home / "bool.json").write_text(json.dumps(question))
+    (home / "pact.toml").write_text('runs = "runs"\n')
+    return home
+
+
+@pytest.mark.parametrize(("line", "code", "parts"), MISTAKES, ids=[line for line, *_ in MISTAKES])
+def test_the_message_names_the_remedy(
+    line: str, code: int, parts: tuple[str, ...], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(main, line.split(), prog_name="pact-eval")
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert_says(result.stderr, "Error: ", *parts)
+    assert result.stdout == ""
+
+
+def test_there_are_thirty() -> None:
+    assert len(MISTAKES) == 30
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("kk = 4", ("pact.toml: unknown setting 'kk'", "did you mean k?")),
+        ("[options.scor]\nk = 4", ("pact.toml: options: unknown", "did you mean score?")),
+        ("[options.score]\ndevise = 'cpu'", ("options.score: unknown", "did you mean device?")),
+        ("[options.score]\nk = 'four'", ("options.score: k: expected a number, got 'four'",)),
+        ("[options.score]\nmerge = 1", ("options.score: merge: expected true or false, got 1",)),
+        ("[options.score]\nbatch-tokens = 0", ("expected a whole number from 1, got 0",)),
+    ],
+)
+def test_settings_that_are_nearly_right(
+    text: str, parts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pact.toml").write_text(text)
+    result = CliRunner().invoke(main, ["score", "adapter"], prog_name="pact-eval")
+    assert result.exit_code == 1
+    assert_says(result.stderr, "Error: ", *parts)
+
+
+def test_a_command_of_the_audit_that_is_nearly_right() -> None:
+    result = CliRunner().invoke(audit, ["dat"], prog_name="pact-audit")
+    assert result.exit_code == 2
+    assert_says(result.stderr, "dat", "Did you mean", "data")
