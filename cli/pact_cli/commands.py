@@ -139,6 +139,12 @@ def from_settings(name: str | None) -> bool:
     return source is ParameterSource.DEFAULT_MAP
 
 
+def grouped() -> bool:
+    """Whether the current command was given --by: only the full tables have groups."""
+    source = click.get_current_context().get_parameter_source("by")
+    return source is ParameterSource.COMMANDLINE
+
+
 def announce_choices(more: Sequence[str] = ()) -> None:
     """Say on stderr, in one line, what was not given on the command line but chosen.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.commands import command, from_settings
+from pact_cli.commands import command, from_settings, grouped
 from pact_cli.console import emit, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pact_reports.outputs import Outputs
 
 
-@command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
+@command(loads=("pact_eval.evaluation.experiment", "pact_reports.tables.brief_report"))
 @runs_argument
 @settings_options(
     *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
@@ -102,7 +102,7 @@ def report(
     if outputs.any and local_run is not None:
         raise click.UsageError("--local-run is for the report in the terminal and --json")
     if not outputs.any:
-        full = full or _grouped()
+        full = full or grouped()
         settings = replace(settings, data=named_data(outputs.data))
         conclusions = print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
         exit_on_leak(conclusions)
@@ -213,12 +213,6 @@ def _tempering(report: RunReport, local: Path) -> ServedTempering:
     return tempering
 
 
-def _grouped() -> bool:
-    """Whether --by was given: only the full tables have groups."""
-    source = click.get_current_context().get_parameter_source("by")
-    return source == click.core.ParameterSource.COMMANDLINE
-
-
 def _without_its_file(outputs: Outputs) -> str | None:
     """Say which option is for a file that is not written; None if there is none."""
     for is_set, file, message in (
@@ -264,7 +258,7 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         )
     elif outputs.any and full:
         message = "--full is for the terminal; files have every table"
-    elif outputs.any and _grouped():
+    elif outputs.any and grouped():
         message = (
             f"--by {settings.by} groups the report in the terminal; files show kinds and domains"
         )

@@ -1159,6 +1159,7 @@ class RunReport(Framed):
             self.experiment.evaluation(self.run),
             warnings=(*self.experiment.leaks, *self.warnings),
             conclusions=self.conclusions,
+            run=self.run.name,
         )
 
     @property
