@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from pact_cli.console import QUIET, announce, warn
+from pact_cli.console import QUIET, VERBOSE, announce, warn
 from pact_cli.parameters import GROUPS
 from pact_cli.steps import load, watched_steps
 from pact_eval.errors import InputError
@@ -93,7 +93,7 @@ class PactCommand(click.Command):
         """Say which settings of the project are used, and run the command."""
         if not self.announces:
             announce_choices()
-        verbose = ctx.meta.get(_VERBOSE, False)
+        verbose = ctx.meta.get(VERBOSE, False)
         told = verbose or (self.tells_steps and sys.stderr.isatty())
         targets = [ctx.params[name] for name in _TARGETS if ctx.params.get(name)]
         if not verbose:
@@ -207,10 +207,9 @@ def _set_quiet(ctx: click.Context, parameter: click.Parameter, value: bool) -> N
 
 def _set_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     del parameter
-    ctx.meta[_VERBOSE] = value
+    ctx.meta[VERBOSE] = value
 
 
-_VERBOSE: Final = "pact.verbose"
 _VERBOSITY: Final[list[click.Parameter]] = [
     click.Option(
         ["-q", "--quiet"],
@@ -224,6 +223,7 @@ _VERBOSITY: Final[list[click.Parameter]] = [
         is_flag=True,
         expose_value=False,
         callback=_set_verbose,
-        help="Show every option with where its value is from, and the time of each step.",
+        help="Show every option with where its value is from, the time of each step, and reasons "
+        "for files that were not made.",
     ),
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import emit, warn
+from pact_cli.console import emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
     PATH,
@@ -173,7 +173,8 @@ def _write(
     experiment, outputs, warned = _read(runs, settings, outputs)
     written = write_report(experiment, outputs)
     if written.paths or (as_json and only == "figures"):
-        presenter = present(written, only, left_out=left_out_files())
+        chosen = click.get_current_context().params.get("only") is not None
+        presenter = present(written, only, left_out=left_out_files(), reasons=chosen or verbose())
         emit(presenter, warned=warned, as_json=as_json)
     if not written.paths:
         none = {"figures": "no figure could be drawn", "tables": "no table could be made"}[only]

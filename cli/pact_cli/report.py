@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command, from_settings, grouped
-from pact_cli.console import emit, warn
+from pact_cli.console import emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
     RUN,
@@ -117,7 +117,9 @@ def report(
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
     warned = warn(map(warning_sentence, experiment.warnings))
     written = write_report(experiment, outputs)
-    presenter = present(written, left_out=left_out_files(), other_data=other_data)
+    presenter = present(
+        written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
+    )
     emit(presenter, warned=warned, as_json=as_json)
     if open_page and written.html is not None:
         _open(written.html)

@@ -26,14 +26,17 @@ def present(
     *,
     left_out: Sequence[Json] = (),
     other_data: Sequence[Json] = (),
+    reasons: bool = True,
 ) -> Presenter:
-    """Present files by their paths. A command that writes figures only prints paths alone.
+    """Present files by their paths, and below a page what it says first.
 
     Args:
         written: the files.
         only: the command, if it writes figures or tables only.
         left_out: warnings on files that are not runs, as JSON values.
         other_data: warnings on datasets that are not those of the runs, as JSON values.
+        reasons: name the figures and tables that were not made, with the reasons; otherwise they
+            are counted if no page was written.
     """
     metrics = written.published
     different = [*map(_sentence, written.different)]
@@ -58,8 +61,9 @@ def present(
         tables=lambda: (Line(str(path), unbroken=True) for path in written.paths),
         to_json=as_json,
         warnings=[*published, *map(warning_sentence, written.warnings), *different],
+        answers=lambda: [written.answer] if written.answer else [],
         leak=lambda: None if only else written.data.leak,
-        remarks=lambda: _remarks(written, only),
+        remarks=lambda: _remarks(written, only, reasons=reasons),
     )
 
 
@@ -79,10 +83,14 @@ def _skipped(written: WrittenReport, only: Only) -> dict[str, str]:
     }
 
 
-def _remarks(written: WrittenReport, only: Only) -> Iterable[Line]:
+def _remarks(written: WrittenReport, only: Only, *, reasons: bool) -> Iterable[Line]:
     leak = leak_lines(written.data.leak) if only else ()
     notes = [f"{name}: {note}" for name, texts in written.notes.items() for note in texts]
-    lines = [*(notes if only else ()), *skipped_lines(written, only)]
+    skipped = skipped_lines(written, only)
+    if not reasons:
+        counted = len(skipped) if written.html is None else 0
+        skipped = [f"{counted} that lack data were not made; -v names them"] if counted else []
+    lines = [*(notes if only else ()), *skipped]
     return (*leak, *(Line(line, unbroken=True) for line in lines))
 
 

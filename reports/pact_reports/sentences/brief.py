@@ -92,19 +92,23 @@ def better_line(
     return f"{prefix}{finding}: {left} - {right} {_points(claim, 'points')}"
 
 
-def several_line(conclusions: Sequence[BetterConclusion], leak: DataLeak | None = None) -> str:
-    """Write how one run compares with each of several others, in their accuracy.
+def several_line(
+    conclusions: Sequence[BetterConclusion], leak: DataLeak | None = None, names: ArmNames = KEYS
+) -> str:
+    """Write how one run or arm compares with each of several others, in their accuracy.
 
     Args:
-        conclusions: each of the same first run.
+        conclusions: each of the same first run or arm.
         leak: of their data; it comes first.
+        names: display names of arms.
 
     Example:
         "pact is more accurate than base and ce; is not shown to differ in accuracy from no_cf"
     """
-    first, *others = short_names(
-        [conclusions[0].left, *(conclusion.right for conclusion in conclusions)]
-    )
+    if len(conclusions) == 1:
+        return better_line(conclusions[0], leak, names)
+    keys = [conclusions[0].left, *(conclusion.right for conclusion in conclusions)]
+    first, *others = short_names([names.arm(key) for key in keys])
     named: dict[BetterStatus, list[str]] = {}
     for conclusion, other in zip(conclusions, others, strict=True):
         named.setdefault(conclusion.status, []).append(other)
