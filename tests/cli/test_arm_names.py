@@ -55,10 +55,10 @@ def written(project: Path) -> Path:
         patch.chdir(project)
         runs = sorted(map(str, project.glob("runs/*")))
         files = ("--html", "p.html", "--figures", "fig", "--latex", "tex", "--markdown", "r.md")
-        heard = run("report", *runs, *FAST, *files, "--criteria", "h.toml").stderr
+        heard = run("report", *runs, *FAST, *files, "--criteria", "h.toml", "-v").stderr
         assert not KEYS.search(heard)
         assert HOSTILE in heard
-        tables = ("tables", *runs, *FAST, "-o", "tab", "--criteria", "h.toml")
+        tables = ("tables", *runs, *FAST, "-o", "tab", "--criteria", "h.toml", "-v")
         assert not KEYS.search(run(*tables).stderr)
     return project
 

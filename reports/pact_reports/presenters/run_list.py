@@ -28,7 +28,7 @@ def present(
     where = ", ".join(map(str, places))
     nothing = Line(f"No runs in {where}; `pact-eval score` and `import` write them.", unbroken=True)
     return Presenter(
-        tables=lambda: run_list_parts(runs) if runs else (),
+        tables=lambda: run_list_parts(runs, names) if runs else (),
         remarks=lambda: () if runs else (nothing,),
         to_json=lambda: {"runs": [_json(run, names) for run in runs]},
     )

@@ -50,7 +50,7 @@ def present(
             return (*run_parts(report, names), *lines)
         from pact_reports.tables.brief_report import brief_report
 
-        return brief_report(report, lines)
+        return brief_report(report, names, lines)
 
     def headline() -> Iterable[str]:
         from pact_reports.sentences.brief import report_line

@@ -11,7 +11,7 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import Note
-from pact_reports.numbers import CLUSTERS, interval_text, value_text, views_words
+from pact_reports.numbers import interval_text, sample_text, value_text, views_words
 from pact_reports.sentences.brief import (
     beside,
     better_line,
@@ -50,15 +50,15 @@ def brief_comparison(
     return Brief(
         answer=(*leak_lines(leak), Line(answer, "strong"), *_cautions(comparison.experiment)),
         facts=[
-            Fact("items", _discordant(comparison, names, turn)),
-            *_differences(conclusion),
+            data_fact(comparison.data),
             Fact("order", beside(names, [*map(order_mark, orders)]), _worst_tone(orders)),
             Fact(
                 "probabilities",
                 beside(names, [*map(probabilities_mark, probabilities)]),
                 _worst_tone(probabilities),
             ),
-            data_fact(comparison.data),
+            Fact("items", _discordant(comparison, names, turn)),
+            *_differences(conclusion),
             *_tested(comparison, conclusion),
         ],
         notes=comparison.notes,
@@ -83,7 +83,7 @@ def _discordant(comparison: Comparison, names: Sequence[str], turn: int) -> str:
     test = group.accuracy.items
     left, right = (test.b, test.c)[::turn]
     answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
-    sample = f"{answers}{group.items:,} in {group.clusters:,} {CLUSTERS[comparison.unit]}"
+    sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
     return f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
 
 
@@ -120,12 +120,12 @@ def brief_comparisons(
     first, experiment = comparisons[0], comparisons[0].experiment
     leak, conclusions = experiment.data.leak, [pair.conclusion for pair in comparisons]
     group = first.groups[0]
-    sample = f"{group.items:,} in {group.clusters:,} {CLUSTERS[first.unit]}"
+    sample = sample_text(group.items, group.clusters, first.unit)
     answer = Line(several_line(conclusions, leak), "strong")
     return Brief(
         answer=(*leak_lines(leak), answer, *_cautions(experiment)),
         facts=[
-            Fact("items", sample),
+            Fact("sample", sample),
             data_fact(experiment.data),
             Fact("adjusted", adjustment(conclusions[0]).removeprefix("p-values are ").strip()),
         ],

@@ -11,7 +11,8 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.stats.estimate import Estimate
-from pact_reports.numbers import CLUSTERS, views_words
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.numbers import sample_text, views_words
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import (
     acting_line,
@@ -26,11 +27,14 @@ from pact_reports.table import Line, Part
 from pact_reports.tables.brief import Brief, Fact, data_fact, tone_of
 
 
-def brief_report(report: RunReport, others: Sequence[Line] = ()) -> tuple[Part, ...]:
+def brief_report(
+    report: RunReport, names: ArmNames = KEYS, others: Sequence[Line] = ()
+) -> tuple[Part, ...]:
     """Lay out what a run is worth.
 
     Args:
         report: of a run on full contexts.
+        names: display names of arms.
         others: further lines before the last one.
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
@@ -38,10 +42,10 @@ def brief_report(report: RunReport, others: Sequence[Line] = ()) -> tuple[Part, 
     return Brief(
         answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
         facts=[
-            *_rates(report.rates),
             *_conclusions(report),
+            *_rates(report.rates),
             Fact("not known", not_known_text(report.conclusions)),
-            Fact("run", _run(report)),
+            Fact("run", _run(report, names)),
         ],
         notes=evaluation.notes,
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
@@ -79,14 +83,16 @@ def _conclusions(report: RunReport) -> Iterator[Fact]:
                 yield Fact("acting alone", acting_line(conclusion), tone)
 
 
-def _run(report: RunReport) -> str:
-    """Name the folder, the seed, the sample and the decoding of a run."""
+def _run(report: RunReport, names: ArmNames) -> str:
+    """Name the folder, the arm, the seed, the sample and the decoding of a run."""
     evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]
+    arm = provenance.arm and names.arm(provenance.named(provenance.arm))
     facts = (
         report.run.title,
+        None if arm == report.run.name else arm,
         None if provenance.seed is None else f"seed {provenance.seed}",
-        f"{everything.items:,} items in {everything.clusters:,} {CLUSTERS[evaluation.unit]}",
+        sample_text(everything.items, everything.clusters, evaluation.unit),
         f"K = {evaluation.k}" if evaluation.repeats == 1 else f"{evaluation.repeats} repeats",
         f"{evaluation.decoding}, {evaluation.calibration}",
     )

@@ -14,6 +14,7 @@ from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.stats.estimate import Estimate
+from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import loud, order_word, short_names
@@ -37,11 +38,12 @@ _CAPTION: Final = (
 )
 
 
-def run_list_parts(runs: Sequence[ListedRun]) -> tuple[Part, ...]:
+def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Part, ...]:
     """Lay out a list of runs.
 
     Args:
         runs: the runs.
+        arms: display names of arms.
 
     Returns:
         A table with a row per run, in groups of one data file; then what to do about runs that are
@@ -59,7 +61,7 @@ def run_list_parts(runs: Sequence[ListedRun]) -> tuple[Part, ...]:
     )
     title, names = _names(runs)
     rows = [
-        Row(_cells(run, names[run.folder]), rule=not number)
+        Row(_cells(run, names[run.folder], arms), rule=not number)
         for group in _groups(runs)
         for number, run in enumerate(group)
     ]
@@ -91,11 +93,10 @@ def _rank(run: ListedRun) -> float:
     return -run.accuracy.value
 
 
-def _cells(run: ListedRun, name: str) -> tuple[Cell, ...]:
+def _cells(run: ListedRun, name: str, arms: ArmNames) -> tuple[Cell, ...]:
     reason = None if run.reason is None else one_line(run.reason)
-    role = "" if run.role in (None, EVALUATION) else one_line(str(run.role))
     return (
-        Cell(name, below=role),
+        Cell(name, below=one_line(", ".join(_labels(run, arms)))),
         Cell("" if run.items is None else f"{run.items:,}"),
         Cell("") if run.accuracy is None else estimate_cell(run.accuracy, "percent"),
         _value_cell(run.pair_accuracy),
@@ -104,6 +105,15 @@ def _cells(run: ListedRun, name: str) -> tuple[Cell, ...]:
         _word_cell(run.data),
         Cell(run.state, reason=reason, tone=_TONES[run.state]),
     )
+
+
+def _labels(run: ListedRun, arms: ArmNames) -> Iterator[str]:
+    """Yield what the name of a run does not say: the display name of its arm, and its role."""
+    arm = run.arm or ""
+    if arms.arm(arm) != arm:
+        yield arms.arm(arm)
+    if run.role not in (None, EVALUATION):
+        yield str(run.role)
 
 
 def _value_cell(estimate: Estimate | None) -> Cell:
