@@ -84,13 +84,13 @@ def _conclusions(report: RunReport) -> Iterator[Fact]:
 
 
 def _run(report: RunReport, names: ArmNames) -> str:
-    """Name the folder, the arm, the seed, the sample and the decoding of a run."""
+    """Name the arm, the seed, the sample and the decoding of a run; the last line has its place."""
     evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]
     arm = provenance.arm and names.arm(provenance.named(provenance.arm))
     facts = (
-        report.run.title,
         None if arm == report.run.name else arm,
+        provenance.quantisation,
         None if provenance.seed is None else f"seed {provenance.seed}",
         sample_text(everything.items, everything.clusters, evaluation.unit),
         f"K = {evaluation.k}" if evaluation.repeats == 1 else f"{evaluation.repeats} repeats",
