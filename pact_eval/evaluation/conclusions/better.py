@@ -48,7 +48,7 @@ class Claim:
     evidence: Evidence
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BetterConclusion(Conclusion):
     """Conclusion on whether the first run, or arm, is better than the second.
 
