@@ -16,7 +16,7 @@ watching has steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -38,6 +38,7 @@ class Step:
         counts: how much of the `total` of the step around it this one is; None for its own total
             if both have one unit that is not "parts", and otherwise for nothing.
         inside: the step within this one that is open, or None.
+        numbers: what is known of the result so far, by name: shares in [0, 1], such as accuracy.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Step:
     done: float = 0
     counts: float | None = None
     inside: Step | None = field(default=None, repr=False)
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def reached(self) -> float:

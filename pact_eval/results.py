@@ -53,8 +53,12 @@ class Framed(Result):
         return frame
 
 
-def short_repr(value: Any) -> str:
+def short_repr(value: Any, *, changed: bool = False) -> str:
     """Return the type and the small fields of a frozen dataclass, on one line of 200 characters.
+
+    Args:
+        value: the dataclass.
+        changed: leave out fields that have their default.
 
     Examples:
         >>> from dataclasses import dataclass
@@ -65,12 +69,22 @@ def short_repr(value: Any) -> str:
         >>> Two("a", (1, 2, 3))
         Two(name='a', items=<3>)
     """
-    parts = (f"{field.name}={_short(getattr(value, field.name))}" for field in fields(value))
+    values = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
+    if changed:
+        defaults = {field.name: field.default for field in fields(value)}
+        values = {name: held for name, held in values.items() if held != defaults[name]}
+    parts = (f"{name}={short_value(held)}" for name, held in values.items())
     line = f"{type(value).__name__}({', '.join(parts)})".replace("\n", " ")
     return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 4]}...)"
 
 
-def _short(value: Any) -> str:
+def short_value(value: Any) -> str:
+    """Return a value in at most 40 characters: the size of what is longer.
+
+    Examples:
+        >>> short_value("a"), short_value((1, 2, 3))
+        ("'a'", '<3>')
+    """
     if value is None or isinstance(value, bool | int | float | str):
         text = repr(value)
         return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."

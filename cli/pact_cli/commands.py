@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from pact_cli.console import QUIET, announce, warn
+from pact_cli.console import QUIET, VERBOSE, announce, warn
 from pact_cli.parameters import GROUPS, PactOption
 from pact_cli.steps import load, watched_steps
 from pact_eval.errors import InputError
@@ -126,7 +126,7 @@ class PactCommand(click.Command):
         """Say which settings of the project are used, and run the command."""
         if not self.announces:
             announce_choices()
-        verbose = ctx.meta.get(_VERBOSE, False)
+        verbose = ctx.meta.get(VERBOSE, False)
         told = verbose or (self.tells_steps and sys.stderr.isatty())
         targets = [ctx.params[name] for name in _TARGETS if ctx.params.get(name)]
         if not verbose:
@@ -182,6 +182,12 @@ def from_settings(name: str | None) -> bool:
     """Whether a parameter of the current command has its value from the settings."""
     source = click.get_current_context().get_parameter_source(name or "")
     return source is ParameterSource.DEFAULT_MAP
+
+
+def grouped() -> bool:
+    """Whether the current command was given --by: only the full tables have groups."""
+    source = click.get_current_context().get_parameter_source("by")
+    return source is ParameterSource.COMMANDLINE
 
 
 def announce_choices(more: Sequence[str] = ()) -> None:
@@ -286,11 +292,10 @@ def _set_quiet(ctx: click.Context, parameter: click.Parameter, value: bool) -> N
 
 def _set_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     del parameter
-    ctx.meta[_VERBOSE] = value
+    ctx.meta[VERBOSE] = value
 
 
 _PARAGRAPHS: Final = 2
-_VERBOSE: Final = "pact.verbose"
 _HELP_ALL: Final = click.Option(
     ["--help-all"],
     is_flag=True,
@@ -312,6 +317,7 @@ _VERBOSITY: Final[list[click.Parameter]] = [
         is_flag=True,
         expose_value=False,
         callback=_set_verbose,
-        help="Show every option with where its value is from, and the time of each step.",
+        help="Show every option with where its value is from, the time of each step, and reasons "
+        "for files that were not made.",
     ),
 ]

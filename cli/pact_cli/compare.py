@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pact_cli.commands import command, from_settings
+from pact_cli.commands import command, from_settings, grouped
 from pact_cli.console import emit, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import PATH, RunPath, json_option, named_data, names_of, settings_options
@@ -76,6 +76,7 @@ class RunOrArm(RunPath):
     first_page=True,
     help="Show the exact test and the items that only one of the two runs answers correctly.",
 )
+@option("--full", is_flag=True, help="Print every table; --by prints the tables too.")
 @option(
     "--data",
     group="Data",
@@ -104,6 +105,7 @@ def compare(
     gate: bool,
     arms: bool,
     mcnemar: bool,
+    full: bool,
     data: tuple[Path, ...],
     holm: bool,
     settings: Settings,
@@ -143,7 +145,9 @@ def compare(
         warn(map(warning_sentence, experiment.applied_warnings))  # before runs are refused
         comparisons = compare_runs(experiment)
         records = _records(experiment, data) if mcnemar else None
-        presenter = present(*comparisons, show_items=mcnemar, records=records)
+        presenter = present(
+            *comparisons, full=full or grouped(), show_items=mcnemar, records=records
+        )
         emit(presenter, warned=presenter.warnings, as_json=as_json)
     exit_on_leak([experiment.data])
 

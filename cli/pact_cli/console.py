@@ -29,6 +29,9 @@ JSON_PRINTED = "pact.json_printed"
 QUIET = "pact.quiet"
 """Key in the context of a command: whether progress and remarks are left out."""
 
+VERBOSE = "pact.verbose"
+"""Key in the context of a command: whether details are printed too."""
+
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
 _NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds only between values
@@ -70,6 +73,12 @@ def quiet() -> bool:
     """Whether the command was started with `-q`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(QUIET))
+
+
+def verbose() -> bool:
+    """Whether the command was started with `-v`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(VERBOSE))
 
 
 def announce(remarks: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_cli.commands import command
-from pact_cli.console import emit, warn
+from pact_cli.console import emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
     PATH,
@@ -109,7 +109,9 @@ def paper(
     experiment, chosen, warned = _read(runs, settings, chosen)
     written = write_report(experiment, chosen)
     if written.paths or as_json:
-        emit(present(written, left_out=left_out_files()), warned=warned, as_json=as_json)
+        reasons = verbose() or not (figures is None and tables is None)
+        presenter = present(written, left_out=left_out_files(), reasons=reasons)
+        emit(presenter, warned=warned, as_json=as_json)
     if not written.paths:
         _refuse_nothing(chosen, skipped_lines(written))
     written.check_registration()

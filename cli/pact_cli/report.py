@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pact_cli.commands import command, from_settings
-from pact_cli.console import emit, warn
+from pact_cli.commands import command, from_settings, grouped
+from pact_cli.console import emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
     RUN,
@@ -49,7 +49,7 @@ _ELSEWHERE: Final = {
 
 
 @command(
-    loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"),
+    loads=("pact_eval.evaluation.experiment", "pact_reports.tables.brief_report"),
     elsewhere=_ELSEWHERE,
 )
 @runs_argument
@@ -124,7 +124,7 @@ def report(
     if outputs.html is not None:
         _write_page(runs, settings, outputs, open_page=open_page, as_json=as_json)
         return
-    full = full or _grouped()
+    full = full or grouped()
     settings = replace(settings, data=named_data(outputs.data))
     conclusions = print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
     exit_on_leak(conclusions)
@@ -144,7 +144,9 @@ def _write_page(
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
     warned = warn(map(warning_sentence, experiment.warnings))
     written = write_report(experiment, outputs)
-    presenter = present(written, left_out=left_out_files(), other_data=other_data)
+    presenter = present(
+        written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
+    )
     emit(presenter, warned=warned, as_json=as_json)
     if open_page and written.html is not None:
         open_in_browser(written.html)
@@ -244,12 +246,6 @@ def _tempering(report: RunReport, local: Path) -> ServedTempering:
     return tempering
 
 
-def _grouped() -> bool:
-    """Whether --by was given: only the full tables have groups."""
-    source = click.get_current_context().get_parameter_source("by")
-    return source == click.core.ParameterSource.COMMANDLINE
-
-
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
     """Refuse options that would have no effect."""
     options = {
@@ -278,7 +274,7 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         )
     elif outputs.html is not None and full:
         message = "--full is for the terminal; the page has every table"
-    elif outputs.html is not None and _grouped():
+    elif outputs.html is not None and grouped():
         message = f"--by {settings.by} is for the terminal; the page shows kinds and domains"
     elif outputs.html is not None and settings.unit != "family":
         message = (

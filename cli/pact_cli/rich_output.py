@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -58,7 +58,8 @@ def _lines(steps: Sequence[StepLine], width: int) -> RenderableType:
         if total is not None and line.step.unit not in _UNCOUNTED and width >= _WIDE:
             done = f"{line.step.reached:,.0f}/{total:,.0f}  {done}"
         table.add_row(line.name, bar, done, f"{line.rate}  {_time_of(line)}".strip())
-    return table
+    numbers = [Text(f"  {line.numbers} so far", style="dim") for line in steps if line.numbers]
+    return Group(table, *numbers)
 
 
 def _time_of(line: StepLine) -> str:

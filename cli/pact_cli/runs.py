@@ -15,11 +15,12 @@ from pact_cli.options import PATH, json_option, names_of
 @click.argument("folders", nargs=-1, type=PATH, metavar="[FOLDER...]")
 @json_option
 def runs(folders: tuple[Path, ...], as_json: bool) -> None:
-    """List the runs in a folder, with accuracy and state.
+    """Show the runs in a folder as a leaderboard.
 
-    FOLDER holds run folders, or is one; the default is `runs`. A run is complete, resumable (repeat
-    the command that started it), tampered (its seal does not match) or unreadable. Accuracy is that
-    of view 0. The digest identifies the rows, settings and labels of a complete run.
+    FOLDER holds run folders, or is one; the default is `runs`. Runs on the same data file are
+    sorted by accuracy of view 0, raw. ECE is shown next to that of a calibrated model. A run is
+    complete, resumable (repeat the command that started it), tampered (its seal does not match) or
+    unreadable. --json also has arm, seed, role, K and the digest of rows, settings and labels.
     """
     from pact_eval.evaluation.run_list import list_runs
     from pact_reports.presenters.run_list import present

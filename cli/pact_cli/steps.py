@@ -78,6 +78,18 @@ class StepLine:
         return max(0.0, self.step.total - self.step.reached) / self.per_second
 
     @property
+    def numbers(self) -> str:
+        """What is known of the result so far, in percent; "" if nothing is.
+
+        Example:
+            >>> step = Step("Scoring", numbers={"accuracy": 0.52, "answer_mass": 0.034})
+            >>> StepLine(step, 0, 0.0, 0.0).numbers
+            'accuracy 52.0%, answer mass 3.4%'
+        """
+        numbers = self.step.numbers.items()
+        return ", ".join(f"{name.replace('_', ' ')} {100 * share:.1f}%" for name, share in numbers)
+
+    @property
     def rate(self) -> str:
         """The rate in words; "" for parts, and before anything is done.
 
@@ -151,8 +163,8 @@ class CommandSteps:
             if self._drawn and line.step.name == _LOADING:
                 click.echo(f"\r{'':{len(_LOADING)}}\r", nl=False, err=True)
             if self._told and not failed and line.seconds >= _LEAST_TOLD_SECONDS:
-                rate = f", {line.rate}" if line.rate else ""
-                announce([f"{line.name}: {line.seconds:.1f} s{rate}"])
+                known = (f"{line.seconds:.1f} s", line.rate, line.numbers)
+                announce([f"{line.name}: {', '.join(text for text in known if text)}"])
 
     def wrote(self, path: Path) -> None:
         """Remember a file."""

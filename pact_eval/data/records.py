@@ -18,6 +18,7 @@ from typing import Final, Literal, cast, get_args
 from pact_eval._files import decoded, read_lines
 from pact_eval._json import Json, describe, dumps, loads
 from pact_eval.errors import Problem, RecordError
+from pact_eval.results import short_repr
 
 __all__ = [
     "LETTERS",
@@ -133,7 +134,7 @@ class AblatedFrom:
     answers: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Record:
     """One line of a dataset.
 
@@ -167,6 +168,9 @@ class Record:
     provenance: Mapping[str, Json]
     line: int
     ablation: AblatedFrom | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def n_choices(self) -> int:

@@ -9,6 +9,8 @@ from pact_eval.drift.tempering import ServedTempering, served_tempering
 from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 
@@ -35,6 +37,18 @@ class RunComparison(Comparison):
     def data(self) -> DataConclusion:
         """Whether the data of the runs is sound."""
         return self.experiment.data
+
+    @property
+    def orders(self) -> tuple[OrderConclusion, OrderConclusion]:
+        """Of the first run and the second, whether it follows the order of the answers."""
+        first, second = self.runs
+        return self.experiment.order(first), self.experiment.order(second)
+
+    @property
+    def probabilities(self) -> tuple[ProbabilitiesConclusion, ProbabilitiesConclusion]:
+        """Of the first run and the second, whether its probabilities are right."""
+        first, second = self.runs
+        return self.experiment.probabilities(first), self.experiment.probabilities(second)
 
 
 def compare_runs(experiment: Experiment) -> tuple[RunComparison, ...]:

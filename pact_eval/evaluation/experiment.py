@@ -99,7 +99,7 @@ from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_grou
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
-from pact_eval.results import Framed
+from pact_eval.results import Framed, short_repr
 from pact_eval.runs.folder import (
     Run,
     RunFolder,
@@ -126,7 +126,7 @@ ITEMS_IN_MEMORY: Final = 100_000
 _SHOWN = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Experiment:
     """Several runs with the same settings, in the given order.
 
@@ -145,6 +145,9 @@ class Experiment:
     skipped: tuple[SkippedRun, ...] = ()
     left_out: LeftOutItems | None = None
     leak_left_out: bool = False
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @classmethod
     def read(
@@ -1159,6 +1162,7 @@ class RunReport(Framed):
             self.experiment.evaluation(self.run),
             warnings=(*self.experiment.leaks, *self.warnings),
             conclusions=self.conclusions,
+            run=self.run.name,
         )
 
     @property

@@ -148,6 +148,7 @@ class Evaluation(Framed):
         view_tv: quantiles of view TV over all items; None if no item is shown in several orders.
         warnings: warnings on the run and its calibrator; `pact_eval.evaluate` fills them.
         conclusions: on the order and the probabilities of the run; `pact_eval.evaluate` fills them.
+        run: name of the run; "" if unknown. `pact_eval.evaluate` fills it.
     """
 
     contexts: Contexts
@@ -167,6 +168,7 @@ class Evaluation(Framed):
     view_tv: ViewTvQuantiles | None = None
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
     conclusions: tuple[Conclusion, ...] = ()
+    run: str = ""
 
     @property
     def decoding_name(self) -> DecodingName:

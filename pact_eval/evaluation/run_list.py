@@ -1,16 +1,18 @@
-"""List of the runs in a folder: identity, accuracy, completeness and seal."""
+"""List of the runs in a folder: identity, conclusions, completeness and seal."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from pact_eval.errors import InputError, RunError, TamperedError
-from pact_eval.evaluation.items import read_items
-from pact_eval.evaluation.resampled_groups import point_estimates
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.progress import tracked
 from pact_eval.runs.folder import RunFolder, open_run, views_written
 from pact_eval.runs.provenance import EVALUATION, NAME, Provenance, read_provenance
@@ -38,8 +40,12 @@ class ListedRun:
         k: views per item.
         views: number of views that are scored.
         views_wanted: number of views of the complete run.
-        accuracy: share of correct answers of view 0, without an interval; NaN with a reason on
-            ablated contexts.
+        accuracy: share of correct answers of view 0, raw; NaN with a reason on ablated contexts.
+        pair_accuracy: share of pairs with two correct answers, likewise.
+        order: whether it follows the order of the answers.
+        probabilities: whether its probabilities are right.
+        data: whether its data is sound.
+        data_sha256: SHA-256 of the scored file.
         digest: SHA-256 that identifies the sealed run.
         created: when the run was begun.
     """
@@ -55,6 +61,11 @@ class ListedRun:
     views: int | None = None
     views_wanted: int | None = None
     accuracy: Estimate | None = None
+    pair_accuracy: Estimate | None = None
+    order: OrderConclusion | None = None
+    probabilities: ProbabilitiesConclusion | None = None
+    data: DataConclusion | None = None
+    data_sha256: str | None = None
     digest: str | None = None
     created: dt.datetime | None = None
 
@@ -110,7 +121,7 @@ def _listed(folder: Path) -> ListedRun:
 
 def _complete(run: RunFolder) -> ListedRun:
     seal = run.seal
-    return ListedRun(
+    listed = ListedRun(
         folder=run.folder,
         state="complete",
         arm=run.arm,
@@ -120,20 +131,37 @@ def _complete(run: RunFolder) -> ListedRun:
         k=seal.k,
         views=seal.views,
         views_wanted=seal.views,
-        accuracy=_accuracy(run),
+        data_sha256=run.provenance.data.sha256,
         digest=seal_digest(seal),
         created=run.provenance.created,
     )
-
-
-def _accuracy(run: RunFolder) -> Estimate:
-    nothing = float("nan")
     if run.ablated:
-        return Estimate(nothing, nothing, nothing, 0, 0, None, ClusterText(_NO_REFERENCES))
-    items = read_items(
-        run.predictions_file, "single", letters=False, repeats=run.provenance.repeats
+        nothing = float("nan")
+        undefined = Estimate(nothing, nothing, nothing, 0, 0, None, ClusterText(_NO_REFERENCES))
+        return replace(listed, accuracy=undefined)
+    try:
+        return _concluded(listed, run)
+    except InputError as error:
+        return replace(listed, reason=str(error))
+
+
+def _concluded(listed: ListedRun, run: RunFolder) -> ListedRun:
+    """Add what `pact-eval report` says of a run on full contexts.
+
+    Raises:
+        InputError: its numbers cannot be computed, such as those of a run without a letter.
+    """
+    experiment = Experiment.read([run])
+    (only,) = experiment.runs
+    estimates = experiment.evaluation(only).groups[0].estimates
+    return replace(
+        listed,
+        accuracy=estimates["accuracy"],
+        pair_accuracy=estimates["pair_accuracy"],
+        order=experiment.order(only),
+        probabilities=experiment.probabilities(only),
+        data=experiment.data,
     )
-    return point_estimates(items, "kind", ["accuracy"])["all"]["accuracy"]
 
 
 def _unfinished(folder: Path, provenance: Provenance) -> ListedRun:
@@ -148,5 +176,6 @@ def _unfinished(folder: Path, provenance: Provenance) -> ListedRun:
         k=k,
         views=views_written(folder),
         views_wanted=None if items is None or k is None else items * k,
+        data_sha256=provenance.data.sha256,
         created=provenance.created,
     )

@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 
 from pact_eval._choices import Allowance, ClusterUnit, Decoding, GroupBy
+from pact_eval.results import short_repr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Settings:
     """The choices of the user, for report, tables, figures and page.
 
@@ -42,6 +43,8 @@ class Settings:
         >>> settings = Settings(decoding="ensemble", seed=7)
         >>> bool(settings.rng().random() == settings.rng().random())
         True
+        >>> settings
+        Settings(decoding='ensemble', seed=7)
     """
 
     decoding: Decoding = "single"
@@ -60,6 +63,9 @@ class Settings:
     audit: Path | None = None
     without_leaks: bool = False
     target_error: float | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self, changed=True)
 
     @property
     def calibration_name(self) -> Literal["raw", "calibrated", "as shipped"]:

@@ -22,6 +22,7 @@ from pact_eval.runs.provenance import RunLabels, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
+from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.windows import (
     Dataset,
     ScoredWindow,
@@ -154,19 +155,29 @@ class LocalScorer:
         return {**self._facts, "engine": self._loaded.scorer.facts}
 
     def score(
-        self, windows: Sequence[Window], on_views: Callable[[int], None]
+        self, windows: Sequence[Window], on_views: Callable[[int], None], on_answer: OnAnswer
     ) -> Iterator[ScoredWindow]:
         """Score the views of windows, one after the other."""
-        return in_order(windows, lambda records: self.rows(records, on_views))
+        return in_order(windows, lambda records: self.rows(records, on_views, on_answer))
 
     def rows(
-        self, window: Sequence[Record], on_views: Callable[[int], None] = lambda _views: None
+        self,
+        window: Sequence[Record],
+        on_views: Callable[[int], None] = lambda _views: None,
+        on_answer: OnAnswer = lambda _record, _logits, _mass: None,
     ) -> pl.DataFrame:
         """Score the views of the records of one window; what was scored before has no effect."""
         views = self._encode(window)
+        by_id = {record.id: record for record in window}
         scorer = self._loaded.scorer
+
+        def on_scored(batch: Sequence[EncodedView], scores: Sequence[ScoredView]) -> None:
+            for view, result in zip(batch, scores, strict=True):
+                if view.view == 0:
+                    on_answer(by_id[view.record_id], result.logits.tolist(), result.answer_mass)
+
         scorer.start_window()
-        return _rows(window, views, scorer.score(views, on_views))
+        return _rows(window, views, scorer.score(views, on_views, on_scored))
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows as they are."""

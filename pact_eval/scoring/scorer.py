@@ -50,6 +50,7 @@ _TRUNK: Final = 40
 _SHORT: Final = 5
 
 OnBatch = Callable[[int], None]
+OnScores = Callable[[Sequence[EncodedView], Sequence[ScoredView]], None]
 """Called after every batch with the number of views that are done."""
 
 
@@ -129,13 +130,18 @@ class Scorer:
         raise AdapterError(message)
 
     def score(
-        self, views: Sequence[EncodedView], on_batch: OnBatch = lambda _views_done: None
+        self,
+        views: Sequence[EncodedView],
+        on_batch: OnBatch = lambda _views_done: None,
+        on_scores: OnScores = lambda _views, _scores: None,
     ) -> list[ScoredView]:
         """Score views.
 
         Args:
             views: encoded views.
             on_batch: called after every batch with the number of views that are done.
+            on_scores: called after every batch with its views and their scores. If memory runs
+                out, views may come again.
 
         Returns:
             Their scores, in the order of `views`.
@@ -149,11 +155,15 @@ class Scorer:
         self.prepare(views)
         long = {n for n, view in enumerate(views) if len(view.token_ids) > self._rope_limit}
         done = len(views) - len(long)
-        short = self._scored([view for n, view in enumerate(views) if n not in long], on_batch)
+        together = [view for n, view in enumerate(views) if n not in long]
+        short = self._scored(together, on_batch, on_scores)
         naive = NaiveEngine(self.model)
         naive.count = self._chosen.count
         alone = self._drained(
-            naive, [views[n] for n in sorted(long)], lambda more: on_batch(done + more)
+            naive,
+            [views[n] for n in sorted(long)],
+            lambda more: on_batch(done + more),
+            on_scores,
         )
         if short is None or alone is None:
             raise MemoryExhaustedError(_OUT_OF_MEMORY)
@@ -280,8 +290,10 @@ class Scorer:
         self._budget = engine.batch_tokens
         return None
 
-    def _scored(self, views: Sequence[EncodedView], on_batch: OnBatch) -> list[ScoredView] | None:
-        scored = self._drained(self._chosen, views, on_batch)
+    def _scored(
+        self, views: Sequence[EncodedView], on_batch: OnBatch, on_scores: OnScores
+    ) -> list[ScoredView] | None:
+        scored = self._drained(self._chosen, views, on_batch, on_scores)
         if scored is None and self._chosen.name == "fork" and self._requested == "auto":
             if not self._gave_way:
                 self._passed_over.append("fork: memory ran out")
@@ -290,7 +302,7 @@ class Scorer:
             self._engine = BatchedEngine(self.model, self._batch_tokens)
             self._engine.count = count
             with count.of_prompts_counted_before():
-                scored = self._drained(self._engine, views, on_batch)
+                scored = self._drained(self._engine, views, on_batch, on_scores)
         return scored
 
     def _drained(
@@ -298,9 +310,10 @@ class Scorer:
         engine: Engine,
         views: Sequence[EncodedView],
         on_batch: OnBatch = lambda _views_done: None,
+        on_scores: OnScores = lambda _views, _scores: None,
     ) -> list[ScoredView] | None:
         with fast_float32(self.device, self.dtype) as self._products:
-            return drain(engine, views, on_batch)
+            return drain(engine, views, on_batch, on_scores)
 
 
 def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
@@ -342,7 +355,10 @@ def largest_difference(a: Sequence[ScoredView], b: Sequence[ScoredView]) -> floa
 
 
 def drain(
-    engine: Engine, views: Sequence[EncodedView], on_batch: OnBatch
+    engine: Engine,
+    views: Sequence[EncodedView],
+    on_batch: OnBatch,
+    on_scores: OnScores = lambda _views, _scores: None,
 ) -> list[ScoredView] | None:
     """Score all views; each time memory runs out, halve the tokens per pass and continue.
 
@@ -352,6 +368,7 @@ def drain(
         engine: the engine that runs the views.
         views: the views.
         on_batch: called after every batch with the number of views that are done.
+        on_scores: called after every batch with its views and their scores.
 
     Returns:
         Scores in the order of `views`, or None if memory runs out even at the smallest budget.
@@ -361,7 +378,7 @@ def drain(
     while len(scored) < len(views):
         pending = [number for number in range(len(views)) if number not in scored]
         with counting:
-            ran = _ran(engine, views, pending, scored, on_batch)
+            ran = _ran(engine, views, pending, scored, (on_batch, on_scores))
         if ran:
             continue
         counting = engine.count.of_prompts_counted_before()
@@ -379,12 +396,14 @@ def _ran(
     views: Sequence[EncodedView],
     pending: Sequence[int],
     scored: dict[int, ScoredView],
-    on_batch: OnBatch,
+    told: tuple[OnBatch, OnScores],
 ) -> bool:
     """Run the pending views; return whether memory sufficed."""
+    on_batch, on_scores = told
 
     def keep(numbers: Sequence[int], results: Sequence[ScoredView]) -> None:
         scored.update(zip((pending[number] for number in numbers), results, strict=True))
+        on_scores([views[pending[number]] for number in numbers], results)
         on_batch(len(scored))
 
     try:

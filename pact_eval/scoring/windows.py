@@ -31,6 +31,7 @@ from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.scoring.custody import custody_of
+from pact_eval.scoring.running import OnAnswer, RunningScores
 
 WINDOW_RECORDS: Final = 64
 """Records per window."""
@@ -102,13 +103,14 @@ class WindowScorer(Protocol):
         """Record of how the records were scored, for `run.json`."""
 
     def score(
-        self, windows: Sequence[Window], on_views: Callable[[int], None]
+        self, windows: Sequence[Window], on_views: Callable[[int], None], on_answer: OnAnswer
     ) -> Iterator[ScoredWindow]:
         """Score the K views of the records of windows, and yield each window once, in any order.
 
         Args:
             windows: the windows that are not written yet, in file order.
             on_views: called with the number of views that are done in windows not yet yielded.
+            on_answer: called with answers of these windows, if they are known one by one.
         """
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -281,11 +283,18 @@ def _score_missing(scorer: WindowScorer, dataset: Dataset, writer: RunWriter) ->
     done = total - sum(len(window.records) for window in missing)
 
     with step("Scoring", total, "items", done=done) as scoring:
+        running = RunningScores()
 
         def on_views(views: int) -> None:
             scoring.done = done + views // dataset.k
 
-        for scored in scorer.score(missing, on_views):
+        def on_answer(record: Record, logits: Sequence[float], answer_mass: float | None) -> None:
+            running.answered(record, logits, answer_mass)
+            scoring.numbers = running.numbers
+
+        for scored in scorer.score(missing, on_views, on_answer):
             writer.write_part(scored.window.number, scored.rows)
+            running.finished(scored.rows)
+            scoring.numbers = running.numbers
             done += len(scored.window.records)
             scoring.done = done

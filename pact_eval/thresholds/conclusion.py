@@ -98,7 +98,7 @@ class ActingGate:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Acting(Conclusion):
     """Share of the decisions that the model may take alone.
 

@@ -49,6 +49,7 @@ class WrittenReport(Result):
         published: the published metrics that are shown instead of runs, or None.
         different: runs whose dataset is not among the files of records.
         registration: why the registration of the criteria does not hold; None if it does.
+        answer: what the page says first, in a sentence; "" without a page, or if nothing is told.
     """
 
     data: DataConclusion
@@ -62,6 +63,7 @@ class WrittenReport(Result):
     published: ArmMetrics | None = None
     different: tuple[DifferentData, ...] = ()
     registration: str | None = None
+    answer: str = ""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -142,7 +144,22 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
         published=outputs.metrics,
         different=() if page is None or page.records is None else page.records.different,
         registration=_registration_error(request) if "scorecard" in built.tables else None,
+        answer="" if page is None else _answer(page),
     )
+
+
+def _answer(page: PageRequest) -> str:
+    """Write the first conclusion of a page: on its main arm and the others, or on its only run."""
+    from pact_reports.sentences.brief import report_line, several_line
+
+    experiment = page.experiment
+    leak = experiment.data.leak
+    if len(experiment.arms) > 1:
+        better = tuple(experiment.better_than(experiment.main_arm).values())
+        return several_line(better, leak, page.names)
+    if len(experiment.runs) != 1:
+        return ""
+    return report_line(experiment.report(experiment.runs[0]).evaluation, leak)
 
 
 def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:

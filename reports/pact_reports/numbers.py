@@ -27,6 +27,7 @@ __all__ = [
     "p_value_number",
     "p_value_text",
     "reason_text",
+    "sample_text",
     "short_clusters",
     "small_text",
     "value_text",
@@ -191,6 +192,17 @@ CLUSTERS: Final[dict[ClusterUnit, str]] = {
     "source_family": "source families",
 }
 """What several clusters are called."""
+
+
+def sample_text(items: int, clusters: int, unit: ClusterUnit) -> str:
+    """Write the size of a sample.
+
+    Example:
+        >>> sample_text(324, 162, "family"), sample_text(2, 1, "source_family")
+        ('324 items in 162 families', '2 items in 1 source family')
+    """
+    counted = "1 item" if items == 1 else f"{items:,} items"
+    return f"{counted} in {clusters:,} {(CLUSTER if clusters == 1 else CLUSTERS)[unit]}"
 
 
 def short_clusters(unit: ClusterUnit) -> str:

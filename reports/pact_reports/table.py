@@ -142,6 +142,8 @@ class Table:
             them and continues with the other columns below; with 0, cells wrap first.
         source: what the numbers are from, if not from runs; CSV, which has no notes, has it in a
             column.
+        bare: whether a terminal shows it without borders and indented, as part of the lines around
+            it; without titles of columns, it has no head.
 
     Raises:
         ValueError: a row has more or fewer cells than there are columns, or a cell other numbers
@@ -165,6 +167,7 @@ class Table:
     brackets: str = ""
     keys: int = 0
     source: str = ""
+    bare: bool = False
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, start=1):

@@ -55,7 +55,7 @@ def written(project: Path) -> Path:
         patch.chdir(project)
         runs = sorted(map(str, project.glob("runs/*")))
         for command in (("report", "--html", "p.html"), ("paper", "-o", "paper")):
-            heard = run(*command, *runs, *FAST, "--criteria", "h.toml").stderr
+            heard = run(*command, *runs, *FAST, "--criteria", "h.toml", "-v").stderr
             assert not KEYS.search(heard)
             assert HOSTILE in heard
     return project

@@ -36,7 +36,7 @@ def points(value: float) -> str:
     return f"{100 * value:+.1f}"
 
 
-def test_compare_ends_with_its_answer(home: Path) -> None:
+def test_the_answer_of_compare_has_the_numbers_of_its_json(home: Path) -> None:
     pair = ("compare", home / "a-1", home / "b-1", *FAST)
     value = json.loads(run(*pair, "--json").stdout)
     (answer,), (found,) = value["answer"]["better"], value["comparisons"]
@@ -44,10 +44,15 @@ def test_compare_ends_with_its_answer(home: Path) -> None:
     accuracies = [claim for claim in answer["claims"] if claim["metric"] == "accuracy"]
     assert accuracies[0]["difference"] == whole["difference"]
     assert [claim["k"] for claim in accuracies] == [1, 3]
-    last = said(*pair).rpartition("a-1 is more accurate than b-1")[2]
-    for claim in accuracies:
-        assert points(claim["difference"]["value"]) in last
-    assert "Detectable here" in last
+    first, *others = run(*pair).stdout.splitlines()
+    assert first.startswith("a-1 is more accurate than b-1 (p < 0.001): ")
+    lead, ensemble = (points(claim["difference"]["value"]) for claim in accuracies)
+    assert f"{lead.removeprefix('+')} points [" in first
+    assert any(line.startswith("  3 views") and f"{ensemble} [" in line for line in others)
+    turned = run("compare", home / "b-1", home / "a-1", *FAST).stdout.splitlines()
+    assert turned[0] == first
+    last = said(*pair, "--full").rpartition("a-1 is more accurate than b-1")[2]
+    assert last.startswith(" (p < 0.001): a-1 - b-1 +")
 
 
 def test_compare_of_arms_ends_with_its_answer(home: Path) -> None:

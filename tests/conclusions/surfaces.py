@@ -137,11 +137,43 @@ def terminal(
 ) -> Statuses:
     """Reads `report` and `compare`."""
     run = runner(main)
-    short = _words_of_lines(run("report", runs[0], *options, *ASKED).stdout)
+    short = fact_statuses(run("report", runs[0], *options, *ASKED).stdout)
     if len(runs) < 2:
         return short
-    last = _last_paragraph(run("compare", *runs, *options, *_margin(margin)).stdout)
-    return short | {"better": better_statuses(last, views)}
+    text = run("compare", *runs, *options, *_margin(margin)).stdout
+    return short | {"better": first_line_statuses(text, views, second=runs[1].name)}
+
+
+def facts(text: str) -> dict[str, str]:
+    """Returns the lines below an answer by their names, each unwrapped."""
+    named: dict[str, str] = {}
+    for line in text.splitlines():
+        fact = re.match(r"  (\S.*?)(?:  +(.*))?$", line)
+        if fact and fact[2] is not None:
+            name, named[fact[1]] = fact[1], fact[2]
+        elif line.startswith("   "):
+            named[name] += f" {line.strip()}"
+    return named
+
+
+def fact_statuses(text: str) -> dict[str, str]:
+    """Returns the status of every question about one run in the lines of `report`."""
+    named = facts(text)
+    return {
+        "data": data_status(named["data"]),
+        "order": order_status(named["order"]),
+        "probabilities": probabilities_status(named["probabilities"]),
+        **({"acting": acting_status(named["acting alone"])} if "acting alone" in named else {}),
+    }
+
+
+def first_line_statuses(text: str, views: tuple[int, ...], *, second: str) -> dict[int, str]:
+    """Returns the statuses of the first run in the answer, which names the better run first."""
+    statuses = better_statuses(text.partition("\n")[0], views)
+    if not re.search(rf"(?:^|; ){second} is", text.partition("\n")[0]):
+        return statuses
+    other = {"better": "worse", "worse": "better"}
+    return {k: other.get(status, status) for k, status in statuses.items()}
 
 
 ASKED = ("--target-error", TARGET)

@@ -50,8 +50,10 @@ FOLLOWING = [case for case in CASES if case.letter]
 @pytest.mark.parametrize("case", FOLLOWING, ids=lambda case: case.name)
 def test_the_letter_that_is_followed_is_named(case: Case, tmp_path: Path) -> None:
     folder = case.first.write(tmp_path / "first", case.seeds[0])
-    where = "last position" if case.letter == "last" else f"letter {case.letter}"
-    assert f"Order: follows the {where}: chosen in " in runner(main)("report", folder).stdout
+    where = "LAST POSITION" if case.letter == "last" else f"LETTER {case.letter}"
+    text = runner(main)("report", folder).stdout
+    assert f"FOLLOWS THE {where}" in text.splitlines()[0]
+    assert surfaces.facts(text)["order"].startswith(f"FOLLOWS THE {where}: +")
 
 
 def test_the_docs_have_these_cases() -> None:

@@ -150,5 +150,5 @@ def test_one_planted_family_is_counted_in_the_singular_and_detects_nothing(tmp_p
     runs = [one.write(tmp_path / name, seed) for seed, name in enumerate("ab", 3)]
     result = CliRunner().invoke(main, ["compare", *map(str, runs), "--resamples", "100"])
     assert result.exit_code == 0, result.output
-    assert "2 items, 1 family; differences" in result.output
+    assert "of 2 items in 1 family" in result.output
     assert "Smallest difference" not in result.output

@@ -118,12 +118,20 @@ def test_pandas_reads_a_frame(runs: tuple[Path, Path]) -> None:
     assert read.loc[0, "value"] == frame["value"][0]
 
 
-def test_repr_is_one_line(runs: tuple[Path, Path]) -> None:
-    results = [
+def test_repr_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    holdout = healthy().write(tmp_path) / "holdout.jsonl"
+    experiment = pact_eval.Experiment.read(runs, SETTINGS)
+    report = experiment.report()
+    results: list[object] = [
         pact_eval.evaluate(runs[0], SETTINGS),
         pact_eval.compare(*runs, SETTINGS),
         pact_eval.read_run(runs[0]),
-        pact_eval.Experiment.read([runs[0]], SETTINGS).report(),
+        report,
+        experiment,
+        SETTINGS,
+        *report.conclusions,
+        *experiment.better_runs,
+        *pact_eval.read_records(holdout)[:1],
     ]
     for result in results:
         text = repr(result)

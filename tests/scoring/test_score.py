@@ -25,7 +25,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.errors import AdapterError, PromptError, RunSettingsError
 from pact_eval.models.folders import sha256_of_weights
 from pact_eval.progress import watched
-from pact_eval.runs.folder import read_run
+from pact_eval.runs.folder import Run, read_run
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score
@@ -39,6 +39,16 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def model(qwen3: Path, make_adapter: Make) -> ScoringModel:
     return identify(ModelRequest(make_adapter(qwen3), str(qwen3)))
+
+
+def numbers_of(run: Run, items: int | None = None) -> dict[str, float]:
+    """Accuracy and answer mass of view 0 of the first items of a run."""
+    predictions = run.predictions
+    assert predictions.references is not None
+    references = predictions.references[:items]
+    right = predictions.logits[:items, 0].argmax(axis=1) == references
+    mass = pl.read_parquet(run.folder / "predictions.parquet").filter(pl.col("view") == 0)
+    return {"accuracy": right.mean(), "answer_mass": mass["answer_mass"][:items].mean()}
 
 
 def test_a_run_holds_every_view_and_says_what_it_is(
@@ -56,6 +66,7 @@ def test_a_run_holds_every_view_and_says_what_it_is(
     scoring = steps.outer[-3]
     assert (scoring.done, scoring.total, scoring.unit) == (70, 70, "items")
     run = read_run(tmp_path / "run")
+    assert scoring.numbers == pytest.approx(numbers_of(run))
     assert len(run.predictions) == 70
     assert run.predictions.k == 3
     settings = run.settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pact_eval._choices import Decoding
 from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
@@ -48,7 +48,7 @@ class Claim:
     evidence: Evidence
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BetterConclusion(Conclusion):
     """Conclusion on whether the first run, or arm, is better than the second.
 
@@ -90,6 +90,52 @@ class BetterConclusion(Conclusion):
         """Return the claims about a metric: view 0, or the mean over repeats, then K views."""
         claims = (claim for claim in self.claims if claim.metric == metric)
         return tuple(sorted(claims, key=lambda claim: claim.k))
+
+    @property
+    def leading(self) -> Claim | None:
+        """The claim on accuracy to name first; None if the two cannot be compared.
+
+        It is that of the settings, unless only the other decoding shows a difference.
+        """
+        accuracy = [claim for claim in self.claims if claim.metric == "accuracy"]
+        shown = [claim for claim in accuracy if claim.status in ("better", "worse")]
+        if not accuracy or accuracy[0].status != "not shown":
+            return next(iter(accuracy), None)
+        return next(iter(shown), accuracy[0])
+
+    @property
+    def shown(self) -> bool:
+        """Whether a difference in accuracy is shown under any decoding."""
+        return self.leading is not None and self.leading.status in ("better", "worse")
+
+    @property
+    def better_first(self) -> BetterConclusion:
+        """The same conclusion, turned so that the run or arm that is shown to be better is first.
+
+        Examples:
+            >>> not_comparable(("a", "b"), "item sets differ").better_first.left
+            'a'
+        """
+        if self.leading is None or self.leading.status != "worse":
+            return self
+        claims = tuple(map(_turned, self.claims))
+        status = _TURNED.get(self.status, self.status)
+        return replace(self, status=status, left=self.right, right=self.left, claims=claims)
+
+
+_TURNED: Final[Mapping[BetterStatus, BetterStatus]] = {"better": "worse", "worse": "better"}
+
+
+def _turned(claim: Claim) -> Claim:
+    """Return the claim on the second minus the first."""
+    difference = claim.difference
+    return replace(
+        claim,
+        status=_TURNED.get(claim.status, claim.status),
+        difference=replace(
+            difference, value=-difference.value, low=-difference.high, high=-difference.low
+        ),
+    )
 
 
 def better_of_runs(

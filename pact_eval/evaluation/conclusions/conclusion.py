@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
+from pact_eval.results import short_repr
+
 Question = Literal["better", "data", "order", "probabilities", "acting"]
 """Is A better than B? Is the data sound? Does it follow the order? Are the probabilities right?
 May it act alone?"""
@@ -37,7 +39,7 @@ class Unchecked:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Conclusion:
     """The answer to one question.
 
@@ -55,6 +57,9 @@ class Conclusion:
     status: str
     items: tuple[str, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def tone(self) -> Tone:

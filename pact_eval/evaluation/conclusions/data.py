@@ -115,7 +115,7 @@ class DataLeak:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DataConclusion(Conclusion):
     """Conclusion on whether the data is sound.
 

@@ -30,7 +30,7 @@ FEWEST_FAMILIES: Final = 5
 _LETTERS_FIRST: Final = 1.25
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class OrderConclusion(Conclusion):
     """Conclusion on whether a run follows the order in which answers are shown.
 

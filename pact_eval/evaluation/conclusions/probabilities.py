@@ -28,7 +28,7 @@ ProbabilitiesStatus = Literal[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ProbabilitiesConclusion(Conclusion):
     """Conclusion on whether the probabilities of a run can be trusted.
 

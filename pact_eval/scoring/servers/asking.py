@@ -38,6 +38,7 @@ from pact_eval.scoring.servers.wire import (
 )
 
 Order = tuple[int, ...]
+OnRead = Callable[[int, Order, ViewAnswer | NoAnswer], None]
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class Asker:
         self,
         items: Sequence[AskedItem],
         on_views: Callable[[int], None] = lambda _views: None,
+        on_read: OnRead = lambda _number, _order, _answer: None,
         *,
         model: str | None = None,
         alone: bool = False,
@@ -131,6 +133,7 @@ class Asker:
         Args:
             items: the items and the orders of their views.
             on_views: called with the number of views that are done.
+            on_read: called with the number of an item, an order, and the answer in that order.
             model: another model to ask; None asks that of the run.
             alone: whether to send one request at a time; a server that batches may answer
                 differently in the last digits.
@@ -158,6 +161,8 @@ class Asker:
                 read = future.result()
                 orders = [view.order for view in call.views]
                 answers_by_item[number] |= dict(zip(orders, read.answers, strict=True))
+                for order, view_answer in zip(orders, read.answers, strict=True):
+                    on_read(number, order, view_answer)
                 done += sum(items[number].orders.count(order) for order in orders)
                 on_views(done)
         except BaseException:

@@ -23,10 +23,12 @@ from pact_eval._json import Json
 from pact_eval.data.records import Record
 from pact_eval.errors import ServerError
 from pact_eval.progress import step
+from pact_eval.prompts.code_orders import Order
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.probabilities import with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
+from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.servers.asking import (
     AskedItem,
     Asker,
@@ -46,7 +48,7 @@ from pact_eval.scoring.servers.probe import (
 from pact_eval.scoring.servers.probe_items import PROBE_SHA256
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.token_ids import TokenIdWire
-from pact_eval.scoring.servers.wire import Wire
+from pact_eval.scoring.servers.wire import NoAnswer, ViewAnswer, Wire
 from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, in_order, record_columns
 
 _NOTE = "server"
@@ -288,15 +290,22 @@ class _ServerScorer:
         return facts
 
     def score(
-        self, windows: Sequence[Window], on_views: Callable[[int], None]
+        self, windows: Sequence[Window], on_views: Callable[[int], None], on_answer: OnAnswer
     ) -> Iterator[ScoredWindow]:
         """Ask for the views of windows, one after the other."""
-        return in_order(windows, lambda records: self._asked(records, on_views))
+        return in_order(windows, lambda records: self._asked(records, on_views, on_answer))
 
-    def _asked(self, window: Sequence[Record], on_views: Callable[[int], None]) -> pl.DataFrame:
+    def _asked(
+        self, window: Sequence[Record], on_views: Callable[[int], None], on_answer: OnAnswer
+    ) -> pl.DataFrame:
         """Ask for the views of some records."""
         items = [self._item(record) for record in window]
-        answers = self._asker.ask(items, on_views)
+
+        def on_read(number: int, order: Order, read: ViewAnswer | NoAnswer) -> None:
+            if isinstance(read, ViewAnswer) and order == items[number].orders[0]:
+                on_answer(window[number], read.logits, read.answer_mass)
+
+        answers = self._asker.ask(items, on_views, on_read)
         # Before the part: who answered is known of every part that is written.
         self._writer.note({_NOTE: self._requests.to_json()})
         rows = [

@@ -23,6 +23,7 @@ from pact_eval.runs.folder import RunWriter, library_versions
 from pact_eval.runs.provenance import RecordedEngine, RunNames
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
+from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.score import PROOF_RECORDS, LocalSource
 from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, missing_windows
 from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected
@@ -159,10 +160,10 @@ class _PoolScorer:
         return {**joined_facts([described[0].facts, *self._facts]), _NOTE: self._workers()}
 
     def score(
-        self, windows: Sequence[Window], on_views: Callable[[int], None]
+        self, windows: Sequence[Window], on_views: Callable[[int], None], on_answer: OnAnswer
     ) -> Iterator[ScoredWindow]:
         """Let the workers score windows; a window counts when it is done."""
-        del on_views
+        del on_views, on_answer  # windows come whole
         for window, reply in self._pool.score(windows):
             self._facts.append(reply.facts)
             yield ScoredWindow(window, reply.rows)

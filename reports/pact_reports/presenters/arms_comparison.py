@@ -14,6 +14,7 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.presenter import Presenter, answer_lines
 from pact_reports.sentences.conclusions import beside_leak, better_words
+from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Part
 from pact_reports.tables.comparison import arms_parts
@@ -45,6 +46,10 @@ def present_arms(experiment: Experiment, names: ArmNames, *, show_items: bool) -
     def tables() -> Iterable[Part]:
         return arms_parts(experiment.arms_comparison, show_items=show_items, names=names)
 
+    def block() -> Iterable[Part]:
+        leak = leak_lines(experiment.data.leak)
+        return (*leak, *heading(experiment), *tables(), *answer_lines(answers()))
+
     return Presenter(
         tables=tables,
         to_json=lambda: {
@@ -54,7 +59,14 @@ def present_arms(experiment: Experiment, names: ArmNames, *, show_items: bool) -
         },
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
         answers=answers,
-        blocks=lambda: ((*heading(experiment), *tables(), *answer_lines(answers())),),
+        blocks=lambda: (
+            (
+                *leak_lines(experiment.data.leak),
+                *heading(experiment),
+                *tables(),
+                *answer_lines(answers()),
+            ),
+        ),
     )
 
 

@@ -10,7 +10,6 @@ from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.numbers import GENERALISATION
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import unlike_sentence
 from pact_reports.table import Line
 from pact_reports.tables.comparison import comparison_parts
@@ -26,11 +25,10 @@ def present(comparison: Comparison) -> Presenter:
 
 
 def heading(experiment: Experiment) -> tuple[Line, ...]:
-    """Say what leaks, which distributions are compared, and in what runs differ."""
+    """Say which distributions are compared, and in what runs differ."""
     label = experiment.settings.label
     cautions = (f"Caution: {unlike_sentence(unlike)}." for unlike in experiment.unlike)
     return (
-        *leak_lines(experiment.data.leak),
         Line(f"Decoding: {label['views']}, {label['calibration']}."),
         *(Line(caution, "caution") for caution in cautions),
     )

@@ -34,6 +34,14 @@ def present(evaluation: Evaluation) -> Presenter:
 
         return map(conclusion_line, evaluation.conclusions)
 
+    def leak() -> DataLeak | None:
+        return next(iter(leaks), None)
+
+    def headline() -> Iterable[str]:
+        from pact_reports.sentences.brief import report_line
+
+        return () if evaluation.contexts == "ablated" else [report_line(evaluation, leak())]
+
     return Presenter(
         tables=tables,
         to_json=lambda: {
@@ -42,7 +50,8 @@ def present(evaluation: Evaluation) -> Presenter:
         },
         answers=answers,
         warnings=[*map(warning_sentence, others)],
-        leak=lambda: next(iter(leaks), None),
+        leak=leak,
+        headline=headline,
     )
 
 

@@ -21,6 +21,7 @@ class Presenter:
         warnings: what a reader must know before the numbers, a sentence each.
         answers: makes the result in a sentence or a few, printed last, or alone with `--brief`.
         leak: gets the leak of the data behind the result; its line comes first.
+        headline: makes the answer in a sentence, which comes next, before warnings and tables.
         remarks: makes what a command prints to stderr instead of stdout, unless it prints JSON.
         blocks: makes what a command prints if that is more than one block, between which there are
             no blank lines; files that were written are named after the first.
@@ -36,20 +37,25 @@ class Presenter:
     warnings: Sequence[str] = ()
     answers: Callable[[], Iterable[str]] = tuple
     leak: Callable[[], DataLeak | None] = lambda: None
+    headline: Callable[[], Iterable[str]] = tuple
     remarks: Callable[[], Iterable[Part]] = tuple
     blocks: Callable[[], Iterable[Iterable[Part]]] | None = None
 
     def parts(self) -> Iterable[Part]:
-        """Return everything in the order of Python's `print`: warnings, tables, answers."""
+        """Return everything in the order of Python's `print`: the headline comes first."""
         warnings = (Line(f"Warning: {sentence}", "caution") for sentence in self.warnings)
-        before = (*leak_lines(self.leak()), *warnings, *self.remarks())
+        before = (*self.first_lines(), *warnings, *self.remarks())
         return (*before, *self.tables(), *answer_lines(self.answers()))
+
+    def first_lines(self) -> tuple[Line, ...]:
+        """Return the leak and the headline."""
+        return (*leak_lines(self.leak()), *answer_lines(self.headline()))
 
     def printed(self) -> Iterable[Iterable[Part]]:
         """Return the blocks that a command prints after the warnings."""
         if self.blocks is not None:
             return self.blocks()
-        return ((*leak_lines(self.leak()), *self.tables(), *answer_lines(self.answers())),)
+        return ((*self.first_lines(), *self.tables(), *answer_lines(self.answers())),)
 
 
 def answer_lines(answers: Iterable[str]) -> Iterable[Line]:

@@ -11,10 +11,13 @@ from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.presenter import Presenter, answer_lines
+from pact_reports.sentences.brief import better_line
 from pact_reports.sentences.conclusions import beside_leak, better_words
+from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import analysis_sentences
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
+from pact_reports.tables.brief_comparison import brief_comparison, brief_comparisons
 from pact_reports.tables.comparison import comparison_parts
 from pact_reports.tables.differing_items import differing_json, differing_parts
 from pact_reports.writers.json import answer_json, to_json
@@ -22,6 +25,7 @@ from pact_reports.writers.json import answer_json, to_json
 
 def present(
     *comparisons: RunComparison,
+    full: bool = True,
     show_items: bool = False,
     records: Mapping[str, Record] | None = None,
 ) -> Presenter:
@@ -29,17 +33,34 @@ def present(
 
     Args:
         comparisons: one for each of the others, from one experiment.
+        full: show every table below the answer; otherwise at most twelve lines.
         show_items: show the items that only one of two runs answers correctly.
         records: their questions and answers; None if these are not known.
     """
     experiment = comparisons[0].experiment
 
+    def differing() -> Iterable[Part]:
+        if not show_items:
+            return ()
+        return (part for pair in comparisons for part in _differing(pair, records))
+
+    def brief() -> Iterable[Part]:
+        first, *others = comparisons
+        analysed = [Line(text) for pair in comparisons for text in analysis_sentences(pair)]
+        if others:
+            parts = brief_comparisons(comparisons, analysed, items=show_items)
+        else:
+            parts = brief_comparison(first, analysed, items=show_items)
+        return (*parts, *differing())
+
     def block(comparison: RunComparison) -> Iterable[Part]:
         first, second = comparison.runs
         return (
+            *leak_lines(experiment.data.leak),
+            *answer_lines([_headline(comparison)]),
             *heading(experiment),
             *comparison_parts(comparison, names=(first.title, second.title)),
-            *(differing_parts(comparison, records) if show_items else ()),
+            *(_differing(comparison, records) if show_items else ()),
             *map(Line, analysis_sentences(comparison)),
             *answer_lines([_answer(comparison)]),
         )
@@ -72,8 +93,18 @@ def present(
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
-        blocks=lambda: map(block, comparisons),
+        headline=lambda: map(_headline, comparisons),
+        blocks=lambda: map(block, comparisons) if full else (brief(),),
     )
+
+
+def _differing(comparison: RunComparison, records: Mapping[str, Record] | None) -> tuple[Part, ...]:
+    conclusion = comparison.conclusion
+    return differing_parts(comparison, records, (conclusion.left, conclusion.right))
+
+
+def _headline(comparison: RunComparison) -> str:
+    return better_line(comparison.conclusion, comparison.data.leak)
 
 
 def _answer(comparison: RunComparison) -> str:

@@ -12,7 +12,7 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
 from pact_reports.tables.run_list import run_list_parts
-from pact_reports.writers.json import estimate_json, to_json
+from pact_reports.writers.json import conclusion_json, data_json, estimate_json, to_json
 
 
 def present(
@@ -36,8 +36,15 @@ def present(
 
 def _json(run: ListedRun, names: ArmNames) -> Json:
     """Return a run; accuracies are fractions, times in ISO 8601."""
+    concluded = {"order": run.order, "probabilities": run.probabilities}
     return {
         **{field.name: to_json(getattr(run, field.name)) for field in fields(run)},
+        **{
+            name: None if conclusion is None else conclusion_json(conclusion)
+            for name, conclusion in concluded.items()
+        },
+        "data": None if run.data is None else data_json(run.data),
+        "pair_accuracy": None if run.pair_accuracy is None else estimate_json(run.pair_accuracy),
         "arm_name": None if run.arm is None else names.arm(run.arm),
         "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
         "created": None if run.created is None else run.created.isoformat(),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.data.records import position_name
+from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
@@ -30,25 +31,34 @@ def present(
 ) -> Presenter:
     """Present the report on a run. Its conclusions are among its tables.
 
-    Ten lines, all tables, and JSON each load what they alone need.
+    Twelve lines, all tables, and JSON each load what they alone need.
 
     Args:
         report: the report.
         names: display names of arms.
-        full: show every table, and the audit of the order slot by slot; otherwise about ten lines.
+        full: show every table, and the audit of the order slot by slot; otherwise at most twelve
+            lines.
         tempering: the temperatures of a served run, compared with those of a local one.
     """
+    all_tables = full or report.run.ablated
 
     def tables() -> Iterable[Part]:
         lines = [] if tempering is None else [*_tempering_lines(tempering)]
-        if full or report.run.ablated:
+        if all_tables:
             from pact_reports.tables.report import run_parts
 
             return (*run_parts(report, names), *lines)
-        from pact_reports.sentences.answers import headline_parts
+        from pact_reports.tables.brief_report import brief_report
 
-        *parts, last = headline_parts(report, names)
-        return (*parts, *lines, last)
+        return brief_report(report, names, lines)
+
+    def headline() -> Iterable[str]:
+        from pact_reports.sentences.brief import report_line
+
+        return () if report.run.ablated else [report_line(report.evaluation, leak())]
+
+    def leak() -> DataLeak | None:
+        return report.experiment.data.leak
 
     def as_json() -> dict[str, Json]:
         from pact_reports.writers.json import to_json
@@ -60,7 +70,8 @@ def present(
         tables=tables,
         to_json=as_json,
         warnings=[*map(warning_sentence, report.warnings)],
-        leak=lambda: report.experiment.data.leak,
+        leak=leak if all_tables else lambda: None,
+        headline=headline if all_tables else tuple,
     )
 
 

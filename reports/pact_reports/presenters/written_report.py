@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 
 def present(
-    written: WrittenReport, *, left_out: Sequence[Json] = (), other_data: Sequence[Json] = ()
+    written: WrittenReport,
+    *,
+    left_out: Sequence[Json] = (),
+    other_data: Sequence[Json] = (),
+    reasons: bool = True,
 ) -> Presenter:
-    """Present files by their paths.
+    """Present files by their paths, and below a page what it says first.
 
     Without a page, only paths go to standard output: a leak is a remark.
 
@@ -28,6 +32,8 @@ def present(
         written: the files.
         left_out: warnings on files that are not runs, as JSON values.
         other_data: warnings on datasets that are not those of the runs, as JSON values.
+        reasons: name the figures and tables that were not made, with the reasons; otherwise they
+            are counted if no page was written.
     """
     metrics = written.published
     different = [*map(_sentence, written.different)]
@@ -50,8 +56,9 @@ def present(
         tables=lambda: (Line(str(path), unbroken=True) for path in written.paths),
         to_json=as_json,
         warnings=[*published, *map(warning_sentence, written.warnings), *different],
+        answers=lambda: [written.answer] if written.answer else [],
         leak=lambda: None if written.html is None else written.data.leak,
-        remarks=lambda: _remarks(written),
+        remarks=lambda: _remarks(written, reasons=reasons),
     )
 
 
@@ -68,10 +75,15 @@ def _skipped(written: WrittenReport) -> dict[str, str]:
     }
 
 
-def _remarks(written: WrittenReport) -> Iterable[Line]:
+def _remarks(written: WrittenReport, *, reasons: bool) -> Iterable[Line]:
     leak = leak_lines(written.data.leak) if written.html is None else ()
     notes = [f"figure {name}: {note}" for name, texts in written.notes.items() for note in texts]
-    return (*leak, *(Line(line, unbroken=True) for line in (*notes, *skipped_lines(written))))
+    skipped = skipped_lines(written)
+    if not reasons:
+        counted = len(skipped) if written.html is None else 0
+        skipped = [f"{counted} that lack data were not made; -v names them"] if counted else []
+    lines = [*(notes if written.html is None else ()), *skipped]
+    return (*leak, *(Line(line, unbroken=True) for line in lines))
 
 
 def _sentence(warning: DifferentData) -> str:

@@ -1,118 +1,18 @@
-"""Answers of commands, in one sentence or in ten lines."""
+"""Answers of commands, in one sentence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from pact_eval.evaluation.answers import DecodedRates
-from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.report import Evaluation
-from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import (
-    CLUSTERS,
-    interval_text,
-    views_words,
-)
+from pact_reports.numbers import interval_text
 from pact_reports.plain_text import one_line
-from pact_reports.sentences.conclusions import conclusion_line, not_known
-from pact_reports.sentences.notes import note_sentence
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
-from pact_reports.tables.cells import estimate_cell
 
 if TYPE_CHECKING:  # a report does not wait for what fits calibrators, sweeps and judges
     from pact_eval.calibration.effect import CalibrationEffect
     from pact_eval.evaluation.sweep import SweepPoint
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-
-_MOST_NOTES: Final = 3
-
-
-def headline_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out the answer of a report in about ten lines.
-
-    Args:
-        report: of a run on full contexts.
-        names: display names of arms.
-
-    Returns:
-        The run; accuracy and pair accuracy by decoding; its conclusions; notes; the command that
-        prints all tables.
-    """
-    evaluation = report.evaluation
-    return (
-        Line(_run(report, names), "strong"),
-        _rates_table(evaluation, report.rates),
-        *(Line(text) for text in _findings(report)),
-        *_notes(evaluation),
-        Line(f"All tables: pact-eval report {one_line(report.run.place)} --full", "faint"),
-    )
-
-
-def _run(report: RunReport, names: ArmNames) -> str:
-    evaluation, provenance = report.evaluation, report.run.provenance
-    everything = evaluation.groups[0]
-    arm = provenance.arm and provenance.named(provenance.arm)
-    labels = [
-        names.arm(arm) if arm else provenance.quantisation,
-        None if provenance.seed is None else f"seed {provenance.seed}",
-    ]
-    named = ", ".join(label for label in labels if label)
-    basis = f"{everything.items:,} items, {everything.clusters:,} {CLUSTERS[evaluation.unit]}"
-    times = f"K = {evaluation.k}; {evaluation.decoding}"
-    if evaluation.repeats > 1:
-        together = ", decoded together" if evaluation.decoding == "ensemble" else ", mean"
-        times = f"{evaluation.repeats} repeats{together}"
-    made = f"{times}, {evaluation.calibration}"
-    return one_line(f"{report.run.place}: {f'{named}; ' if named else ''}{basis}, {made}")
-
-
-def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table:
-    flips = evaluation.groups[0].estimates["flip_rate"]
-    of_asked = rates[0].accuracy_of_asked
-    first = {} if of_asked is None else {"Accuracy, unanswered wrong": [of_asked]}
-    rows = {
-        **first,
-        "Accuracy, answered items" if first else "Accuracy": [rate.accuracy for rate in rates],
-        "Pair accuracy": [rate.pair_accuracy for rate in rates],
-    }
-    lines = [
-        Row(
-            (
-                Cell(title),
-                *(estimate_cell(estimate, "percent", reasons=False) for estimate in estimates),
-                *([Cell("")] * (len(rates) - len(estimates))),
-            )
-        )
-        for title, estimates in rows.items()
-        if not math.isnan(estimates[0].value)
-    ]
-    if evaluation.k > 1 and evaluation.repeats == 1:
-        cell = estimate_cell(flips, "percent", reasons=False)
-        blank = [Cell("")] * (len(rates) - 1)
-        lines.append(Row((Cell("Flip rate"), *blank, cell)))
-    return Table(
-        name="headline",
-        title="",
-        caption="",
-        columns=(
-            Column("%", "left"),
-            *(Column(views_words(rate.k, rate.repeats), "left") for rate in rates),
-        ),
-        rows=tuple(lines),
-        keys=1,
-    )
-
-
-def _findings(report: RunReport) -> Iterator[str]:
-    """Write the conclusions on the run, and the open questions."""
-    estimates = report.evaluation.groups[0].estimates
-    for conclusion in report.conclusions:
-        yield conclusion_line(conclusion)
-    if not math.isnan(estimates["nll_nats"].value):
-        yield f"NLL {interval_text(estimates['nll_nats'], 'nats')} nats."
-    yield from not_known(report.conclusions)
 
 
 def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
@@ -174,12 +74,3 @@ def scorecard_answer(judged: JudgedHypotheses) -> str:
 def _listed(ids: Sequence[str], what: str) -> str:
     named = f" ({one_line(', '.join(ids))})" if ids else ""
     return f"{len(ids)} {what}{named}"
-
-
-def _notes(evaluation: Evaluation) -> Iterator[Line]:
-    for note in evaluation.notes[:_MOST_NOTES]:
-        yield Line(f"Note: {note_sentence(note)}", "caution")
-    more = len(evaluation.notes) - _MOST_NOTES
-    if more > 0:
-        notes = "note: --full shows it" if more == 1 else "notes: --full shows them"
-        yield Line(f"{more} more {notes}.", "caution")

@@ -6,14 +6,14 @@ No rule is here: a status has one finding, and the numbers are those that the co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.answers import PLANNED_DIFFERENCE
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
-from pact_eval.evaluation.conclusions.conclusion import Conclusion, Unchecked
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
@@ -83,20 +83,29 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
     if conclusion.status == "cannot be compared":
         return Said(f"{left} and {right} cannot be compared", one_line(str(conclusion.reason)))
     accuracy = conclusion.of("accuracy")
-    differences = ", ".join(_difference(claim, word=not at) for at, claim in enumerate(accuracy))
+    differences = ", ".join(claim_text(claim, word=not at) for at, claim in enumerate(accuracy))
     numbers = f"{left} - {right} {differences}"
     pairs = conclusion.of("pair_accuracy")
     if pairs:
-        numbers += f"; pair accuracy {', '.join(_difference(claim, shown=True) for claim in pairs)}"
-    rest = f"{_adjustment(conclusion)}{_power(conclusion)}"
+        numbers += f"; pair accuracy {', '.join(claim_text(claim, shown=True) for claim in pairs)}"
+    rest = f"{adjustment(conclusion)}{power_words(conclusion)}"
     if conclusion.seeds > 1:
         rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
-        rest = f"{_adjustment(conclusion)}{rest}"
-    return Said(_better_finding(conclusion, left, right), f"{numbers}. {rest}".strip())
+        rest = f"{adjustment(conclusion)}{rest}"
+    return Said(better_finding(conclusion, left, right), f"{numbers}. {rest}".strip())
 
 
-def _better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
-    """Write the finding on accuracy: the decoding of the settings first, then a different one."""
+def better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
+    """Write the finding on accuracy: the decoding of the settings first, then a different one.
+
+    Args:
+        conclusion: on two runs or arms that can be compared.
+        left: what the first is called.
+        right: what the second is called.
+
+    Example:
+        "pact is more accurate than base (p = 0.002)"
+    """
     first, *others = (claim for claim in conclusion.claims if claim.metric == "accuracy")
     phrases = {
         "better": f"{left} is more accurate than {right}",
@@ -116,7 +125,7 @@ def _better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
     return f"{phrases[first.status]} {_at(first)}{_test(first)}, {rest}"
 
 
-def _adjustment(conclusion: BetterConclusion) -> str:
+def adjustment(conclusion: BetterConclusion) -> str:
     """Name the adjustment for several tests, which may take the mark of an interval without 0."""
     tests = {claim.decoding: claim.evidence.tests for claim in conclusion.claims}
     first, *others = tests.values()
@@ -136,7 +145,7 @@ def _test(claim: Claim) -> str:
     return f" ({p_value_text(p_value)}{'' if adjusted is None else ', adjusted'})"
 
 
-def _difference(claim: Claim, *, word: bool = False, shown: bool = False) -> str:
+def claim_text(claim: Claim, *, word: bool = False, shown: bool = False) -> str:
     """Write a difference with its views; the finding says only of accuracy whether it is shown."""
     difference, unit = claim.difference, " points" if word else ""
     views = views_words(claim.k, claim.repeats)
@@ -155,8 +164,13 @@ def _at(claim: Claim) -> str:
     return at_views(claim.k, claim.repeats)
 
 
-def _power(conclusion: BetterConclusion) -> str:
-    """Write the detectable difference, and the number of items that a small one needs."""
+def power_words(conclusion: BetterConclusion) -> str:
+    """Write the detectable difference, and the number of items that a small one needs.
+
+    If a difference is shown, neither matters: the text is empty.
+    """
+    if conclusion.shown:
+        return ""
     smallest = math.nan if conclusion.detectable is None else conclusion.detectable.value
     planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
     parts = []
@@ -228,9 +242,9 @@ def order_words(conclusion: OrderConclusion) -> Said:
     match conclusion.status:
         case "follows a letter" | "follows a position":
             first = conclusion.followed[0]
-            more = [slot for slot in conclusion.followed[1:] if _is_other_letter(slot, first)]
-            rest = "".join(f"; also {_followed(slot)}" for slot in more[:_MOST_LETTERS])
-            finding = _followed(first)
+            more = [slot for slot in conclusion.followed[1:] if is_other_letter(slot, first)]
+            rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
+            finding = followed_words(first)
             sentence = f"{finding[0].upper()}{finding[1:]}"
             return Said(sentence, f"{_preference(first)}{rest}; {share}.")
         case "unstable":
@@ -242,12 +256,13 @@ def order_words(conclusion: OrderConclusion) -> Said:
             return Said("Cannot tell", f"{one_line(str(conclusion.reason))}.")
 
 
-def _is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
+def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
     """Whether a letter is followed beside another one; the rest are avoided because of it."""
     return slot.slot >= 0 and first.slot >= 0 and slot.preference.value > 0
 
 
-def _followed(slot: SlotPreference) -> str:
+def followed_words(slot: SlotPreference) -> str:
+    """Write that a letter or position is followed or avoided, such as "follows the letter A"."""
     verb = "follows" if slot.preference.value > 0 else "avoids"
     where = "the last position" if slot.slot < 0 else f"the letter {position_name(slot.slot)}"
     return f"{verb} {where}"
@@ -339,25 +354,3 @@ def conclusion_line(conclusion: Conclusion) -> str:
     words = conclusion_words(conclusion)
     finding = f"{words.finding[0].lower()}{words.finding[1:]}"
     return f"{_NAMES[conclusion.question]}: {replace(words, finding=finding)}"
-
-
-def not_known(conclusions: Sequence[Conclusion]) -> Iterator[str]:
-    """Name the unchecked parts of questions, one sentence each.
-
-    The lines on data and on acting alone say it themselves.
-    """
-    shown = (
-        conclusion for conclusion in conclusions if conclusion.question not in ("data", "acting")
-    )
-    for unchecked in dict.fromkeys(part for conclusion in shown for part in conclusion.unchecked):
-        yield unchecked_sentence(unchecked)
-
-
-def unchecked_sentence(unchecked: Unchecked) -> str:
-    """Name an unchecked part, with the reason.
-
-    Example:
-        >>> unchecked_sentence(Unchecked("repeats", "no repeats were measured"))
-        'Not checked: repeats (no repeats were measured).'
-    """
-    return f"Not checked: {one_line(unchecked.name)} ({one_line(unchecked.reason)})."

@@ -62,6 +62,15 @@ def acting_words(conclusion: Acting) -> Said:
             )
 
 
+def acting_text(conclusion: Acting) -> str:
+    """Write the same on a line: without the gate that came closest, and the families needed."""
+    words = acting_words(conclusion)
+    if conclusion.rule is None or conclusion.status == "share guaranteed":
+        return str(words).removesuffix(".")
+    sure = f"with {100 * conclusion.confidence:.4g}% confidence"
+    return f"{words.finding}: {target_text(conclusion.target)} is not shown {sure}"
+
+
 def check_answer(check: ThresholdsCheck) -> str:
     """Write the result of a check, gate by gate if there are few."""
     if all(gate.threshold is None for gate in check.gates):

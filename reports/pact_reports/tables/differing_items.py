@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pact_eval._json import Json, dumps
@@ -10,84 +10,82 @@ from pact_eval.data.records import Record
 from pact_eval.evaluation.comparison import Comparison, DifferingItem
 from pact_reports.numbers import p_value_text
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.brief import short_names
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
 SHOWN: Final = 20
 """Items that are listed for each run; JSON has all."""
 
-_MOST_CHARACTERS: Final = 120
+_MOST_CHARACTERS: Final = 80
+_LONGEST_NAME: Final = 20
 
 
 def differing_parts(
-    comparison: Comparison, records: Mapping[str, Record] | None
+    comparison: Comparison,
+    records: Mapping[str, Record] | None,
+    names: tuple[str, str] = ("A", "B"),
 ) -> tuple[Part, ...]:
-    """Lay out the McNemar test over items, and the first items of each side.
+    """Lay out the McNemar test over items, and the first items of each side in one table.
 
     Args:
         comparison: the two runs, A and B.
         records: by id, the records of the items; None shows ids alone, and how to see the texts.
+        names: what the runs are called.
     """
     test = comparison.groups[0].accuracy.items
     reason = "" if test.reason is None else f" ({one_line(test.reason)})"
+    a, b = short_names(names, _LONGEST_NAME)
     parts: list[Part] = [
         Line(
-            f"McNemar over {test.n:,} items, {test.method}: {p_value_text(test.p_value)}{reason}",
+            f"{test.method}: {p_value_text(test.p_value)}{reason}; of {test.n:,} items only {a} "
+            f"right {test.b:,}, only {b} right {test.c:,}, both {test.both:,}, neither "
+            f"{test.neither:,}",
             "strong",
-        ),
-        Line(
-            f"Only A is correct: {test.b:,}; only B is correct: {test.c:,}; both: {test.both:,}; "
-            f"neither: {test.neither:,}."
-        ),
+        )
     ]
-    for side in ("a", "b"):
-        items = [item for item in comparison.differing if item.correct == side]
-        parts += _side(side.upper(), items, records)
-    if records is None and comparison.differing:
+    sides = [[item for item in comparison.differing if item.correct == side] for side in ("a", "b")]
+    if not comparison.differing:
+        return tuple(parts)
+    parts.append(_table({a: sides[0][:SHOWN], b: sides[1][:SHOWN]}, records))
+    left = sum(max(0, len(items) - SHOWN) for items in sides)
+    if left:
+        parts.append(Line(f"{left:,} more; --json lists all.", "faint"))
+    if records is None:
         advice = "Questions and answers: give --data FILE; the data that run.json names were not "
         parts.append(Line(f"{advice}found unchanged.", "caution"))
     return tuple(parts)
 
 
-def _side(
-    name: str, items: Sequence[DifferingItem], records: Mapping[str, Record] | None
-) -> list[Part]:
-    heading = f"Only {name} is correct ({len(items):,}):"
-    shown = items[:SHOWN]
-    if not items:
-        return [Line(f"{heading} none", "strong")]
-    parts: list[Part]
-    if records is None:
-        texts = "\n".join(one_line(f"  {item.id}") for item in shown)
-        parts = [Line(heading, "strong"), Line(texts)]
-    else:
-        parts = [_table(name, heading, shown, records)]
-    if len(items) > SHOWN:
-        parts.append(Line(f"{len(items) - SHOWN:,} more; --json lists all.", "faint"))
-    return parts
-
-
 def _table(
-    name: str, heading: str, items: Sequence[DifferingItem], records: Mapping[str, Record]
+    sides: Mapping[str, Sequence[DifferingItem]], records: Mapping[str, Record] | None
 ) -> Table:
-    other = "B" if name == "A" else "A"
+    """Lay out items, by the name of the run that alone is right."""
+    columns = [Column("only right", "left"), Column("item", "left")]
+    if records is not None:
+        columns.append(Column("question", "left", width=0.4))
+        columns += [Column(f"{which} answer", "left", width=0.2) for which in ("right", "other")]
+    rows = [
+        Row(tuple(Cell(text) for text in (name, one_line(item.id), *_texts(item, records))))
+        for name, items in sides.items()
+        for item in items
+    ]
     return Table(
-        name=f"only-{name.lower()}",
-        title=heading,
+        name="differing",
+        title="Items that only one run answers correctly",
         caption="",
-        columns=(
-            Column("item", "left"),
-            Column("question", "left", width=0.45),
-            Column(f"{name}, correct", "left", width=0.2),
-            Column(f"{other}, wrong", "left", width=0.2),
-        ),
-        rows=tuple(_row(item, records[item.id]) for item in items),
+        columns=tuple(columns),
+        rows=tuple(rows),
     )
 
 
-def _row(item: DifferingItem, record: Record) -> Row:
+def _texts(item: DifferingItem, records: Mapping[str, Record] | None) -> Iterator[str]:
+    """Yield the question, the right answer and the other run's answer, if these are known."""
+    if records is None:
+        return
+    record = records[item.id]
     answers = (_answer(record, item.reference), _answer(record, item.other))
-    texts = (item.id, _question(record), *answers)
-    return Row(tuple(Cell(_cut(one_line(text))) for text in texts))
+    for text in (_question(record), *answers):
+        yield _cut(one_line(text))
 
 
 def _question(record: Record) -> str:

@@ -1,91 +1,155 @@
-"""The list of runs: one row per run folder."""
+"""The list of runs as a leaderboard: one row per run, the most accurate of a data file first."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.run_list import ListedRun, RunState
+from pact_eval.runs.provenance import EVALUATION
+from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import value_text
 from pact_reports.plain_text import one_line
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.sentences.brief import loud, order_word, short_names
+from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
+from pact_reports.tables.brief import tone_of
+from pact_reports.tables.cells import estimate_cell
 
-_ACCURACY: Final = metric_spec("accuracy")
 _TONES: Final[dict[RunState, Tone]] = {
     "complete": "good",
     "resumable": "caution",
     "tampered": "bad",
     "unreadable": "bad",
 }
-_DIGITS = 8
+_LONGEST_NAME: Final = 22
+_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
+    ("significant", "the probabilities are shown to be wrong"),
+)
+_CAPTION: Final = (
+    "In %, of view 0, raw; runs on one data file by accuracy. ECE, chance: that of a calibrated "
+    "model. Sound: as far as checked."
+)
 
 
-def run_list_parts(runs: Sequence[ListedRun], names: ArmNames = KEYS) -> tuple[Part, ...]:
+def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Part, ...]:
     """Lay out a list of runs.
 
     Args:
         runs: the runs.
-        names: display names of arms.
+        arms: display names of arms.
 
     Returns:
-        A table with a row per run; then what to do about runs that are not complete.
+        A table with a row per run, in groups of one data file; then what to do about runs that are
+        not complete.
     """
     columns = (
         Column("run", "left"),
-        Column("arm", "left"),
-        Column("seed"),
-        Column("role", "left"),
         Column("items"),
-        Column("K"),
-        Column("accuracy"),
+        Column("accuracy", "left"),
+        Column("pairs"),
+        Column("order", "left"),
+        Column("ECE, chance"),
+        Column("data", "left"),
         Column("state", "left"),
-        Column("begun", "left"),
-        Column("digest", "left"),
     )
-    rows = tuple(Row(_cells(run, names)) for run in runs)
-    caption = "Accuracy in %, raw, of view 0 alone, without an interval: `report` shows it."
-    table = Table("runs", "Runs", caption, columns, rows, keys=1)
-    return (table, *_advice(runs))
+    title, names = _names(runs)
+    rows = [
+        Row(_cells(run, names[run.folder], arms), rule=not number)
+        for group in _groups(runs)
+        for number, run in enumerate(group)
+    ]
+    table = Table("runs", title, _CAPTION, columns, tuple(rows), _LEGEND, keys=1)
+    return (table, *_advice(runs, names))
 
 
-def _cells(run: ListedRun, names: ArmNames) -> tuple[Cell, ...]:
-    begun = "" if run.created is None else f"{run.created.astimezone(dt.UTC):%Y-%m-%d}"
-    why = None if run.reason is None else one_line(run.reason)
+def _names(runs: Sequence[ListedRun]) -> tuple[str, dict[Path, str]]:
+    """Return the title, and a name of each run: without its folder if all runs are in one."""
+    parents = {run.folder.parent for run in runs}
+    title = f"Runs in {parents.pop()}" if len(parents) == 1 else "Runs"
+    folders = [run.folder for run in runs]
+    texts = [folder.name if len(parents) == 0 else str(folder) for folder in folders]
+    return one_line(title), dict(zip(folders, short_names(texts, _LONGEST_NAME), strict=True))
+
+
+def _groups(runs: Sequence[ListedRun]) -> list[list[ListedRun]]:
+    """Return the runs on each data file, the most accurate first; most runs first, then by name."""
+    groups: dict[str | None, list[ListedRun]] = {}
+    for run in runs:
+        groups.setdefault(run.data_sha256, []).append(run)
+    ranked = [sorted(group, key=_rank) for group in groups.values()]
+    return sorted(ranked, key=lambda group: -len(group))
+
+
+def _rank(run: ListedRun) -> float:
+    if run.accuracy is None or math.isnan(run.accuracy.value):
+        return math.inf
+    return -run.accuracy.value
+
+
+def _cells(run: ListedRun, name: str, arms: ArmNames) -> tuple[Cell, ...]:
+    reason = None if run.reason is None else one_line(run.reason)
     return (
-        Cell(one_line(str(run.folder))),
-        Cell(one_line(names.arm(run.arm or ""))),
-        Cell("" if run.seed is None else str(run.seed)),
-        Cell(one_line(run.role or "")),
+        Cell(name, below=one_line(", ".join(_labels(run, arms)))),
         Cell("" if run.items is None else f"{run.items:,}"),
-        Cell("" if run.k is None else str(run.k)),
-        _accuracy_cell(run),
-        Cell(_state(run), reason=why, tone=_TONES[run.state]),
-        Cell(begun),
-        Cell("" if run.digest is None else run.digest[:_DIGITS]),
+        Cell("") if run.accuracy is None else estimate_cell(run.accuracy, "percent"),
+        _value_cell(run.pair_accuracy),
+        _word_cell(run.order),
+        _ece_cell(run),
+        _word_cell(run.data),
+        Cell(run.state, reason=reason, tone=_TONES[run.state]),
     )
 
 
-def _accuracy_cell(run: ListedRun) -> Cell:
-    if run.accuracy is None:
+def _labels(run: ListedRun, arms: ArmNames) -> Iterator[str]:
+    """Yield what the name of a run does not say: the display name of its arm, and its role."""
+    arm = run.arm or ""
+    if arms.arm(arm) != arm:
+        yield arms.arm(arm)
+    if run.role not in (None, EVALUATION):
+        yield str(run.role)
+
+
+def _value_cell(estimate: Estimate | None) -> Cell:
+    return Cell("" if estimate is None else value_text(estimate.value, "percent"))
+
+
+def _ece_cell(run: ListedRun) -> Cell:
+    """Write the ECE next to its noise floor, marked if an error is shown."""
+    if run.probabilities is None:
         return Cell("")
-    text = value_text(run.accuracy.value, _ACCURACY.unit)
-    return Cell(text, reason=run.accuracy.reason)
+    ece = run.probabilities.ece
+    floor = ece.floor if isinstance(ece, CalibrationError) else math.nan
+    text = f"{value_text(ece.value, 'percent')}, {value_text(floor, 'percent')}"
+    shown = run.probabilities.tone == "bad"
+    return Cell(text, mark="significant" if shown else None, tone=tone_of(run.probabilities))
 
 
-def _state(run: ListedRun) -> str:
-    if run.state != "resumable":
-        return run.state
-    of_total = "" if run.views_wanted is None else f" of {run.views_wanted:,}"
-    return f"resumable: {run.views or 0:,}{of_total} views"
+def _word_cell(conclusion: Conclusion | None) -> Cell:
+    match conclusion:
+        case OrderConclusion():
+            return Cell(order_word(conclusion), tone=tone_of(conclusion))
+        case DataConclusion():
+            word = loud(conclusion, conclusion.status.partition(" as far")[0])
+            return Cell(word, tone=tone_of(conclusion))
+        case _:
+            return Cell("")
 
 
-def _advice(runs: Sequence[ListedRun]) -> tuple[Line, ...]:
-    lines = []
-    if any(run.state == "resumable" for run in runs):
-        lines.append("Resumable: repeat the command that started the run.")
+def _advice(runs: Sequence[ListedRun], names: dict[Path, str]) -> Iterator[Line]:
+    for run in runs:
+        if run.state == "resumable":
+            of_total = "" if run.views_wanted is None else f" of {run.views_wanted:,}"
+            text = (
+                f"{names[run.folder]}: resumable: {run.views or 0:,}{of_total} views; repeat the "
+                "command that started the run."
+            )
+            yield Line(text, "caution")
     if any(run.state == "tampered" for run in runs):
-        lines.append("Tampered: `pact-eval verify RUN` names what differs.")
-    return tuple(Line(line, "caution") for line in lines)
+        yield Line("Tampered: `pact-eval verify RUN` names what differs.", "caution")

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from rich import box
@@ -39,6 +40,7 @@ _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 # What stays on one line while it fits there: words, brackets with what is in them, "84.6 ± 2.8".
 _PIECE: Final = re.compile(r"(?:\[[^\[\]]*\]|\S)+(?: [±=<] \S+)?")
 _PADDING: Final = 3  # of a column: a border and a blank on either side of the cells
+_GAP: Final = "  "  # before each column of a bare table
 _READABLE: Final = 24  # cells that running text is not wrapped below while other columns can shrink
 
 
@@ -51,12 +53,17 @@ def show(console: Console, parts: Iterable[Part]) -> None:
     """
     before: Part | None = None
     for part in parts:
-        if before is not None and not (isinstance(part, Line) and isinstance(before, Line)):
+        if before is not None and not (_running(part) and _running(before)):
             console.print()
         unbroken = isinstance(part, Line) and part.unbroken
         for renderable in renderables(part, width=console.width, plain=not console.is_terminal):
             console.print(renderable, soft_wrap=unbroken)
         before = part
+
+
+def _running(part: Part) -> bool:
+    """Whether a part has no blank line between it and a line of text."""
+    return isinstance(part, Line) or (isinstance(part, Table) and part.bare)
 
 
 def to_text(*parts: Part, width: int = 120) -> str:
@@ -107,6 +114,9 @@ def renderables(part: Part, *, width: int, plain: bool) -> Iterator[RenderableTy
     if part.caption_with_brackets:
         yield Text(visible(part.caption_with_brackets))
     columns = [_Column.of(part, at) for at in range(len(part.columns))]
+    if part.bare:
+        yield from _bare(part, columns, width)
+        return
     for block in _blocks(columns, part.keys, width):
         yield _bordered([(part.columns[at], columns[at]) for at in block], part.rows, width, plain)
     if part.meanings:
@@ -245,6 +255,46 @@ def _bordered(
             )
         )
     return table
+
+
+def _bare(table: Table, columns: Sequence[_Column], width: int) -> Iterator[Text]:
+    """Lay out a table without borders, indented by two columns; the last columns are wrapped first.
+
+    It has neither marks nor reasons: its cells are words that need no legend.
+    """
+    widths = [contents.natural for contents in columns]
+    for at in reversed(range(len(columns))):
+        spare = width - sum(widths) - len(_GAP) * len(columns)
+        widths[at] = max(min(widths[at], _READABLE), widths[at] + min(0, spare))
+    if any(column.title for column in table.columns):
+        yield from _bare_row(table, [contents.head for contents in columns], widths, ["bold"])
+    for number in range(len(table.rows)):
+        cells = [contents.cells[number][0] for contents in columns]
+        yield from _bare_row(table, cells, widths, [contents.tones[number] for contents in columns])
+
+
+def _bare_row(
+    table: Table, cells: Sequence[Sequence[str]], widths: Sequence[int], tones: Sequence[str]
+) -> Iterator[Text]:
+    """Lay out one row in as many lines as its longest cell needs.
+
+    Args:
+        table: to which it belongs.
+        cells: pieces of each cell.
+        widths: of the columns.
+        tones: of the cells, or one for all.
+    """
+    wrapped = [list(_wrap(pieces, wide)) for pieces, wide in zip(cells, widths, strict=True)]
+    styles = [*tones, *([tones[-1]] * (len(cells) - len(tones)))]
+    for lines in zip_longest(*wrapped, fillvalue=""):
+        text = Text()
+        for column, line, wide, style in zip(table.columns, lines, widths, styles, strict=True):
+            blanks = " " * (wide - cell_len(line))
+            text.append(_GAP + (blanks if column.align == "right" else ""))
+            text.append(line, style=style)
+            text.append("" if column.align == "right" else blanks)
+        text.rstrip()
+        yield text
 
 
 def _wrapped(pieces: Sequence[str], below: Sequence[str], width: int, *, style: str = "") -> Text:

@@ -15,9 +15,11 @@ from builders import question, record, write_jsonl
 from commands import refuser, runner, started
 from jevcompat.mock import FAULTS, MockConfig, Running
 from messages import assert_says
+from steps import Steps
 
 from pact_cli.main import main
 from pact_eval.errors import RunSettingsError, ServerError
+from pact_eval.progress import watched
 from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers import client as client_module
 from pact_eval.scoring.servers.request import ServerRequest
@@ -234,7 +236,7 @@ def test_the_command_says_what_it_will_ask_and_stores_no_key(
         assert server.posts[0].headers["authorization"] == "Bearer s3cret-key"
     orders = "choice 2, boolean 1, score 1"
     assert_says(result.stderr, "16 requests for 12 items", "systemone", orders, "17 to")
-    assert "Accuracy" in result.stdout
+    assert " answers " in result.stdout.splitlines()[0]
     stored = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*.*"))
     assert b"s3cret" not in stored + result.output.encode()
 
@@ -367,3 +369,14 @@ def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: 
         score(server, data, out, k=2)
     whole = pl.read_parquet(tmp_path / "whole" / "predictions.parquet")
     assert whole.equals(pl.read_parquet(out / "predictions.parquet"))
+
+
+def test_running_accuracy_is_that_of_the_answers_so_far(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path, pairs=11)  # 66 items: a window of 64, and two more
+    seen = Steps()
+    with serving(systemone) as server, watched(seen):
+        score(server, data, tmp_path / "run", k=2)
+    (scoring,) = (step for step in seen.all if step.name == "Scoring")
+    predictions = read_run(tmp_path / "run").predictions
+    right = predictions.logits[:, 0].argmax(axis=1) == predictions.references
+    assert scoring.numbers["accuracy"] == pytest.approx(right.mean())

@@ -1,0 +1,357 @@
+"""Conclusions in a few words: the lines that `report` and `compare` print without `--full`.
+
+Bad news is in capital letters, because a terminal may have no colours. A status decides what is bad
+news; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pact_eval.data.records import position_name
+from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval.evaluation.metric_specs import Unit
+from pact_eval.evaluation.notes import Unanswered
+from pact_eval.evaluation.report import Evaluation
+from pact_eval.stats.estimate import Estimate
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.numbers import (
+    estimate_parts,
+    has_width,
+    interval_text,
+    p_value_text,
+    value_text,
+)
+from pact_reports.plain_text import one_line
+from pact_reports.sentences.conclusions import (
+    better_finding,
+    data_words,
+    followed_words,
+    is_other_letter,
+)
+from pact_reports.sentences.data import leak_prefix
+
+_LONGEST_NAME: Final = 32
+_MOST_NAMES: Final = 4
+_OTHERWISE: Final = "MISCALIBRATED, but right on average"
+
+
+def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> tuple[str, ...]:
+    """Cut the middle out of names that are too long for a line, if they still differ.
+
+    Args:
+        names: from data.
+        longest: number of characters that a name may have.
+
+    Example:
+        >>> short_names(["pact", "a-recipe-with-a-long-name/and-a-seed-17"])
+        ('pact', 'a-recipe-with-...and-a-seed-17')
+    """
+    side = (longest - 3) // 2
+    safe = [one_line(name) for name in names]
+    cut = [name if len(name) <= longest else f"{name[:side]}...{name[-side:]}" for name in safe]
+    return tuple(cut if len(set(cut)) == len(set(safe)) else safe)
+
+
+def loud(conclusion: Conclusion, finding: str) -> str:
+    """Write a finding in capital letters if it is bad news, and otherwise in small ones."""
+    if conclusion.tone == "bad":
+        return finding.upper()
+    return f"{finding[:1].lower()}{finding[1:]}"
+
+
+def better_line(
+    conclusion: BetterConclusion, leak: DataLeak | None = None, names: ArmNames = KEYS
+) -> str:
+    """Write which of two runs or arms is better, the better one first, with its lead in points.
+
+    Args:
+        conclusion: on both.
+        leak: of their data; it comes first.
+        names: display names of arms.
+
+    Example:
+        "pact is more accurate than base (p = 0.002): 5.1 points [2.0, 8.3]"
+    """
+    conclusion = conclusion.better_first
+    left, right = short_names([names.arm(name) for name in (conclusion.left, conclusion.right)])
+    prefix, claim = leak_prefix(leak), conclusion.leading
+    if claim is None:
+        reason = one_line(str(conclusion.reason))
+        return f"{prefix}{left} and {right} cannot be compared: {reason}"
+    finding = better_finding(conclusion, left, right)
+    if claim.status == "better":
+        return f"{prefix}{finding}: {_points(claim, 'percent')}"
+    return f"{prefix}{finding}: {left} - {right} {_points(claim, 'points')}"
+
+
+def several_line(
+    conclusions: Sequence[BetterConclusion], leak: DataLeak | None = None, names: ArmNames = KEYS
+) -> str:
+    """Write how one run or arm compares with each of several others, in their accuracy.
+
+    Args:
+        conclusions: each of the same first run or arm.
+        leak: of their data; it comes first.
+        names: display names of arms.
+
+    Example:
+        "pact is more accurate than base and ce; is not shown to differ in accuracy from no_cf"
+    """
+    if len(conclusions) == 1:
+        return better_line(conclusions[0], leak, names)
+    keys = [conclusions[0].left, *(conclusion.right for conclusion in conclusions)]
+    first, *others = short_names([names.arm(key) for key in keys])
+    named: dict[BetterStatus, list[str]] = {}
+    for conclusion, other in zip(conclusions, others, strict=True):
+        named.setdefault(conclusion.status, []).append(other)
+    phrases: dict[BetterStatus, str] = {
+        "better": "is more accurate than {}",
+        "worse": "is less accurate than {}",
+        "equivalent": "is as accurate as {}, within the margin",
+        "not shown": "is not shown to differ in accuracy from {}",
+        "cannot be compared": "cannot be compared with {}",
+    }
+    parts = [
+        phrase.format(_listed(named[status]))
+        for status, phrase in phrases.items()
+        if status in named
+    ]
+    return f"{leak_prefix(leak)}{first} {'; '.join(parts)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """List names; the first of many.
+
+    Example:
+        >>> _listed(["a", "b", "c"]), _listed(["a", "b", "c", "d", "e", "f"])
+        ('a, b and c', 'a, b, c and 3 more')
+    """
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1} more"
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _points(claim: Claim, unit: Unit) -> str:
+    """Write a difference in points; without signs if the unit is percent."""
+    difference = claim.difference
+    if not has_width(difference):
+        return interval_text(difference, unit, " points")
+    value, interval = estimate_parts(difference, unit)
+    return f"{value} points {interval}"
+
+
+def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write how many answers of a run are right, and what else is bad news.
+
+    Args:
+        evaluation: of a run on full contexts, with its conclusions.
+        leak: of its data; it comes first.
+
+    Example:
+        "letters answers 63.5% [58.6, 68.1] right, and FOLLOWS THE LETTER A."
+    """
+    (name,) = short_names([evaluation.run or "The run"])
+    answered = next((note for note in evaluation.notes if isinstance(note, Unanswered)), None)
+    of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
+    accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
+    news = [*_bad_news(evaluation.conclusions)]
+    if len(news) > 1:
+        listed = f", {', '.join(news[:-1])} and {news[-1]}"
+    else:
+        listed = f", and {news[0]}" if news else ""
+    return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
+
+
+def _bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:
+    """Yield what a run does badly, as verbs; a leak has a line of its own."""
+    for conclusion in conclusions:
+        if conclusion.tone != "bad" or conclusion.status == "leak":
+            continue
+        match conclusion:
+            case OrderConclusion():
+                followed = conclusion.followed
+                yield followed_words(followed[0]).upper() if followed else "is UNSTABLE"
+            case ProbabilitiesConclusion():
+                yield f"is {conclusion.status.partition(' ')[0].upper()}"
+            case DataConclusion():
+                yield "its data has PROBLEMS"
+
+
+def rate_text(estimate: Estimate) -> str:
+    """Write a rate in percent, with its interval or why it has none.
+
+    Example:
+        >>> rate_text(Estimate(0.635, 0.586, 0.681, 400, 200))
+        '63.5% [58.6, 68.1]'
+    """
+    if math.isnan(estimate.value) or not has_width(estimate):
+        return interval_text(estimate, "percent", "%")
+    value, interval = estimate_parts(estimate, "percent")
+    return f"{value}% {interval}"
+
+
+def order_text(conclusion: OrderConclusion) -> str:
+    """Write the conclusion on the order of one run on a line.
+
+    Example:
+        "FOLLOWS THE LETTER A: +24.2 points [+21.8, +26.7] (p < 0.001); 53.4% change"
+    """
+    flips = conclusion.flip_rate
+    match conclusion.status:
+        case "follows a letter" | "follows a position":
+            first, *others = conclusion.followed
+            points = interval_text(first.preference, "points", " points")
+            letters = [slot for slot in others if is_other_letter(slot, first)]
+            also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
+            test = p_value_text(first.adjusted_p_value)
+            finding = loud(conclusion, followed_words(first))
+            change = value_text(flips.value, "percent")
+            return f"{finding}: {points} ({test}){also}; {change}% change"
+        case "cannot tell":
+            return f"cannot tell: {one_line(str(conclusion.reason))}"
+        case status:
+            return f"{loud(conclusion, status)}: {rate_text(flips)} change with the order"
+
+
+def order_mark(conclusion: OrderConclusion) -> str:
+    """Write the same beside other runs.
+
+    Example:
+        "FOLLOWS THE LETTER A (+24.2 points)"
+    """
+    if conclusion.followed:
+        first = conclusion.followed[0]
+        points = value_text(first.preference.value, "points")
+        return f"{loud(conclusion, followed_words(first))} ({points} points)"
+    if conclusion.status == "cannot tell":
+        return order_text(conclusion)
+    changes = value_text(conclusion.flip_rate.value, "percent")
+    return f"{loud(conclusion, conclusion.status)} ({changes}% change)"
+
+
+def order_word(conclusion: OrderConclusion) -> str:
+    """Write the same in a cell of a table.
+
+    Example:
+        "FOLLOWS A"
+    """
+    if conclusion.followed:
+        words = followed_words(conclusion.followed[0])
+        return loud(conclusion, words.replace(" the letter", "").replace(" position", ""))
+    return loud(conclusion, conclusion.status)
+
+
+def probabilities_text(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the conclusion on the probabilities of one run on a line.
+
+    Example:
+        "OVER-CONFIDENT: says 78.7%, is 63.5% right (ECE 15.6, chance 4.7; p < 0.001)"
+    """
+    if conclusion.status == "cannot tell":
+        return f"cannot tell: {one_line(str(conclusion.reason))}"
+    says, right = (
+        value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
+    )
+    numbers = f"says {says}%, is {right}% right ({_ece(conclusion)})"
+    if conclusion.status == "no error shown":
+        hidden = value_text(conclusion.hidden, "percent")
+        numbers += f"; {hidden}% could hide"
+    return f"{_probabilities_finding(conclusion)}: {numbers}"
+
+
+def _ece(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the ECE next to that of chance; the p-value of an error that is shown."""
+    ece = conclusion.ece
+    text = f"ECE {value_text(ece.value, 'percent')}"
+    if not isinstance(ece, CalibrationError):
+        return text
+    text += f", chance {value_text(ece.floor, 'percent')}"
+    return text if conclusion.tone != "bad" else f"{text}; {p_value_text(ece.p_value)}"
+
+
+def _probabilities_finding(conclusion: ProbabilitiesConclusion) -> str:
+    if conclusion.status == "miscalibrated otherwise":
+        return _OTHERWISE
+    return loud(conclusion, conclusion.status)
+
+
+def probabilities_mark(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the same beside other runs.
+
+    Example:
+        "OVER-CONFIDENT (says 78.7%, is 63.5% right)"
+    """
+    if conclusion.status == "cannot tell":
+        return probabilities_text(conclusion)
+    finding = _probabilities_finding(conclusion)
+    if conclusion.status == "no error shown":
+        return finding
+    says, right = (
+        value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
+    )
+    return f"{finding} (says {says}%, is {right}% right)"
+
+
+def probabilities_word(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the same in a cell of a table.
+
+    Example:
+        "OVER-CONFIDENT"
+    """
+    return loud(conclusion, conclusion.status.partition(" other")[0])
+
+
+def beside(names: Sequence[str], marks: Sequence[str]) -> str:
+    """Write what is said of several runs, each once.
+
+    Example:
+        >>> beside(["a", "b"], ["FOLLOWS THE LETTER A (+24.2 points)", "stable (0.0% change)"])
+        'a FOLLOWS THE LETTER A (+24.2 points); b: stable (0.0% change)'
+        >>> beside(["a", "b"], ["no error shown", "no error shown"])
+        'both: no error shown'
+    """
+    if len(marks) > 1 and len(set(marks)) == 1:
+        return f"{'both' if len(marks) == 2 else 'all'}: {marks[0]}"
+    pairs = zip(names, marks, strict=True)
+    return "; ".join(f"{name}{' ' if mark[0].isupper() else ': '}{mark}" for name, mark in pairs)
+
+
+def data_text(conclusion: DataConclusion) -> str:
+    """Write the conclusion on data on a line or two."""
+    words = data_words(conclusion)
+    return f"{loud(conclusion, words.finding)}: {words.numbers.removesuffix('.')}"
+
+
+def acting_line(conclusion: Conclusion) -> str:
+    """Write the conclusion on acting alone on a line or two."""
+    # Only this question needs the code that chooses gates.
+    from pact_eval.thresholds.conclusion import Acting
+    from pact_reports.sentences.thresholds import acting_text
+
+    if not isinstance(conclusion, Acting):
+        message = f"expected an Acting, got a {type(conclusion).__name__}"
+        raise TypeError(message)
+    return loud(conclusion, acting_text(conclusion))
+
+
+def not_known_text(conclusions: Sequence[Conclusion]) -> str:
+    """Name what was not checked, with the reasons; "" if all was.
+
+    The lines on data and on acting alone name theirs.
+    """
+    parts = dict.fromkeys(
+        part
+        for conclusion in conclusions
+        if conclusion.question not in ("data", "acting")
+        for part in conclusion.unchecked
+    )
+    return ", ".join(f"{one_line(part.name)} ({one_line(part.reason)})" for part in parts)

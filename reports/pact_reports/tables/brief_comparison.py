@@ -1,0 +1,205 @@
+"""What `compare` prints of two runs, or of a run and several others, without `--full`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pact_eval.drift.run_comparison import RunComparison
+from pact_eval.evaluation.comparison import Comparison
+from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import Note
+from pact_reports.numbers import interval_text, sample_text, value_text, views_words
+from pact_reports.sentences.brief import (
+    beside,
+    better_line,
+    order_mark,
+    order_word,
+    probabilities_mark,
+    probabilities_word,
+    several_line,
+    short_names,
+)
+from pact_reports.sentences.conclusions import adjustment, claim_text, power_words
+from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.notes import unlike_sentence
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of
+
+_TWO: Final = 2
+_LONGEST_NAME: Final = 20
+
+
+def brief_comparison(
+    comparison: RunComparison, others: Sequence[Line] = (), *, items: bool = False
+) -> tuple[Part, ...]:
+    """Lay out which of two runs is better, and what else is known of both.
+
+    Args:
+        comparison: of the runs.
+        others: further lines before the last one.
+        items: whether the items that only one of them answers correctly follow.
+    """
+    conclusion, leak = comparison.conclusion.better_first, comparison.data.leak
+    turn = -1 if conclusion is not comparison.conclusion else 1
+    names = short_names((conclusion.left, conclusion.right))
+    orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
+    answer = better_line(comparison.conclusion, leak)
+    return Brief(
+        answer=(*leak_lines(leak), Line(answer, "strong"), *_cautions(comparison.experiment)),
+        facts=[
+            data_fact(comparison.data),
+            Fact("order", beside(names, [*map(order_mark, orders)]), _worst_tone(orders)),
+            Fact(
+                "probabilities",
+                beside(names, [*map(probabilities_mark, probabilities)]),
+                _worst_tone(probabilities),
+            ),
+            Fact("items", _discordant(comparison, names, turn)),
+            *_differences(conclusion),
+            *_tested(comparison, conclusion),
+        ],
+        notes=comparison.notes,
+        more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
+        lines=others,
+    ).parts()
+
+
+def _cautions(experiment: Experiment) -> Iterator[Line]:
+    """Yield in what runs differ that are compared nevertheless."""
+    for unlike in experiment.unlike:
+        yield Line(f"Caution: {unlike_sentence(unlike)}.", "caution")
+
+
+def _worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
+    return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
+
+
+def _discordant(comparison: Comparison, names: Sequence[str], turn: int) -> str:
+    """Count the items that only one run answers correctly, of how many."""
+    group = comparison.groups[0]
+    test = group.accuracy.items
+    left, right = (test.b, test.c)[::turn]
+    answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
+    sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
+    return f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
+
+
+def _differences(conclusion: BetterConclusion) -> Iterator[Fact]:
+    """Write the differences that the answer does not have: the better run minus the other."""
+    accuracy = [claim for claim in conclusion.of("accuracy") if claim is not conclusion.leading]
+    for claim in accuracy:
+        difference = claim_text(claim, shown=True)
+        yield Fact(views_words(claim.k, claim.repeats), difference.rpartition(" (")[0])
+    pairs = conclusion.of("pair_accuracy")
+    yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs))
+
+
+def _tested(comparison: RunComparison, conclusion: BetterConclusion) -> Iterator[Fact]:
+    """Write how the tests were adjusted, the verdict on the margin, and what could be shown."""
+    yield Fact("adjusted", adjustment(conclusion).removeprefix("p-values are ").strip())
+    verdict = comparison.groups[0].metrics["accuracy"].verdict
+    if verdict is not None:
+        margin = value_text(verdict.margin, "percent")
+        yield Fact("margin", f"{margin} points: {verdict.sentence}")
+    yield Fact("power", power_words(conclusion))
+
+
+def brief_comparisons(
+    comparisons: Sequence[RunComparison], others: Sequence[Line] = (), *, items: bool = False
+) -> tuple[Part, ...]:
+    """Lay out how a run compares with each of several others, one line each.
+
+    Args:
+        comparisons: of the first run with each of the others, from one experiment.
+        others: further lines before the last one.
+        items: whether the items that only one of two runs answers correctly follow.
+    """
+    first, experiment = comparisons[0], comparisons[0].experiment
+    leak, conclusions = experiment.data.leak, [pair.conclusion for pair in comparisons]
+    group = first.groups[0]
+    sample = sample_text(group.items, group.clusters, first.unit)
+    answer = Line(several_line(conclusions, leak), "strong")
+    return Brief(
+        answer=(*leak_lines(leak), answer, *_cautions(experiment)),
+        facts=[
+            Fact("sample", sample),
+            data_fact(experiment.data),
+            Fact("adjusted", adjustment(conclusions[0]).removeprefix("p-values are ").strip()),
+        ],
+        notes=_each_once(comparisons),
+        more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
+        tables=[_runs_table(comparisons)],
+        lines=others,
+        most=MOST_LINES + len(comparisons) - _TWO,
+    ).parts()
+
+
+def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
+    """Return the notes of several comparisons, equal ones once; they cannot be hashed."""
+    notes: list[Note] = []
+    for comparison in comparisons:
+        notes += [note for note in comparison.notes if note not in notes]
+    return notes
+
+
+def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
+    """Lay out the runs: accuracy, its difference from the first run's, order, probabilities."""
+    first = comparisons[0].runs[0]
+    runs = [first, *(comparison.runs[1] for comparison in comparisons)]
+    others = [comparison.conclusion.right for comparison in comparisons]
+    names = short_names([comparisons[0].conclusion.left, *others], _LONGEST_NAME)
+    accuracy = [comparison.groups[0].metrics["accuracy"] for comparison in comparisons]
+    values = [accuracy[0].a.value, *(metric.b.value for metric in accuracy)]
+    differences = [
+        ["", ""],
+        *([*_claims(comparison.conclusion)] for comparison in comparisons),
+    ]
+    experiment = comparisons[0].experiment
+    orders = map(experiment.order, runs)
+    probabilities = map(experiment.probabilities, runs)
+    heads = [views_words(claim.k, claim.repeats) for claim in _accuracy(comparisons[0].conclusion)]
+    rows = zip(names, values, differences, orders, probabilities, strict=True)
+    return Table(
+        name="runs",
+        title="",
+        caption="",
+        columns=(
+            Column("run", "left"),
+            Column("accuracy"),
+            *(Column(f"{names[0]} - run, {head}", "left") for head in heads[:1]),
+            *(Column(head, "left") for head in heads[1:]),
+            Column("order", "left"),
+            Column("probabilities", "left"),
+        ),
+        rows=tuple(
+            Row(
+                (
+                    Cell(name),
+                    Cell(value_text(value, "percent")),
+                    *map(Cell, texts[: len(heads)]),
+                    Cell(order_word(order), tone=tone_of(order)),
+                    Cell(probabilities_word(probability), tone=tone_of(probability)),
+                )
+            )
+            for name, value, texts, order, probability in rows
+        ),
+        bare=True,
+    )
+
+
+def _accuracy(conclusion: BetterConclusion) -> list[Claim]:
+    """Return the claims on accuracy, that of the settings first."""
+    return [claim for claim in conclusion.claims if claim.metric == "accuracy"]
+
+
+def _claims(conclusion: BetterConclusion) -> Iterator[str]:
+    """Yield the difference of the settings with its interval, and whether the other is shown."""
+    for at, claim in enumerate(_accuracy(conclusion)):
+        if not at:
+            yield interval_text(claim.difference, "points")
+            continue
+        shown = "shown" if claim.status in ("better", "worse") else claim.status
+        yield f"{value_text(claim.difference.value, 'points')}, {shown}"

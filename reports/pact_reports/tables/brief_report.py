@@ -1,0 +1,99 @@
+"""What `report` prints of a run without `--full`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from pact_eval.evaluation.answers import DecodedRates
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.stats.estimate import Estimate
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.numbers import sample_text, views_words
+from pact_reports.plain_text import one_line
+from pact_reports.sentences.brief import (
+    acting_line,
+    not_known_text,
+    order_text,
+    probabilities_text,
+    rate_text,
+    report_line,
+)
+from pact_reports.sentences.data import leak_lines
+from pact_reports.table import Line, Part
+from pact_reports.tables.brief import Brief, Fact, data_fact, tone_of
+
+
+def brief_report(
+    report: RunReport, names: ArmNames = KEYS, others: Sequence[Line] = ()
+) -> tuple[Part, ...]:
+    """Lay out what a run is worth.
+
+    Args:
+        report: of a run on full contexts.
+        names: display names of arms.
+        others: further lines before the last one.
+    """
+    evaluation, leak = report.evaluation, report.experiment.data.leak
+    place = one_line(report.run.place)
+    return Brief(
+        answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
+        facts=[
+            *_conclusions(report),
+            *_rates(report.rates),
+            Fact("not known", not_known_text(report.conclusions)),
+            Fact("run", _run(report, names)),
+        ],
+        notes=evaluation.notes,
+        more=f"All metrics: pact-eval report {place} --full, or --html page.html",
+        lines=others,
+    ).parts()
+
+
+def _rates(rates: Sequence[DecodedRates]) -> Iterator[Fact]:
+    of_asked = rates[0].accuracy_of_asked
+    if of_asked is not None:
+        yield Fact("all items", f"{rate_text(of_asked)} right if unanswered items count as wrong")
+    if len(rates) > 1:
+        yield Fact("accuracy", _by_views((rate.accuracy, rate) for rate in rates))
+    if not math.isnan(rates[0].pair_accuracy.value):
+        yield Fact("pair accuracy", _by_views((rate.pair_accuracy, rate) for rate in rates))
+
+
+def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:
+    return ", ".join(
+        f"{rate_text(estimate)} ({views_words(rate.k, rate.repeats)})" for estimate, rate in rates
+    )
+
+
+def _conclusions(report: RunReport) -> Iterator[Fact]:
+    for conclusion in report.conclusions:
+        tone = tone_of(conclusion)
+        match conclusion:
+            case OrderConclusion():
+                yield Fact("order", order_text(conclusion), tone)
+            case ProbabilitiesConclusion():
+                yield Fact("probabilities", probabilities_text(conclusion), tone)
+            case DataConclusion():
+                yield data_fact(conclusion)
+            case _:
+                yield Fact("acting alone", acting_line(conclusion), tone)
+
+
+def _run(report: RunReport, names: ArmNames) -> str:
+    """Name the arm, the seed, the sample and the decoding of a run; the last line has its place."""
+    evaluation, provenance = report.evaluation, report.run.provenance
+    everything = evaluation.groups[0]
+    arm = provenance.arm and names.arm(provenance.named(provenance.arm))
+    facts = (
+        None if arm == report.run.name else arm,
+        provenance.quantisation,
+        None if provenance.seed is None else f"seed {provenance.seed}",
+        sample_text(everything.items, everything.clusters, evaluation.unit),
+        f"K = {evaluation.k}" if evaluation.repeats == 1 else f"{evaluation.repeats} repeats",
+        f"{evaluation.decoding}, {evaluation.calibration}",
+    )
+    return one_line(", ".join(fact for fact in facts if fact))

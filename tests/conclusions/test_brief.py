@@ -1,0 +1,195 @@
+"""Six planted cases, read from the first lines that `report` and `compare` print.
+
+Two readers answer the four questions from five lines; here a test reads the same lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from conclusions import surfaces
+from conclusions.planted import PLAIN, Plan, drawn_to, scaled, shifted
+from conclusions.test_data import LEAKED, leaking, scored
+
+import pact_eval
+from pact_cli.main import main
+from pact_eval.evaluation.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+RESAMPLES = ("--resamples", "1000")
+LINES = 5
+"""Lines from which every question about a run is answered."""
+
+MOST, COLUMNS = 12, 100
+"""Lines of a brief output, and columns at which they are counted."""
+
+RUNS: Mapping[str, tuple[Plan, int]] = {
+    "plain": (PLAIN, 3),
+    "alike": (PLAIN, 4),
+    "better": (shifted(1.0, PLAIN), 3),
+    "letters": (Plan(change=drawn_to(0, 2.5)), 3),
+    "confident": (Plan(change=scaled(3)), 5),
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Planted runs, and runs `leaked` and `clean` on the holdout of a leaking dataset."""
+    home = tmp_path_factory.mktemp("brief")
+    for name, (plan, seed) in RUNS.items():
+        plan.write(home / name, seed)
+    holdout = leaking(home / "data") / "holdout.jsonl"
+    scored(home / "leaked", holdout, 1, leaked=True)
+    scored(home / "clean", holdout, 2, leaked=False)
+    return home
+
+
+def printed(home: Path, *words: object) -> Result:
+    """Runs a command at 100 columns."""
+    arguments = [str(home / word) if isinstance(word, str) and word in RUNS else str(word)
+                 for word in words]  # fmt: skip
+    return CliRunner().invoke(main, arguments, env={"COLUMNS": str(COLUMNS)})
+
+
+def first_lines(result: Result) -> str:
+    return "\n".join(result.stdout.splitlines()[:LINES])
+
+
+SINGLE = {
+    "better": ("stable", "no error shown"),
+    "letters": ("follows a letter", "over-confident"),
+    "confident": ("stable", "over-confident"),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_five_lines_of_a_report_answer_every_question(home: Path, name: str) -> None:
+    result = printed(home, "report", name, *RESAMPLES)
+    assert result.exit_code == 0, result.output
+    lines = first_lines(result)
+    order, probabilities = SINGLE[name]
+    assert surfaces.fact_statuses(lines) == {
+        "data": "not checked",
+        "order": order,
+        "probabilities": probabilities,
+    }
+    answer = lines.splitlines()[0]
+    assert answer.startswith(f"{name} answers ")
+    assert ("FOLLOWS THE LETTER A" in answer) == (order == "follows a letter")
+    assert ("OVER-CONFIDENT" in answer) == (probabilities == "over-confident")
+
+
+BETTER = [
+    ("better", "plain", "better", ("stable", "stable"), ("no error shown", "no error shown")),
+    ("plain", "better", "worse", ("stable", "stable"), ("no error shown", "no error shown")),
+    ("plain", "alike", "not shown", ("stable", "stable"), ("no error shown", "no error shown")),
+    (
+        *("plain", "letters", "better"),
+        ("stable", "follows a letter"),
+        ("no error shown", "over-confident"),
+    ),
+    ("plain", "confident", "not shown", ("stable", "stable"), ("no error shown", "over-confident")),
+]
+
+
+@pytest.mark.parametrize("case", BETTER, ids=lambda case: "-".join(case[:2]))
+def test_five_lines_of_a_comparison_answer_every_question(
+    home: Path, case: tuple[str, str, str, tuple[str, str], tuple[str, str]]
+) -> None:
+    first, second, better, orders, probabilities = case
+    result = printed(home, "compare", first, second, *RESAMPLES)
+    lines = first_lines(result)
+    statuses = surfaces.first_line_statuses(lines, (1, 4), second=second)
+    assert statuses[1] == better
+    named = surfaces.facts(lines)
+    assert surfaces.data_status(named["data"]) == "not checked"
+    names = (first, second)
+    assert of_runs(named["order"], names, surfaces.order_status) == orders
+    assert of_runs(named["probabilities"], names, surfaces.probabilities_status) == probabilities
+    assert ("Detectable here" in result.stdout) == (better == "not shown")
+
+
+def of_runs(text: str, names: tuple[str, str], status: object) -> tuple[str, str]:
+    """Returns the statuses of two runs in "a FOLLOWS ...; b: stable", or in "both: stable"."""
+    assert callable(status)
+    if text.startswith("both: "):
+        return (status(text.removeprefix("both: ")),) * 2
+    parts = dict(re.split(r":? ", part, maxsplit=1) for part in text.split("; "))
+    return status(parts[names[0]]), status(parts[names[1]])
+
+
+@pytest.mark.parametrize("data", ["data/holdout.jsonl", "data"], ids=["file", "folder"])
+@pytest.mark.parametrize("words", [("report", "leaked"), ("compare", "leaked", "clean")],
+                         ids=lambda words: words[0])  # fmt: skip
+def test_the_leak_of_a_file_or_a_folder_comes_first(
+    home: Path, words: tuple[str, ...], data: str
+) -> None:
+    command, *names = words
+    runs = [home / name for name in names]
+    result = printed(home, command, *runs, "--data", home / data, *RESAMPLES)
+    assert result.exit_code == 3
+    assert result.stdout.startswith(f"Leak: {2 * LEAKED} items")
+    unwrapped = " ".join(first_lines(result).split())
+    assert f" Leak of {2 * LEAKED} items; " in unwrapped  # before the accuracy, or the difference
+    assert len(result.stdout.splitlines()) <= MOST
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("report", name) for name in RUNS),
+        ("report", "letters", "--target-error", "0.05"),
+        ("compare", "better", "letters"),
+        ("compare", "plain", "alike"),
+        ("compare", "plain", "alike", "--holm", "--margin", "0.05"),
+        ("compare", "plain", "alike", "better"),
+    ],
+    ids="-".join,
+)
+def test_an_answer_has_at_most_twelve_lines(home: Path, words: tuple[str, ...]) -> None:
+    lines = printed(home, *words, *RESAMPLES).stdout.splitlines()
+    assert 0 < len(lines) <= MOST
+    assert max(map(len, lines)) <= COLUMNS
+
+
+def test_every_further_run_adds_one_line(home: Path) -> None:
+    names = [*RUNS]
+    lines = printed(home, "compare", *names, *RESAMPLES).stdout.splitlines()
+    assert len(lines) <= MOST + len(names) - 3
+    assert lines[0].startswith("plain is ")
+    rows = {line.split()[0]: line for line in lines if line.split()[0] in names}
+    assert [*rows] == names
+    for name, (order, probabilities) in SINGLE.items():
+        assert ("FOLLOWS A" in rows[name]) == (order == "follows a letter")
+        assert ("OVER-CONFIDENT" in rows[name]) == (probabilities == "over-confident")
+
+
+def test_full_prints_the_tables_and_mcnemar_the_items(home: Path) -> None:
+    pair = ("compare", "better", "plain", *RESAMPLES)
+    first = printed(home, *pair).stdout.splitlines()[0]
+    full = printed(home, *pair, "--full").stdout
+    assert full.splitlines()[0] == first
+    assert "Pair accuracy" in full
+    assert "Wilson" in full
+    items = printed(home, *pair, "--mcnemar").stdout
+    assert items.splitlines()[0] == first
+    assert items.count("Items that only one run answers correctly") == 1
+    assert "McNemar over items" in items
+
+
+def test_print_in_python_begins_with_the_same_line(home: Path) -> None:
+    settings = Settings(resamples=1_000)
+    comparison = pact_eval.compare(home / "letters", home / "plain", settings)
+    line = printed(home, "compare", "letters", "plain", *RESAMPLES).stdout.splitlines()[0]
+    assert str(comparison).splitlines()[0] == line
+    evaluation = pact_eval.evaluate(home / "letters", settings)
+    line = printed(home, "report", "letters", *RESAMPLES).stdout.splitlines()[0]
+    assert str(evaluation).splitlines()[0] == line
+    for result in (comparison, evaluation):
+        assert len(repr(result)) <= 200
+        assert "\n" not in repr(result)
