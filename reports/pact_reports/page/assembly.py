@@ -107,7 +107,7 @@ _SCRIPTS: Final = tuple(
     f"{name}.js"
     for name in (
         *("blocks", "texts", "columns", "place"),
-        *("prompt", "bars", "detail", "search", "list", "browser"),
+        *("prompt", "bars", "detail", "search", "list", "runs", "browser"),
     )
 )
 

@@ -45,19 +45,18 @@ def ten_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "page.html"
 
 
-def test_answers_cards_differences_and_diagnostics_of_ten_runs_start_on_it(
-    page: Page, ten_runs: Path
-) -> None:
+def test_answer_matrix_and_differences_of_ten_runs_start_on_it(page: Page, ten_runs: Path) -> None:
     size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     page.cdp("Emulation.setDeviceMetricsOverride", **size)
     try:
         page.open(ten_runs)
         top = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
-        places = [page.js(top, each) for each in ("h1", ".answer", ".cards", ".forest", ".matrix")]
+        places = [page.js(top, each) for each in ("h1", ".answer", "#runs", ".forest", ".matrix")]
         assert places == sorted(places)
-        assert places[-1] < 880
+        assert places[2] < 300
+        assert places[-1] < 2 * 900
         # What is folded is on the page: each other arm has an answer, and its rows in a plot.
-        assert len(page.all(".answer")) == 3
+        assert len(page.all(".in-full li")) == 3
         heads = [each.get_attribute("textContent") for each in page.all(".forest tbody th")]
         for arm in ("nimble_recipe", "ce_only", "no_cf"):
             assert sum(f"− {arm}" in str(head) for head in heads) == 1
@@ -65,10 +64,10 @@ def test_answers_cards_differences_and_diagnostics_of_ten_runs_start_on_it(
         page.cdp("Emulation.clearDeviceMetricsOverride")
 
 
-def test_more_of_the_data_card_opens_the_findings(page: Page, ten_runs: Path) -> None:
+def test_the_data_of_a_run_lead_to_the_findings(page: Page, ten_runs: Path) -> None:
     page.open(ten_runs)
     assert not page.one("#data-audit table").is_displayed()
-    page.one(".card a[href='#data-audit']").click()
+    page.one("#runs a[href='#data-audit']").click()
     page.until(lambda: page.one("#data-audit table").is_displayed())
     first, second = (" ".join(row.text.split()) for row in page.all("#data-audit tbody tr"))
     assert first == (

@@ -497,6 +497,7 @@ function themes() {
 
 async function start() {
   themes();
+  listenToRuns();
   addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details")) each.open = true;
   });
