@@ -19,7 +19,8 @@ from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import estimate_parts, p_value_text, value_text, views_words
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_MOST_TICKS: Final = 2
+_MOST_TICKS: Final = 1
+"""On either side of 0: more would overlap where the plot of a narrow screen has 7 rem."""
 _MARGIN: Final = 4.0
 _OPEN_ROWS: Final = 8
 """More rows than these are folded, so that the diagnostics below stay on the first screen."""
@@ -40,20 +41,19 @@ class Axis:
     end: float
 
     @classmethod
-    def of(cls, values: Sequence[float], most: int = _MOST_TICKS) -> Axis:
-        """Choose the axis that holds some values, with few ticks on either side of 0.
+    def of(cls, values: Sequence[float]) -> Axis:
+        """Choose the axis that holds some values, with one tick on either side of 0.
 
         Args:
             values: NaN are left out.
-            most: number of ticks on either side.
 
         Examples:
             >>> Axis.of([-0.115, 0.04])
-            Axis(step=0.05, end=0.115)
+            Axis(step=0.1, end=0.115)
         """
         end = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
         end = max(end, _STEPS[0])
-        step = next((width for width in _STEPS if end / width < most + 1), _STEPS[-1])
+        step = next((width for width in _STEPS if end / width < _MOST_TICKS + 1), _STEPS[-1])
         return cls(step, end)
 
     @property

@@ -19,6 +19,8 @@ from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.run_differences import RunDifference, run_differences
 from pact_reports.markup import Child, Html, data_text, element, joined
 from pact_reports.numbers import estimate_parts, value_text
+from pact_reports.page.answer_tables import matrix_table
+from pact_reports.page.copies import copies_html, formats_of
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
 from pact_reports.page.forest import Axis, difference_html, interval_mark, ticks_html
 from pact_reports.page.item_blocks import compared_runs
@@ -52,7 +54,7 @@ class _References:
         """Return the axis that holds the intervals of the differences from a reference."""
         compared = (one.difference for one in self.rows[reference] if one is not None)
         ends = [end for one in compared for end in (one.value, one.low, one.high)]
-        return Axis.of(ends, most=1)
+        return Axis.of(ends)
 
 
 def run_matrix_html(request: PageRequest, conclusions: Sequence[RunConclusions]) -> Html:
@@ -76,6 +78,7 @@ def run_matrix_html(request: PageRequest, conclusions: Sequence[RunConclusions])
         element("h3", "Runs"),
         element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Runs"),
         element("p", _hint(request, references), class_="hint"),
+        _copies(request, conclusions, references),
         id="runs",
         class_="runs",
     )
@@ -89,6 +92,19 @@ def _references(request: PageRequest) -> _References:
     runs = len(experiment.runs)
     every = range(runs) if runs <= MOST_REFERENCES else (chosen,)
     return _References(chosen, dict(zip(every, run_differences(experiment, every), strict=True)))
+
+
+def _copies(
+    request: PageRequest, conclusions: Sequence[RunConclusions], references: _References
+) -> Html | None:
+    """Write the texts of the buttons of the matrix, by its reference."""
+    texts: dict[str, dict[str, str]] = {}
+    for reference, differences in references.rows.items():
+        label = request.experiment.runs[reference].label
+        table = matrix_table(conclusions, differences, label, request.names)
+        for name, text in formats_of(table).items():
+            texts.setdefault(name, {})[str(reference)] = text
+    return copies_html("runs", texts) if texts else None
 
 
 def _hint(request: PageRequest, references: _References) -> str:

@@ -27,7 +27,14 @@ from pact_reports.arm_names import ArmNames
 from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text
+from pact_reports.page.answer_tables import answer_table
 from pact_reports.page.cards import acting_html, cards_html
+from pact_reports.page.copies import (
+    copies_html,
+    copyable_table,
+    formats_of,
+    sentences_text,
+)
 from pact_reports.page.data_audit import data_audit_html
 from pact_reports.page.diagnostics import diagnostics_html
 from pact_reports.page.forest import forest_html
@@ -44,7 +51,6 @@ from pact_reports.sentences.conclusions import (
 from pact_reports.sentences.data import leak_lines, leak_prefix
 from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.files import BuiltTables
-from pact_reports.writers.html import table_html
 
 
 def summary_html(request: PageRequest) -> Html:
@@ -77,9 +83,17 @@ def summary_html(request: PageRequest) -> Html:
                 id="verdicts",
             ),
             diagnostics_html(diagnostics, labels, request.names),
-            data_audit_html(request.audit),
+            data_audit_html(request.audit, _ids(request)),
         ]
     )
+
+
+def _ids(request: PageRequest) -> frozenset[str]:
+    """Return the ids of the items of the page, if findings of an audit may name them."""
+    if not request.audit.checks:
+        return frozenset()
+    runs = request.experiment.runs[:1] if request.experiment.same_items else request.experiment.runs
+    return frozenset(item for run in runs for item in run.predictions.ids.tolist())
 
 
 def headline_html(request: PageRequest, built: BuiltTables) -> Html:
@@ -87,7 +101,7 @@ def headline_html(request: PageRequest, built: BuiltTables) -> Html:
     return joined(
         [
             None if "main" in built.tables else _no_main(built),
-            table_html(runs_table(request.experiment, request.names)),
+            copyable_table(runs_table(request.experiment, request.names)),
             _ablated(request),
         ]
     )
@@ -144,8 +158,17 @@ def _answers(request: PageRequest, method: str) -> list[Html]:
     if len(sentences) > 1:
         finding = f"{leak_prefix(leak)}{_finding(conclusions, names.arm(method))}"
     full = element("ul", *(element("li", _sentence(words)) for words in sentences))
+    copies = {
+        "sentence": sentences_text(sentences),
+        **formats_of(answer_table(conclusions, names)),
+    }
     return [
-        element("p", element("strong", data_text(finding)), class_="answer"),
+        element(
+            "div",
+            element("p", element("strong", data_text(finding)), class_="answer"),
+            copies_html("answer", copies),
+            id="answer",
+        ),
         element("details", element("summary", "With all numbers"), full, class_="in-full"),
     ]
 
@@ -253,6 +276,6 @@ def _ablated(request: PageRequest) -> Html | None:
     if not request.experiment.ablated:
         return None
     try:
-        return table_html(ablated_table(request.experiment, request.names))
+        return copyable_table(ablated_table(request.experiment, request.names))
     except InputError as error:
         return element("p", "No table of runs on ablated contexts: ", data_text(reason(error)), ".")
