@@ -326,6 +326,18 @@ class Experiment:
         )
         return replace(conclusion, leak=leak)
 
+    def data_of(self, run: ExperimentRun) -> DataConclusion:
+        """Conclude on the data of one run, without the accuracies of a leak.
+
+        Args:
+            run: a run on full contexts.
+
+        Raises:
+            InputError: a dataset or an audit of the settings cannot be used.
+        """
+        conclusion = conclude_on_data((run,), self.settings)
+        return conclusion.leaving_out() if self.leak_left_out else conclusion
+
     def _accuracy(self, row: int) -> Estimate:
         return self.evaluation(self.runs[row]).groups[0].estimates["accuracy"]
 

@@ -39,6 +39,7 @@ class PairedDifference:
         repeats: number of repeats per item; 1 if the views are not repeats.
         difference: method minus arm, with its interval over families.
         marked: whether it is shown at the 5% level.
+        p_value: of the test behind the mark, adjusted if the settings ask for it; NaN without one.
     """
 
     arm: str
@@ -48,6 +49,7 @@ class PairedDifference:
     difference: Estimate
     marked: bool
     repeats: int = 1
+    p_value: float = math.nan
 
 
 def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDifference, ...]:
@@ -75,7 +77,8 @@ def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDiffe
                 if not math.isnan(value.value):
                     differences.append(
                         PairedDifference(
-                            arm, seeds, rate.spec.title, k, value, rate.marked, repeats
+                            *(arm, seeds, rate.spec.title, k, value, rate.marked, repeats),
+                            p_value=_p_value(rate),
                         )
                     )
     return tuple(differences)
@@ -83,6 +86,11 @@ def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDiffe
 
 def _difference(rate: _RateDifference) -> Estimate:
     return rate.difference if isinstance(rate, MetricComparison) else rate.same_seeds
+
+
+def _p_value(rate: _RateDifference) -> float:
+    adjusted = rate.evidence.adjusted_p_value
+    return rate.evidence.p_value if adjusted is None else adjusted
 
 
 def _by_views(

@@ -14,6 +14,7 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.stats.estimate import Estimate
 
 _WORST_FIRST: Final[tuple[Tone, ...]] = ("bad", "open", "good")
 
@@ -63,6 +64,47 @@ def conclude(experiment: Experiment, data: DataConclusion) -> Conclusions:
         probabilities=worst_probabilities(
             [experiment.probabilities(run, calibrated=False) for run in runs]
         ),
+    )
+
+
+@dataclass(frozen=True)
+class RunConclusions:
+    """Conclusions on one of several runs.
+
+    Attributes:
+        run: its label.
+        accuracy: of all items, with its interval.
+        data: what an audit found of the data that the run scored, and of its training data.
+        order: whether it follows the order of the answers.
+        probabilities: whether they are right, without a calibrator.
+    """
+
+    run: str
+    accuracy: Estimate
+    data: DataConclusion
+    order: OrderConclusion
+    probabilities: ProbabilitiesConclusion
+
+
+def conclude_runs(experiment: Experiment, data: DataConclusion) -> tuple[RunConclusions, ...]:
+    """Answer the questions of a reader for every run of an experiment.
+
+    Args:
+        experiment: runs on full contexts.
+        data: what an audit found; that of the experiment itself is concluded for each run.
+
+    Raises:
+        InputError: a run does not have the decoding of the settings.
+    """
+    return tuple(
+        RunConclusions(
+            run=run.label,
+            accuracy=experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"],
+            data=experiment.data_of(run) if data is experiment.data else data,
+            order=experiment.order(run),
+            probabilities=experiment.probabilities(run, calibrated=False),
+        )
+        for run in experiment.runs
     )
 
 

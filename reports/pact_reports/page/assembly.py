@@ -27,6 +27,7 @@ from pact_reports.page.sections import (
     DrawnFigures,
     drawn_figures,
     figures_html,
+    left_out_html,
     tables_html,
 )
 from pact_reports.page.summary import headline_html, summary_html
@@ -107,7 +108,7 @@ _SCRIPTS: Final = tuple(
     f"{name}.js"
     for name in (
         *("blocks", "texts", "columns", "place"),
-        *("prompt", "bars", "detail", "search", "list", "browser"),
+        *("prompt", "bars", "detail", "search", "list", "runs", "sections", "copies", "browser"),
     )
 )
 
@@ -155,9 +156,11 @@ def _made(request: PageRequest, built: BuiltTables | None) -> str:
     sections = {
         "summary": summary,
         "calibration": _calibration(request, drawn, built),
-        "order": tables_html(built, ORDER_TABLES) or element("p", "No table was asked for."),
-        "figures": figures_html(drawn, calibration=False) or element("p", "No figure."),
-        "tables": joined([headline_html(request, built), tables_html(built)]),
+        "order": _or_none(tables_html(built, ORDER_TABLES), left_out_html(built, ORDER_TABLES)),
+        "figures": _or_none(
+            figures_html(drawn, calibration=False), left_out_html(drawn=drawn, calibration=False)
+        ),
+        "tables": joined([headline_html(request, built), tables_html(built), left_out_html(built)]),
     }
     store = BlockStore()
     with step("items", counts=20):
@@ -208,8 +211,14 @@ def _calibration(request: PageRequest, drawn: DrawnFigures, built: BuiltTables) 
             reliability_html(request.experiment, looks),
             figures_html(drawn, calibration=True),
             tables_html(built, CALIBRATION_TABLES),
+            left_out_html(built, CALIBRATION_TABLES, drawn, calibration=True),
         ]
     )
+
+
+def _or_none(*parts: Html | None) -> Html:
+    """Join the parts of a section; say so if it has none."""
+    return joined(parts) if any(parts) else element("p", "Nothing was asked for.")
 
 
 def _decoding(request: PageRequest) -> Html:

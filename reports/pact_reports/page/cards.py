@@ -1,7 +1,8 @@
-"""The first screen of a page: one card per question, with its conclusion, numbers and a link."""
+"""First screen of a page of two runs: a card per question, with conclusion, numbers and link."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,8 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_reports.arm_names import ArmNames
-from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import at_views, interval_text, views_words
+from pact_reports.markup import Html, data_text, element
+from pact_reports.numbers import at_views, value_text
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
 from pact_reports.sentences.conclusions import (
     QUESTIONS,
@@ -26,7 +27,6 @@ from pact_reports.sentences.data import data_parts
 if TYPE_CHECKING:  # a page without the question does not wait for what chooses gates
     from pact_eval.thresholds.conclusion import Acting
 
-_MOST_LEADS: Final = 3
 _BETTER: Final = {
     "better": "Better",
     "worse": "Worse",
@@ -36,18 +36,24 @@ _BETTER: Final = {
 }
 
 
-def cards_html(conclusions: Conclusions, names: ArmNames, acting: Acting | None = None) -> Html:
+def cards_html(
+    conclusions: Conclusions,
+    names: ArmNames,
+    acting: Acting | None = None,
+    differences: Html | None = None,
+) -> Html:
     """Write a card for each question: better, data, order, probabilities, acting alone.
 
     Args:
         conclusions: on the main arm.
         names: display names of arms.
         acting: whether it may act alone; None if that was not asked.
+        differences: the plot of the first card, which has the numbers behind its status.
     """
     order, probabilities = conclusions.order, conclusions.probabilities
     return element(
         "div",
-        _better(conclusions, names),
+        _better(conclusions, differences),
         _data(conclusions.data),
         _run_card(
             *("order", names.run(order.run), order_words(order)),
@@ -57,12 +63,19 @@ def cards_html(conclusions: Conclusions, names: ArmNames, acting: Acting | None 
             *("probabilities", names.run(probabilities.run), probabilities_words(probabilities)),
             *(probabilities.tone, [], "calibration"),
         ),
-        _acting(acting, names),
+        acting_html(acting, names),
         class_="cards",
     )
 
 
-def _card(question: str, tone: Tone, word: str, lines: Sequence[Html | str], link: str) -> Html:
+def _card(
+    question: str,
+    tone: Tone,
+    word: str,
+    lines: Sequence[Html | str],
+    link: str,
+    plot: Html | None = None,
+) -> Html:
     """Write one card.
 
     Args:
@@ -71,12 +84,14 @@ def _card(question: str, tone: Tone, word: str, lines: Sequence[Html | str], lin
         word: the answer.
         lines: the numbers.
         link: the id of the section that has more.
+        plot: numbers that are drawn.
     """
     return element(
         "section",
         element("h3", question),
         element("p", word, class_=f"status {tone}"),
-        element("ul", *(element("li", line) for line in lines)),
+        plot,
+        element("ul", *(element("li", line) for line in lines)) if lines else None,
         element("p", element("a", "more", href=f"#{link}", aria_label=f"More on: {question}")),
         class_="card",
     )
@@ -94,8 +109,13 @@ def _numbers(words: Said) -> list[str]:
     return [part.strip().removesuffix(".") for part in words.numbers.split(";")]
 
 
-def _acting(acting: Acting | None, names: ArmNames) -> Html:
-    """Write the card on acting alone: its status, then the share with its condition."""
+def acting_html(acting: Acting | None, names: ArmNames) -> Html:
+    """Write the card on acting alone: its status, then the share with its condition.
+
+    Args:
+        acting: whether the main arm may act alone; None if that was not asked.
+        names: display names of arms.
+    """
     question = QUESTIONS["acting"]
     if acting is None:
         hint = "give --target-error, such as 0.05"
@@ -111,21 +131,24 @@ def _order_lines(order: OrderConclusion) -> list[str]:
     return [f"not checked: {part.name}" for part in order.unchecked]
 
 
-def _better(conclusions: Conclusions, names: ArmNames) -> Html:
+def _better(conclusions: Conclusions, differences: Html | None) -> Html:
     others, status = conclusions.better, conclusions.overall
     question = QUESTIONS["better"]
     if not others:
-        return _card(question, "open", "Nothing to compare", [], "comparison")
-    method = data_text(names.arm(conclusions.method))
-    lines: list[Html | str] = []
-    if len(others) == 1:
-        lines.append(_only_lead(method, others[0], names))
-    else:
-        lines.append(joined(["points of accuracy, ", method, " minus"]))
-        lines += [_lead(other, names) for other in others[:_MOST_LEADS]]
-    if len(others) > _MOST_LEADS:
-        lines.append(f"and {len(others) - _MOST_LEADS} more arms")
-    return _card(question, others[0].tones[status], _better_word(conclusions), lines, "comparison")
+        return _card(question, "open", "Nothing to compare", [], "verdicts")
+    lines: list[Html | str] = [data_text(other.reason) for other in others if other.reason]
+    if status == "not shown":
+        lines += [f"detectable here: {text} points" for text in map(_detectable, others) if text]
+    word = _better_word(conclusions)
+    return _card(question, others[0].tones[status], word, lines, "verdicts", differences)
+
+
+def _detectable(other: BetterConclusion) -> str:
+    """Write the smallest difference that the items show; "" if it is not known."""
+    smallest = other.detectable
+    if smallest is None or math.isnan(smallest.value):
+        return ""
+    return value_text(smallest.value, "percent")
 
 
 def _better_word(conclusions: Conclusions) -> str:
@@ -142,33 +165,6 @@ def _better_word(conclusions: Conclusions) -> str:
         f"{at_views(claim.k, claim.repeats)}"
         for at, claim in enumerate(claims)
     )
-
-
-def _only_lead(method: Html, other: BetterConclusion, names: ArmNames) -> Html:
-    """Write the only lead of a card: at view 0 and over K views."""
-    against: list[Html | str] = [method, " - ", data_text(names.arm(other.right)), ": "]
-    if other.reason is not None:
-        return joined([*against, data_text(other.reason)])
-    numbers = [
-        f"{interval_text(claim.difference, 'points')} points of accuracy, "
-        f"{views_words(claim.k, claim.repeats)}"
-        for claim in other.of("accuracy")
-    ]
-    return joined([*against, numbers[0], *(part for text in numbers[1:] for part in _line(text))])
-
-
-def _line(text: str) -> tuple[Html, str]:
-    return element("br"), text
-
-
-def _lead(other: BetterConclusion, names: ArmNames) -> Html:
-    """Write one of several leads, on a line if the name is short."""
-    name = data_text(names.arm(other.right))
-    accuracy = [claim for claim in other.claims if claim.metric == "accuracy"]
-    if not accuracy:
-        return joined([name, " cannot be compared: ", data_text(other.reason or "")])
-    claim = accuracy[0]
-    return joined([name, f" {interval_text(claim.difference, 'points')}, {claim.status}"])
 
 
 def _data(data: DataConclusion) -> Html:

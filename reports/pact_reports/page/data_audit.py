@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from pact_eval.evaluation.conclusions.data import AuditedCheck, AuditedCode, DataConclusion
 from pact_reports.markup import Html, data_text, element, joined
+from pact_reports.page.item_links import item_href
 
 ANCHOR: Final = "data-audit"
 """The id of the section; the script opens what is folded in it when a link leads there."""
@@ -15,12 +17,17 @@ ANCHOR: Final = "data-audit"
 _LOOKS: Final = {"error": "critical", "warning": "warning", "note": "info"}
 
 
-def data_audit_html(conclusion: DataConclusion) -> Html:
-    """Write the findings of an audit: a line that counts them, and a folded table by check."""
+def data_audit_html(conclusion: DataConclusion, items: Collection[str] = ()) -> Html:
+    """Write the findings of an audit: a line that counts them, and a folded table by check.
+
+    Args:
+        conclusion: what the audit found.
+        items: ids of the items of the page; findings about them are links.
+    """
     return element(
         "section",
         element("h3", "Audit of the data"),
-        _audited(conclusion) if conclusion.checks else _not_audited(conclusion),
+        _audited(conclusion, items) if conclusion.checks else _not_audited(conclusion),
         id=ANCHOR,
     )
 
@@ -36,7 +43,7 @@ def _not_audited(conclusion: DataConclusion) -> Html:
     )
 
 
-def _audited(conclusion: DataConclusion) -> Html:
+def _audited(conclusion: DataConclusion, items: Collection[str]) -> Html:
     notes = sum(check.count("note") for check in conclusion.checks)
     unchecked = conclusion.unchecked
     counts = (
@@ -53,7 +60,7 @@ def _audited(conclusion: DataConclusion) -> Html:
     table = element(
         "table",
         element("thead", element("tr", *heads)),
-        element("tbody", *map(_row, conclusion.checks)),
+        element("tbody", *(_row(check, items) for check in conclusion.checks)),
         aria_label="Findings of the audit by check",
     )
     fold = element(
@@ -71,7 +78,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _row(check: AuditedCheck) -> Html:
+def _row(check: AuditedCheck, items: Collection[str]) -> Html:
     """Write a check: its name, its worst severity, findings by code, scope and numbers."""
     worst = check.codes[0].severity if check.codes else None
     result = element("span", "no findings", class_="good")
@@ -87,23 +94,27 @@ def _row(check: AuditedCheck) -> Html:
         "tr",
         element("th", check.check, scope="row", class_="left"),
         element("td", result, class_="left"),
-        element("td", *map(_code, check.codes), class_="left wide"),
+        element("td", *(_code(code, items) for code in check.codes), class_="left wide"),
         element("td", data_text(scope), class_="left wide"),
         element("td", data_text(measured), class_="left wide"),
     )
 
 
-def _code(code: AuditedCode) -> Html:
+def _code(code: AuditedCode, items: Collection[str]) -> Html:
     """Write the findings of a code: their number, and the places of the first ones."""
-    named = (replace(place, file=Path(place.file).name) for place in code.places)
-    places = "; ".join(map(str, named))
+    places: list[Html | str] = []
+    for place in code.places:
+        text = data_text(str(replace(place, file=Path(place.file).name)))
+        name = place.record_id
+        linked = name is not None and name in items
+        places += [element("a", text, href=item_href(str(name))) if linked else text, "; "]
     more = code.count - len(code.places)
-    if places and more:
-        places += f"; and {more:,} more"
+    ending = f"and {more:,} more" if more and places else None
+    listed = element("span", *(places if ending else places[:-1]), ending, class_="interval")
     return joined(
         [
             element("span", element("code", code.code), f": {code.count:,}", class_="finding"),
-            element("span", data_text(places), class_="interval") if places else None,
+            listed if places else None,
         ]
     )
 

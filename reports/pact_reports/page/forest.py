@@ -16,10 +16,11 @@ from pact_eval.evaluation.arms.paired_differences import PairedDifference
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import estimate_parts, value_text, views_words
+from pact_reports.numbers import estimate_parts, p_value_text, value_text, views_words
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_MOST_TICKS: Final = 2
+_MOST_TICKS: Final = 1
+"""On either side of 0: more would overlap where the plot of a narrow screen has 7 rem."""
 _MARGIN: Final = 4.0
 _OPEN_ROWS: Final = 8
 """More rows than these are folded, so that the diagnostics below stay on the first screen."""
@@ -41,11 +42,14 @@ class Axis:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Axis:
-        """Choose the axis that holds some values, with at most two ticks on either side of 0.
+        """Choose the axis that holds some values, with one tick on either side of 0.
+
+        Args:
+            values: NaN are left out.
 
         Examples:
             >>> Axis.of([-0.115, 0.04])
-            Axis(step=0.05, end=0.115)
+            Axis(step=0.1, end=0.115)
         """
         end = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
         end = max(end, _STEPS[0])
@@ -151,19 +155,47 @@ def _arm(
             "tr",
             element("th", f"{difference.metric}, {views}", scope="row", class_="left"),
             element(
-                "td", _drawn(difference.difference, axis, shown=difference.marked), class_="plot"
+                "td",
+                interval_mark(difference.difference, axis, shown=difference.marked),
+                class_="plot",
             ),
-            element("td", _number(difference.difference)),
+            element(
+                "td",
+                difference_html(difference.difference, difference.p_value, shown=difference.marked),
+                class_="number",
+            ),
         )
 
 
-def _number(difference: Estimate) -> Html:
+def difference_html(difference: Estimate, p_value: float, *, shown: bool) -> Html:
+    """Write a difference with its interval, and the p-value of one that is not shown.
+
+    Args:
+        difference: of a rate.
+        p_value: of its test; NaN if there is none.
+        shown: whether the difference is shown at the 5% level.
+    """
     value, interval = estimate_parts(difference, "points")
-    return joined([element("strong", value), f" {interval}" if interval else None])
+    tested = not shown and not math.isnan(p_value)
+    return joined(
+        [
+            element("strong", value),
+            joined([" ", element("span", interval)]) if interval else None,
+            joined([" ", element("span", p_value_text(p_value), class_="p-value")])
+            if tested
+            else None,
+        ]
+    )
 
 
-def _drawn(difference: Estimate, axis: Axis, *, shown: bool) -> Html:
-    """Draw the line of 0, the interval and the value; the number is in the next cell."""
+def interval_mark(difference: Estimate, axis: Axis, *, shown: bool) -> Html:
+    """Draw the line of 0, the interval and the value; the number is in another cell.
+
+    Args:
+        difference: of a rate.
+        axis: holds it.
+        shown: whether the mark is filled.
+    """
     interval = None
     if not math.isnan(difference.low):
         low, high = axis.place(difference.low), axis.place(difference.high)
@@ -187,8 +219,8 @@ def _line_of_zero() -> Html:
     return element("line", x1="50%", x2="50%", y1="0", y2="100%", class_="zero")
 
 
-def _foot(method: str, arms: Sequence[str], axis: Axis) -> Html:
-    """Write the ticks and, next to them, the better arm at each end."""
+def ticks_html(axis: Axis) -> Html:
+    """Write the ticks of an axis."""
     ticks = [
         element(
             "text",
@@ -199,11 +231,23 @@ def _foot(method: str, arms: Sequence[str], axis: Axis) -> Html:
         )
         for tick in axis.ticks
     ]
-    drawn = element("svg", *ticks, aria_hidden="true", class_="ticks")
+    return element("svg", *ticks, aria_hidden="true", class_="ticks")
+
+
+def _foot(method: str, arms: Sequence[str], axis: Axis) -> Html:
+    """Write the ticks and, below them, the better arm at each end."""
     other: Html | str = data_text(arms[0]) if len(arms) == 1 else "the other arm"
-    return element(
-        "tr",
-        element("td", "← ", other, " better", class_="left ends"),
-        element("td", drawn, class_="plot"),
-        element("td", data_text(method), " better →", class_="ends"),
+    ends = element(
+        "div",
+        element("span", "← ", other, " better"),
+        " ",
+        element("span", data_text(method), " better →"),
+    )
+    return joined(
+        [
+            element(
+                "tr", element("td"), element("td", ticks_html(axis), class_="plot"), element("td")
+            ),
+            element("tr", element("td", ends, colspan="3", class_="left ends")),
+        ]
     )

@@ -30,9 +30,11 @@ from pact_reports.page.item_columns import (
     run_columns,
 )
 from pact_reports.page.item_texts import (
+    NO_ORDERS,
     contract_of,
     item_text,
     marked,
+    missing_prompt,
     system_message,
     user_message,
     view_changes,
@@ -82,6 +84,7 @@ def pack_experiment(
         if records is not None and contract is not None and key not in prompts:
             prompts[key] = pack_prompts(store, views, records, contract)
         packed["prompts"] = None if contract is None else prompts.get(key)
+        packed["no_prompt"] = missing_prompt(run) or NO_ORDERS
         packed["same_data"] = run.label not in doubtful
         runs.append(packed)
     return {

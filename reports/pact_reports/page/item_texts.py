@@ -207,6 +207,26 @@ def contract_of(run: ExperimentRun) -> ChatContract | None:
     return NIMBLE if fingerprint == NIMBLE.fingerprint else None
 
 
+NO_ORDERS: Final = "the run does not record the order of its letters"
+"""Why a run with a known contract has no prompt."""
+
+
+def missing_prompt(run: ExperimentRun) -> str | None:
+    """Return the reason why the prompts of a run cannot be made again, if its contract is it.
+
+    Args:
+        run: the run.
+    """
+    recorded = run.provenance
+    if recorded.source not in (None, "score"):
+        return "the run is an import, and imports do not record their prompts"
+    if recorded.contract is None or recorded.contract.fingerprint is None:
+        return "the run does not record its prompt contract"
+    if contract_of(run) is None:
+        return "this version does not have the prompt contract of the run"
+    return None
+
+
 def user_message(contract: ChatContract, record: Record, order: Sequence[int]) -> str:
     """Return the last message of the prompt of a view, which has the context and the question.
 

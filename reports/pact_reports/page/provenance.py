@@ -16,10 +16,10 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.provenance import Provenance
 from pact_eval.verification.report_file import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
+from pact_reports.page.copies import copyable_table
 from pact_reports.page.request import PageRequest
 from pact_reports.sentences.custody import training_text
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.writers.html import table_html
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
 _HASH: Final = 12
@@ -79,7 +79,7 @@ def _by_keys(runs: Mapping[str, ExperimentRun]) -> Iterator[Html]:
                 for at, label in enumerate(runs)
             ),
         )
-        yield table_html(table)
+        yield copyable_table(table)
         yield element("h3", "What all runs share")
     else:
         yield element("h3", next(iter(runs)))

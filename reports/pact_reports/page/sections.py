@@ -15,9 +15,9 @@ from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.page.colours import themed
+from pact_reports.page.copies import copyable_table
 from pact_reports.page.request import PageRequest
 from pact_reports.writers.files import BuiltTables
-from pact_reports.writers.html import table_html
 
 _TAG: Final = re.compile(r"<[A-Za-z][^>]*>")
 _STYLE: Final = re.compile(r'\sstyle="([^"]*)"')
@@ -129,37 +129,29 @@ def drawn_figures(request: PageRequest) -> DrawnFigures:
 
 
 def figures_html(drawn: DrawnFigures, *, calibration: bool) -> Html | None:
-    """Lay out the figures of a section; list those that lack data, with the reason.
+    """Lay out the figures of a section.
 
     Args:
         drawn: the figures of the page.
         calibration: those on calibration, or all others.
 
     Returns:
-        None if the section has no figure and none is missing.
+        None if the section has no figure.
     """
-
-    def here(name: str) -> bool:
-        return (name in CALIBRATION_FIGURES) == calibration
-
     shown: list[Html] = []
     folded: list[Html] = []
     for name, elements in drawn.elements.items():
-        if not here(name):
+        if (name in CALIBRATION_FIGURES) != calibration:
             continue
         # The section on calibration begins with diagrams of the same bins, whose points are links.
         if len(elements) > _OPEN_FILES or name == "reliability":
             folded.append(_folded(FIGURES[name].title, elements))
         else:
             shown += elements
-    missing = {name: why for name, why in drawn.missing.items() if here(name)}
-    partly = {name: why for name, why in drawn.partly.items() if here(name)}
-    if not (shown or folded or missing or partly):
+    if not (shown or folded):
         return None
     grid = element("div", *shown, class_="figures") if shown else None
-    return joined(
-        [grid, *folded, _left_out("Not drawn", missing), _left_out("Drawn in part", partly)]
-    )
+    return joined([grid, *folded])
 
 
 def _folded(title: str, elements: Sequence[Html]) -> Html:
@@ -191,28 +183,67 @@ def _how_to_read(caption: str) -> Html | None:
 
 
 def tables_html(built: BuiltTables, names: Sequence[str] | None = None) -> Html | None:
-    """Write the tables of a section; list those that lack data.
+    """Write the tables of a section.
 
     Args:
         built: the tables of the page.
         names: those of the section; None takes all that no other section has.
     """
-    elsewhere = (*CALIBRATION_TABLES, *ORDER_TABLES)
+    written = [copyable_table(table) for name, table in built.tables.items() if _is_of(name, names)]
+    return joined(written) if written else None
 
-    def here(name: str) -> bool:
-        return name not in elsewhere if names is None else name in names
 
-    written = [table_html(table) for name, table in built.tables.items() if here(name)]
-    missing = {name: why for name, why in built.skipped.items() if here(name)}
-    if not written and not missing:
+def _is_of(name: str, names: Sequence[str] | None) -> bool:
+    """Whether a section has a table; see `tables_html`."""
+    return name not in (*CALIBRATION_TABLES, *ORDER_TABLES) if names is None else name in names
+
+
+_NOTHING: Final = DrawnFigures({}, {}, {})
+
+
+def left_out_html(
+    built: BuiltTables | None = None,
+    names: Sequence[str] | None = None,
+    drawn: DrawnFigures = _NOTHING,
+    *,
+    calibration: bool = False,
+) -> Html | None:
+    """Fold what a section lacks into one line, with the reasons.
+
+    Args:
+        built: the tables of the page; None if the section has none.
+        names: those of the section, as for `tables_html`.
+        drawn: the figures of the page.
+        calibration: those on calibration, or all others.
+
+    Returns:
+        None if nothing is left out.
+    """
+
+    def of_section(reasons: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name: why
+            for name, why in reasons.items()
+            if (name in CALIBRATION_FIGURES) == calibration
+        }
+
+    skipped = {} if built is None else built.skipped
+    kinds = {
+        "Not drawn": of_section(drawn.missing),
+        "Drawn in part": of_section(drawn.partly),
+        "Not made": {name: why for name, why in skipped.items() if _is_of(name, names)},
+    }
+    kinds = {kind: reasons for kind, reasons in kinds.items() if reasons}
+    if not kinds:
         return None
-    return joined([*written, _left_out("Not made", missing)])
-
-
-def _left_out(heading: str, missing: Mapping[str, str]) -> Html | None:
-    if not missing:
-        return None
+    counted = "; ".join(
+        f"{kind if not at else kind.lower()}: {len(reasons):,}"
+        for at, (kind, reasons) in enumerate(kinds.items())
+    )
     lines = [
-        element("li", element("code", name), ": ", data_text(why)) for name, why in missing.items()
+        element("li", f"{kind}: ", element("code", name), ": ", data_text(why))
+        for kind, reasons in kinds.items()
+        for name, why in reasons.items()
     ]
-    return joined([element("h3", heading), element("ul", *lines, class_="missing")])
+    listed = element("ul", *lines, class_="missing")
+    return element("details", element("summary", counted), listed, class_="left-out")

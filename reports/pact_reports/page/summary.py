@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.paired_differences import paired_differences
+from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import conclude
+from pact_eval.evaluation.conclusions.experiment_conclusions import conclude, conclude_runs
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.diagnostics import (
     Diagnostic,
@@ -25,27 +27,30 @@ from pact_reports.arm_names import ArmNames
 from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text
-from pact_reports.page.cards import cards_html
+from pact_reports.page.answer_tables import answer_table
+from pact_reports.page.cards import acting_html, cards_html
+from pact_reports.page.copies import (
+    copies_html,
+    copyable_table,
+    formats_of,
+    sentences_text,
+)
 from pact_reports.page.data_audit import data_audit_html
 from pact_reports.page.diagnostics import diagnostics_html
 from pact_reports.page.forest import forest_html
-from pact_reports.page.matrix import FEW_RUNS, matrix_html
+from pact_reports.page.matrix import matrix_html
 from pact_reports.page.request import PageRequest
+from pact_reports.page.run_matrix import MATRIX_RUNS, run_matrix_html
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
 from pact_reports.sentences.conclusions import (
     Said,
     beside_leak,
-    better_summary,
     better_words,
 )
-from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.data import leak_lines, leak_prefix
 from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.files import BuiltTables
-from pact_reports.writers.html import table_html
-
-_OPEN_ANSWERS: Final = 2
-"""Of more arms, the first is answered, and the other answers are folded."""
 
 
 def summary_html(request: PageRequest) -> Html:
@@ -60,20 +65,12 @@ def summary_html(request: PageRequest) -> Html:
         matched = reason(error)
     diagnostics = _diagnostics(request, judged)
     labels = [run.label for run in experiment.runs]
-    forest = element(
-        "section", element("h3", "Differences"), _forest(request, method), id="comparison"
-    )
     return joined(
         [
             *_leak(request.audit),
             *_answers(request, method),
-            cards_html(conclude(experiment, request.audit), request.names, request.acting),
-            element(
-                "div",
-                forest,
-                matrix_html(diagnostics, labels, request.names),
-                class_="first beside" if len(labels) <= FEW_RUNS else "first",
-            ),
+            *_questions(request, method),
+            matrix_html(diagnostics, labels, request.names),
             element(
                 "section",
                 element("h3", "Verdicts"),
@@ -86,9 +83,17 @@ def summary_html(request: PageRequest) -> Html:
                 id="verdicts",
             ),
             diagnostics_html(diagnostics, labels, request.names),
-            data_audit_html(request.audit),
+            data_audit_html(request.audit, _ids(request)),
         ]
     )
+
+
+def _ids(request: PageRequest) -> frozenset[str]:
+    """Return the ids of the items of the page, if findings of an audit may name them."""
+    if not request.audit.checks:
+        return frozenset()
+    runs = request.experiment.runs[:1] if request.experiment.same_items else request.experiment.runs
+    return frozenset(item for run in runs for item in run.predictions.ids.tolist())
 
 
 def headline_html(request: PageRequest, built: BuiltTables) -> Html:
@@ -96,7 +101,7 @@ def headline_html(request: PageRequest, built: BuiltTables) -> Html:
     return joined(
         [
             None if "main" in built.tables else _no_main(built),
-            table_html(runs_table(request.experiment, request.names)),
+            copyable_table(runs_table(request.experiment, request.names)),
             _ablated(request),
         ]
     )
@@ -104,6 +109,30 @@ def headline_html(request: PageRequest, built: BuiltTables) -> Html:
 
 def _decoding(experiment: Experiment) -> MetricDecoding:
     return MetricDecoding(experiment.settings.decoding)
+
+
+def _questions(request: PageRequest, method: str) -> list[Html]:
+    """Write what is concluded: cards with the differences of arms; of many runs, a matrix."""
+    experiment, names = request.experiment, request.names
+    if len(experiment.runs) < MATRIX_RUNS:
+        conclusions = conclude(experiment, request.audit)
+        plot = _forest(request, method) if conclusions.better else None
+        return [cards_html(conclusions, names, request.acting, plot)]
+    parts = [run_matrix_html(request, conclude_runs(experiment, request.audit))]
+    if request.acting is not None:
+        parts.append(element("div", acting_html(request.acting, names), class_="cards alone"))
+    if len(experiment.arms) < 2:
+        return parts
+    heading = "Differences between arms: accuracy and pair accuracy"
+    several_seeds = any(len(runs) > 1 for runs in experiment.arms.values())
+    forest = _forest(request, method)
+    if several_seeds:
+        parts.append(element("section", element("h3", heading), forest, id="comparison"))
+    else:
+        # Every arm is a run, and the matrix has its difference already.
+        fold = element("details", element("summary", heading), forest)
+        parts.append(element("section", fold, id="comparison"))
+    return parts
 
 
 def _forest(request: PageRequest, method: str) -> Html:
@@ -117,20 +146,53 @@ def _forest(request: PageRequest, method: str) -> Html:
 
 
 def _answers(request: PageRequest, method: str) -> list[Html]:
-    """Write the conclusions on the method against each other arm: the first lines of the page."""
-    experiment, names = request.experiment, request.names
+    """Write the conclusion on the method and the other arms: the first line of the page."""
+    experiment, names, leak = request.experiment, request.names, request.audit.leak
     if not experiment.same_items:
         return []
-    headlines = [
-        beside_leak(better_words(conclusion, names), request.audit.leak)
-        for conclusion in experiment.better_than(method).values()
+    conclusions = list(experiment.better_than(method).values())
+    sentences = [beside_leak(better_words(each, names), leak) for each in conclusions]
+    if not sentences:
+        return []
+    finding = sentences[0].finding
+    if len(sentences) > 1:
+        finding = f"{leak_prefix(leak)}{_finding(conclusions, names.arm(method))}"
+    full = element("ul", *(element("li", _sentence(words)) for words in sentences))
+    copies = {
+        "sentence": sentences_text(sentences),
+        **formats_of(answer_table(conclusions, names)),
+    }
+    return [
+        element(
+            "div",
+            element("p", element("strong", data_text(finding)), class_="answer"),
+            copies_html("answer", copies),
+            id="answer",
+        ),
+        element("details", element("summary", "With all numbers"), full, class_="in-full"),
     ]
-    shown = len(headlines) if len(headlines) <= _OPEN_ANSWERS else 1
-    answers, rest = [_answer(words) for words in headlines[:shown]], headlines[shown:]
-    if rest:
-        summary = element("summary", f"{len(rest):,} more arms: ", data_text(better_summary(rest)))
-        answers.append(element("details", summary, *map(_answer, rest)))
-    return answers
+
+
+_COUNTED: Final[Mapping[BetterStatus, str]] = {
+    "better": "more accurate than {:,}",
+    "worse": "less accurate than {:,}",
+    "equivalent": "as accurate as {:,} within the margin",
+    "not shown": "no accuracy difference shown for {:,}",
+    "cannot be compared": "{:,} cannot be compared",
+}
+
+
+def _finding(conclusions: Sequence[BetterConclusion], method: str) -> str:
+    """Count the other arms by status.
+
+    Examples:
+        >>> from pact_eval.evaluation.conclusions.better import not_comparable
+        >>> _finding([not_comparable(("a", arm), "other items") for arm in "bc"], "a")
+        'a against 2 other arms: 2 cannot be compared'
+    """
+    statuses = Counter(conclusion.status for conclusion in conclusions)
+    counted = (text.format(statuses[key]) for key, text in _COUNTED.items() if statuses[key])
+    return f"{method} against {len(conclusions):,} other arms: {', '.join(counted)}"
 
 
 def _leak(conclusion: DataConclusion) -> list[Html]:
@@ -141,14 +203,8 @@ def _leak(conclusion: DataConclusion) -> list[Html]:
     ]
 
 
-def _answer(words: Said) -> Html:
-    return element(
-        "p",
-        element("strong", data_text(words.finding)),
-        ": ",
-        data_text(words.numbers),
-        class_="answer",
-    )
+def _sentence(words: Said) -> Html:
+    return joined([element("strong", data_text(words.finding)), ": ", data_text(words.numbers)])
 
 
 def _judged(request: PageRequest) -> JudgedHypotheses | str:
@@ -220,6 +276,6 @@ def _ablated(request: PageRequest) -> Html | None:
     if not request.experiment.ablated:
         return None
     try:
-        return table_html(ablated_table(request.experiment, request.names))
+        return copyable_table(ablated_table(request.experiment, request.names))
     except InputError as error:
         return element("p", "No table of runs on ablated contexts: ", data_text(reason(error)), ".")

@@ -280,9 +280,14 @@ def test_probabilities_against_numpys_softmax(opened: Page, made: Made, place: i
 def test_an_open_item_marks_the_edited_words(opened: Page) -> None:
     opened.sort("item")
     box = opened.open_item()
-    assert [each.text for each in box.find_elements("css selector", ".context del")] == ["intact"]
-    assert [each.text for each in box.find_elements("css selector", ".context ins")] == ["broken"]
-    assert "Clerk: The seal of f0 is intact" in box.text
+    columns = box.find_elements("css selector", ".edit-box")
+    lines = [column.find_element("css selector", ".line").text for column in columns]
+    assert lines == [f"Clerk: The seal of f0 is {word}." for word in ("intact", "broken")]
+    marks = [column.find_element("css selector", "mark").text for column in columns]
+    assert marks == ["intact", "broken"]
+    here, other = (column.rect for column in columns)
+    assert here["y"] == other["y"]
+    assert here["x"] + here["width"] <= other["x"]
     assert "Which one?" in box.text
     assert "reference" in [each.text for each in box.find_elements("css selector", ".badge")]
     # Not through `settled`, which draws the list again: that closes what is open.
@@ -297,13 +302,6 @@ def opened_items(page: Page, n: int) -> list[str]:
     heads = ".detail-box:has(.answers) h3"
     page.until(lambda: len(page.all(heads)) == n)
     return [each.text for each in page.all(heads)]
-
-
-def test_what_is_copied_keeps_the_edited_words_apart(opened: Page) -> None:
-    opened.sort("item")
-    opened.open_item()
-    copied = opened.js("return document.querySelector('.context .line').textContent")
-    assert copied.endswith("is intact broken.")
 
 
 def test_keyboard_alone(page: Page, made: Made) -> None:
@@ -461,8 +459,7 @@ def test_texts_have_the_contrast_of_wcag_aa(page: Page, made: Made, scheme: str)
     for paper in ("--paper", "--raised"):
         for ink in ("--ink", "--muted", "--accent", "--good", "--bad", "--warn"):
             assert _contrast(page, paper, ink) >= 4.5, (scheme, paper, ink)
-    for paper in ("--added", "--removed", "--found"):
-        assert _contrast(page, paper, "--ink") >= 4.5, (scheme, paper)
+    assert _contrast(page, "--found", "--ink") >= 4.5
 
 
 def _contrast(page: Page, one: str, other: str) -> float:
@@ -495,6 +492,31 @@ def test_print_leaves_the_controls_out_and_keeps_the_items(page: Page, made: Mad
     printed = base64.b64decode(page.cdp("Page.printToPDF")["data"])
     assert printed.startswith(b"%PDF")
     assert page.js("return [...document.querySelectorAll('details')].every(each => each.open)")
+
+
+def test_the_navigation_marks_the_section_that_is_read(page: Page, made: Made) -> None:
+    page.open(made.path)
+    marked = "return [...document.querySelectorAll('nav [aria-current]')].map(a => a.hash)"
+    assert page.js(marked) == ["#summary"]
+    for section in ("#calibration", "#items", "#provenance", "#summary"):
+        page.js("document.querySelector(arguments[0]).scrollIntoView()", section)
+        page.until(lambda section=section: page.js(marked) == [section])
+
+
+def test_rows_of_figures_have_no_empty_cell(page: Page, made: Made) -> None:
+    page.open(made.path)
+    script = (
+        "const grid = document.createElement('div'); grid.className = 'figures';"
+        "document.querySelector('#figures').append(grid);"
+        "const figure = () => document.createElement('figure');"
+        "grid.append(...Array.from({length: arguments[0]}, figure));"
+        "const right = grid.getBoundingClientRect().right;"
+        "const boxes = [...grid.children].map(f => f.getBoundingClientRect());"
+        "const rows = Map.groupBy(boxes, box => box.top); grid.remove();"
+        "return [...rows.values()].map(row => right - Math.max(...row.map(box => box.right)))"
+    )
+    for figures in range(2, 12):
+        assert max(page.js(script, figures)) < 1, figures
 
 
 def test_narrow_screens_scroll_no_page_sideways(page: Page, made: Made) -> None:

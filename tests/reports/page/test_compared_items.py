@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from axe_core_python.selenium import Axe
+from builders import write_jsonl
 from reports.figures.figure_runs import rows
 from reports.page.chromium import Page
-from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
+from reports.page.page_runs import experiment_of, records_of, two_runs
 from run_frames import edit_run, write_run
 from selenium.webdriver import ActionChains, Keys
 
@@ -236,6 +238,7 @@ def test_the_prompt_of_every_view_is_that_of_the_contract(page: Page, made: Comp
         record = made.records[name]
         page.open(made.path, item_href(name))
         page.until(lambda: page.all(".prompt .message"))
+        page.one(".prompt > summary").click()
         row = made.rows([name])[0]
         texts = "return [...document.querySelectorAll('.prompt .message')].map(m => m.textContent)"
         for view in range(run.k):
@@ -279,11 +282,34 @@ def test_a_flip_is_told_in_words(page: Page, made: Compared) -> None:
     assert said == {keys[top]: [v for v in range(4) if tops[v] == top] for top in tops}
 
 
-def test_a_run_that_records_no_contract_has_no_prompt(page: Page, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, "the run does not record its prompt contract"),
+        ({"source": "import"}, "the run is an import"),
+        (
+            {"settings": {"contract": {"name": "own", "fingerprint": "f" * 64}}},
+            "this version does not have the prompt contract",
+        ),
+    ],
+)
+def test_a_missing_prompt_has_the_one_reason_that_applies(
+    page: Page, tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
     frame = rows(1, families=4)
-    page.open(page_of(tmp_path, frame, records_of(frame)), item_href("f0-base"))
+    run = write_run(tmp_path / "run", frame, arm="pact", seed=17)
+    edit_run(run, **changes)
+    data = write_jsonl(tmp_path / "eval.jsonl", records_of(frame))
+    experiment = experiment_of([run])
+    records = read_item_records([data], experiment)
+    request = PageRequest(experiment, records, figures=(), tables=("splits",))
+    write_page(make_page(request), tmp_path / "page.html")
+    page.open(tmp_path / "page.html", item_href("f0-base"))
     page.until(lambda: page.all(".prompt"))
-    assert "cannot be made again" in page.one(".prompt").text
+    told = page.one(".prompt").text
+    reasons = ("does not record its", "is an import", "this version", "order of its letters")
+    assert reason in told
+    assert sum(words in told for words in reasons) == 1
     assert not page.all(".prompt .message")
     assert "seal" in page.one(".edit-box").text
 

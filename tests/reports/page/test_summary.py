@@ -214,8 +214,12 @@ def test_figures_that_are_drawn_are_not_called_not_drawn(tmp_path: Path) -> None
     write_calibrator(folders[0])
     page = page_of(folders, figures=("reliability", "training"))
     assert page.count('id="figure-reliability') == 5
-    assert "training" in section(page, "<h3>Not drawn</h3>", "</ul>")
-    assert "reliability" not in section(page, "<h3>Not drawn</h3>", "</ul>")
-    assert "reliability: a, seed 2" in section(page, "<h3>Drawn in part</h3>", "</ul>")
+    left_out = section(page, 'id="figures"', 'id="tables"')
+    assert "Not drawn: 1" in left_out
+    assert "Not drawn: training" in left_out
+    in_calibration = section(page, 'id="calibration"', 'id="order-of-answers"')
+    assert "Drawn in part: 1" in in_calibration
+    assert "Drawn in part: reliability: a, seed 2" in in_calibration
+    assert "Not drawn: reliability" not in in_calibration
     assert re.search(r"<details><summary>[^<]*: 5 figures</summary>", page)
     assert "The ECE of a sample is biased upwards" in section(page, "How to read it", "</details>")

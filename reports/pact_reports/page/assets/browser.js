@@ -363,6 +363,7 @@ async function showList(place) {
     const code = values.indexOf(place[name]);
     if (code >= 0) byId(name).value = code;
   }
+  byId("filters").open ||= FILTERS.some((name) => byId(name).value);
   if (state.b >= 0 && CHOICES.compare.includes(place.compare)) state.compare = place.compare;
   const bin = Number(place.bin);
   if (Number.isInteger(bin) && bin >= 1 && bin <= packed.bins) {
@@ -497,6 +498,9 @@ function themes() {
 
 async function start() {
   themes();
+  listenToRuns();
+  markSection();
+  addCopyButtons();
   addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details")) each.open = true;
   });

@@ -73,7 +73,7 @@ async function detailOf(a, b, row, pair = true) {
   box.append(made("div", "run-boxes", ...(await Promise.all(boxes))));
   const mean = place.distributions.includes("ensemble") ? " Mean of views: the decoding \"ensemble\", from mean log probabilities." : "";
   box.append(made("p", "meta", `A bar is the probability of an answer in one view, next to the letter that it had there. Bold: the most probable answer.${mean}`));
-  if (texts) box.append(made("div", "sources", await promptBox(a, row, texts), editBox(texts, items.variant[row])));
+  if (texts) box.append(made("div", "sources", ...contextBoxes(texts[0], items.variant[row])), await promptBox(a, row, texts));
   else box.append(made("p", "meta", "Context and question are not in this page: give their dataset with ", made("code", "", "--data FILE_OR_FOLDER"), "."));
   return box;
 }

@@ -1,4 +1,4 @@
-/* The prompt of an item as it was scored, and next to it the context with the edit of its pair. */
+/* The context of an item next to that of its pair, and the prompt as it was scored. */
 
 function lengthOf(part) {
   return typeof part === "string" ? part.length : part[0].length;
@@ -66,12 +66,9 @@ function viewChoice(k, chosen) {
 async function promptBox(run, row, texts) {
   const place = packed.runs[run];
   const table = packed.items[place.items];
-  const box = made("div", "prompt", made("h4", "", "Scored prompt"));
   const parts = texts[3];
-  if (!parts || !place.prompts) {
-    box.append(made("p", "meta", "The prompt cannot be made again: the run is an import, has a prompt contract that this version does not know, or does not record its letter orders."));
-    return box;
-  }
+  if (!parts || !place.prompts) return made("p", "prompt meta", `Scored prompt not shown: ${place.no_prompt}.`);
+  const box = made("details", "prompt", made("summary", "", "Scored prompt"));
   if (!place.same_data) box.append(made("p", "meta", "The data given are not the file that this run scored, so its prompt may have been another."));
   const changes = (await inBlocks(place.prompts, row, jsonOf))[row % place.prompts.size];
   const shown = made("div");
@@ -83,31 +80,26 @@ async function promptBox(run, row, texts) {
   return box;
 }
 
-function contextBox(lines, variant) {
-  const total = lines.reduce(
-    (sum, [, parts]) => sum + parts.reduce((n, part) => n + (typeof part === "string" ? part.length : part[0].length + part[1].length), 0),
-    0,
-  );
-  const box = made("div", "context");
-  fillContext(box, lines, variant, TEXT_SHOWN);
+function contextBox(title, lines, side) {
+  const total = lines.reduce((sum, [, parts]) => sum + sideLength(parts, side), 0);
+  const context = made("div", "context");
+  fillContext(context, lines, side, TEXT_SHOWN);
   if (total > TEXT_SHOWN) {
     const button = made("button", "", `Show all ${total.toLocaleString("en")} signs`);
     button.type = "button";
     button.addEventListener("click", () => {
-      box.replaceChildren();
-      fillContext(box, lines, variant, Infinity);
+      context.replaceChildren();
+      fillContext(context, lines, side, Infinity);
     });
-    box.append(button);
+    context.append(button);
   }
-  return box;
+  return made("div", "edit-box", made("h4", "", title), context);
 }
 
-function editBox(texts, variant) {
-  const edited = texts[0].some(([, parts]) => parts.some((part) => typeof part !== "string"));
-  const box = made("div", "edit-box", made("h4", "", edited ? "Context, with the edit of its pair" : "Context"));
-  box.append(contextBox(texts[0], variant));
-  if (edited) {
-    box.append(made("p", "meta", "Edited words: ", made("del", "", "base"), " ", made("ins", "", "counterfactual"), `; this is the ${VARIANTS[variant] || "first"}.`));
-  }
-  return box;
+/* The context of an item, and next to it that of the other member of its pair. */
+function contextBoxes(lines, variant) {
+  const edited = lines.some(([, parts]) => parts.some((part) => typeof part !== "string"));
+  if (!edited) return [contextBox("Context", lines, 0)];
+  const names = variant ? [VARIANTS[variant], VARIANTS[3 - variant]] : ["context", "context"];
+  return [contextBox(`This item: ${names[0]}`, lines, 0), contextBox(`Other member of the pair: ${names[1]}`, lines, 1)];
 }

@@ -57,21 +57,34 @@ function fillText(node, text, limit = TEXT_SHOWN) {
   return node;
 }
 
-/* Lines of a context with the edited words marked, up to a number of signs. Returns those shown. */
-function fillContext(box, lines, variant, limit) {
+/* Lines of a context as one member of a pair has them, up to a number of signs; words that the other
+   member lacks are marked. Side 0 is the item itself, side 1 the other member. */
+function fillContext(box, lines, side, limit) {
   let left = limit;
   for (const [label, parts] of lines) {
-    if (left <= 0) return limit - left;
+    if (left <= 0) return;
+    if (!sideLength(parts, side)) continue;
     const line = made("div", "line");
     line.dir = "auto";
     if (label) line.append(made("span", "label", isolated(label)), ": ");
     for (const part of parts) {
-      left -= fillPart(line, part, variant, left);
       if (left <= 0) break;
+      const text = sideOf(part, side);
+      if (!text) continue;
+      const shown = isolated(cut(text, left));
+      line.append(typeof part === "string" ? shown : made("mark", "edit", shown));
+      left -= text.length;
     }
     box.append(line);
   }
-  return limit - left;
+}
+
+function sideOf(part, side) {
+  return typeof part === "string" ? part : part[side];
+}
+
+function sideLength(parts, side) {
+  return parts.reduce((sum, part) => sum + sideOf(part, side).length, 0);
 }
 
 /* An answer in a few words: its key, or the level of a score with what it means. */
@@ -79,21 +92,4 @@ function answerText(kind, answers, index, length) {
   if (!answers) return answerName(kind, index);
   const [key, description] = answers[index];
   return isolated(cut(kind === "score" && description ? `${key}: ${description}` : key, length));
-}
-
-function fillPart(line, part, variant, left) {
-  if (typeof part === "string") {
-    line.append(isolated(cut(part, left)));
-    return part.length;
-  }
-  const [base, changed] = variant === 2 ? [part[1], part[0]] : part;
-  for (const [tag, text, name] of [["del", base, "base"], ["ins", changed, "counterfactual"]]) {
-    if (!text) continue;
-    // A blank between the two, so that they stay two words when copied.
-    if (tag === "ins" && base && !/\s$/.test(base)) line.append(" ");
-    const edited = made(tag, "", isolated(cut(text, Math.max(left, 1))));
-    edited.title = `in the ${name}`;
-    line.append(edited);
-  }
-  return part[0].length + part[1].length;
 }
