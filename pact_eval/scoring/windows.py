@@ -22,6 +22,7 @@ from typing import Final, Protocol
 import polars as pl
 
 from pact_eval._json import Json
+from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError
@@ -47,6 +48,7 @@ class Dataset:
         k: views per record.
         order_seed: seed of the letter orders.
         manifest: what the manifest around the file says of it; None if none names it.
+        labelled: how the file was read, if it is a labelled file.
     """
 
     path: Path
@@ -55,6 +57,7 @@ class Dataset:
     k: int
     order_seed: int
     manifest: ManifestCheck | None = None
+    labelled: LabelledData | None = None
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -64,6 +67,7 @@ class Dataset:
             "k": self.k,
             "order_seed": self.order_seed,
             "window_records": WINDOW_RECORDS,
+            **({} if self.labelled is None else {"labelled": self.labelled.to_json()}),
         }
 
 
@@ -144,6 +148,7 @@ def read_dataset(
     order_seed: int = 0,
     limit: int | None = None,
     allow: Collection[str] = (),
+    reading: Reading = AUTOMATIC,
 ) -> Dataset:
     """Read the records to be scored.
 
@@ -154,6 +159,7 @@ def read_dataset(
         order_seed: seed of the letter orders.
         limit: score only this many records, from the start of the file.
         allow: as for `open_dataset`.
+        reading: how a labelled file is read.
 
     Raises:
         InputError: the file cannot be read, or `k` or `limit` is below 1.
@@ -166,8 +172,10 @@ def read_dataset(
         if number is not None and number < 1:
             message = f"{option}: expected at least 1, got {number}"
             raise InputError(message)
-    opened = open_dataset(path, allow=allow, allow_ablated=True)
-    return Dataset(path, opened.sha256, opened.records[:limit], k, order_seed, opened.manifest)
+    opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
+    records = opened.records[:limit]
+    found = opened.manifest, opened.labelled
+    return Dataset(path, opened.sha256, records, k, order_seed, *found)
 
 
 def score_windows(
