@@ -33,7 +33,7 @@ from pact_eval._json import Json, describe, loads
 from pact_eval.data.panics import without_panics
 from pact_eval.errors import InputError, Problem
 
-__all__ = ["Container", "Entries", "Entry", "container_of", "json_lines", "read_entries"]
+__all__ = ["ENCODING", "Container", "Entries", "Entry", "container_of", "json_lines", "read_entries"]
 
 Container = Literal["JSON lines", "CSV", "Parquet"]
 """What a file is made of."""
@@ -43,7 +43,8 @@ _GZIP: Final = b"\x1f\x8b"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _MOST_BYTES: Final = 16 * MOST_TEXT_BYTES
-_ENCODING: Final = "wrong encodings"
+ENCODING: Final = "wrong encodings"
+"""Kind of the problems of text that is not UTF-8."""
 _SYNTAX: Final = "lines that cannot be parsed"
 _CELLS: Final = "values of an unknown type"
 
@@ -137,7 +138,7 @@ def json_lines(path: Path) -> Iterator[Entry | Problem]:
         start = file.read(len(_GZIP))
         file.seek(0)
         if start in _UTF_16:
-            yield Problem(1, None, _utf_16(path), _ENCODING)
+            yield Problem(1, None, _utf_16(path), ENCODING)
             return
         with _unpacking(path):
             opened = gzip.open(file) if start == _GZIP else file
@@ -156,7 +157,7 @@ def _object(number: int, line: bytes) -> Entry | Problem:
     try:
         text = decoded(line, number)
     except ValueError as error:
-        return Problem(number, None, f"{error}; save the file as UTF-8", _ENCODING)
+        return Problem(number, None, f"{error}; save the file as UTF-8", ENCODING)
     try:
         value = loads(text)
     except ValueError as error:
@@ -184,7 +185,7 @@ def _unpacking(path: Path) -> Iterator[None]:
 def _csv(path: Path) -> Entries:
     content = _unpacked(path)
     if content.startswith(_UTF_16):
-        return Entries("CSV", (), [Problem(1, None, _utf_16(path), _ENCODING)])
+        return Entries("CSV", (), [Problem(1, None, _utf_16(path), ENCODING)])
     try:
         text = content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError:
@@ -217,7 +218,7 @@ def _undecodable(content: bytes) -> list[Problem]:
                 f"expected UTF-8, got byte 0x{line[error.start]:02x} (byte {error.start + 1} of "
                 "the line); save the file as UTF-8"
             )
-            problems.append(Problem(number, None, message, _ENCODING))
+            problems.append(Problem(number, None, message, ENCODING))
     return problems
 
 

@@ -100,7 +100,7 @@ def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json])
     dataset = as_text(evaluation.get("dataset"))
     labels |= {"domain": dataset} if dataset else {}
     counts = +(left_out + Counter(without))
-    own = {name: entry[name] for name in ("family", "split") if name in entry}
+    own = {name: entry[name] for name in ("family", "split", "metadata") if name in entry}
     return Draft(entry["state"], asked, labels, own, counts, always_named=True)
 
 

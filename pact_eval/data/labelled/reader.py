@@ -23,6 +23,7 @@ from pact_eval.data.defaults import Defaults, defaults_of
 from pact_eval.data.labelled.columns import ColumnReading, parse_columns, read_columns
 from pact_eval.data.labelled.draft import Draft, DraftError, as_object, as_text
 from pact_eval.data.labelled.entries import (
+    ENCODING,
     Container,
     Entries,
     Entry,
@@ -202,7 +203,9 @@ def is_labelled(path: Path, reading: Reading = AUTOMATIC) -> bool:
     if reading.named or container_of(path) != "JSON lines":
         return True
     first = next(json_lines(path), None)
-    return isinstance(first, Entry) and not _FULL_FORMAT & first.value.keys()
+    if isinstance(first, Problem):
+        return first.kind == ENCODING
+    return first is not None and not _FULL_FORMAT & first.value.keys()
 
 
 def read_dataset_records(
@@ -322,9 +325,7 @@ class _Reader:
         """Read one entry."""
         record_id = self._id(entry)
         try:
-            draft = self._draft(entry)
-            own_id = None if "id" in draft.labels else self._own_id(draft)
-            values = [*records_of_draft(draft, entry.line, self._shape.name, own_id)]
+            values = self._values(entry)
             records = [parse_record(value, line=entry.line) for value in values]
         except DraftError as error:
             self.problems.append(Problem(entry.line, record_id, str(error), error.kind))
@@ -332,7 +333,6 @@ class _Reader:
         except ValueError as error:
             self.problems.append(Problem(entry.line, record_id, str(error), "malformed entries"))
             return
-        self.left_out.update(draft.left_out)
         for value, record in zip(values, records, strict=True):
             first = self._line_of.setdefault(record.id, entry.line)
             if first != entry.line:
@@ -344,6 +344,16 @@ class _Reader:
                 continue
             self.values.append(value)
             self.records.append(record)
+
+    def _values(self, entry: Entry) -> list[dict[str, Json]]:
+        """Return the full format of an entry; an entry that has it already is not translated."""
+        if self._shape is RECORDS and self._shape.fits(entry.value):
+            return [entry.value]
+        draft = self._draft(entry)
+        own_id = None if "id" in draft.labels else self._own_id(draft)
+        values = [*records_of_draft(draft, entry.line, self._shape.name, own_id)]
+        self.left_out.update(draft.left_out)
+        return values
 
     def _own_id(self, draft: Draft) -> str:
         """Return an id for an entry without one; entries of equal content are numbered."""

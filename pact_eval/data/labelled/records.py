@@ -69,7 +69,12 @@ from pact_eval.data.labelled.draft import AskedQuestion, Draft
         (True, 'validation', {'target': True})
     """
     labels, metadata = _labels(draft, own_id or default_id(draft))
-    provenance = metadata.pop("provenance", None)
+    provenance, nested = (metadata.pop(name, None) for name in ("provenance", "metadata"))
+    metadata |= {
+        name: value
+        for name, value in (nested if isinstance(nested, dict) else {}).items()
+        if name not in metadata
+    }
     entry_id = labels["id"]
     several = draft.always_named or len(draft.questions) > 1
     unused = {name for name in ("split", "variant") if labels[name] != draft.labels.get(name)}
