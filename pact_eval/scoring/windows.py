@@ -30,6 +30,7 @@ from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.metadata import with_metadata
 from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.scoring.custody import custody_of
 
@@ -226,7 +227,7 @@ def score_windows(
             with source.open(dataset, writer) as scorer:
                 _score_missing(scorer, dataset, writer)
                 with step("Joining the windows"):
-                    rows = scorer.completed(writer.rows())
+                    rows = with_metadata(scorer.completed(writer.rows()), dataset.records)
                 facts |= scorer.facts
         except BaseException:
             writer.add_wall_seconds(time.monotonic() - started)
