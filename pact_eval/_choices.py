@@ -34,8 +34,12 @@ Allowance: TypeAlias = Literal[
 DataAllowance: TypeAlias = Literal["trained-on", "other-data"]
 """What the file of `--data` may be."""
 
-GroupBy: TypeAlias = Literal["kind", "domain", "source_family"]
-"""Grouping of the items, in addition to the group of all items."""
+GroupBy: TypeAlias = str
+"""Grouping of the items, in addition to the group of all items: one of `OWN_GROUPS`, or the name of
+a further column of the records."""
+
+OWN_GROUPS: Final = ("kind", "domain", "source_family")
+"""Groupings that every run has."""
 
 ClusterUnit: TypeAlias = Literal["family", "source_family"]
 """What intervals and exact tests take as independent: new families of the same source families, or

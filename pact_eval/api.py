@@ -8,7 +8,7 @@ The examples use the adapters and data of `pact_fixtures` and small runs of rand
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args
 
@@ -170,6 +170,10 @@ def score(
     workers: int | None = None,
     ray: str | None = None,
     allow: Collection[Allowance] = (),
+    shape: str | None = None,
+    columns: Mapping[str, str] | Sequence[str] = (),
+    question: str | None = None,
+    questions: Path | str | None = None,
     **options: Unpack[ScoreOptions],
 ) -> Run:
     """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
@@ -177,8 +181,8 @@ def score(
     Options have the names of the command line.
 
     Args:
-        data: file of records, or of ablated contexts; of a folder, the evaluation file that its
-            manifest names.
+        data: file of records, of a known shape of labelled data, or of ablated contexts; of a
+            folder, the evaluation file that its manifest names.
         out: the run folder; None takes arm or adapter, `train_seed` and `role` in `runs`.
         adapter: adapter folder; None scores the base model alone.
         base_model: folder or hub id; None takes what the adapter names.
@@ -194,6 +198,10 @@ def score(
         ray: score on this Ray cluster: host:port, or "auto".
         allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
             is not the one of its manifest; the run and every output say so.
+        shape: shape of a labelled file; None detects it.
+        columns: of a labelled file, names of columns by role: state, question, options, answer, ...
+        question: the question of every entry, if a labelled file has no column of questions.
+        questions: file of the questions of `{"state", "labels"}` entries.
         options: `device`, `dtype`, `engine` and further fields of
             `pact_eval.scoring.request.ModelRequest`; with `server`, `model`, `wire`,
             `api_key_env`, `timeout` in seconds and further fields of
@@ -228,6 +236,7 @@ def score(
         (4, 2)
     """
     from pact_eval.data.files import dataset_file
+    from pact_eval.data.labelled.reader import reading_of
     from pact_eval.scoring.options import request_of
     from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
@@ -244,7 +253,10 @@ def score(
     folder = default_folder(request, labels) if out is None else Path(out)
     pool = None if workers is None and ray is None else WorkersRequest(workers, ray)
     file = dataset_file(Path(data))
-    dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit, allow=allow)
+    reading = reading_of(shape, columns, question, questions)
+    dataset = read_dataset(
+        file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
+    )
     score_windows(row_source(request, pool), dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
 

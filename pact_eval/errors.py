@@ -9,6 +9,7 @@
     │   │   └── ContractMismatchError     ... because it was trained on another prompt contract
     │   ├── ServerError                   a server that cannot be reached, used or believed
     │   ├── WorkerError                   workers that cannot be started, disagree or fail
+    │   ├── ShapeError                    a labelled file fits several shapes or none (exit 2)
     │   ├── RoleError                     a source family that cannot have the role it is named for
     │   └── RunError                      a run folder that cannot be read or written
     │       └── RunSettingsError          ... because it belongs to other settings
@@ -17,13 +18,14 @@
     ├── InconclusiveError                 exit 4: a verdict was demanded and the data give none
     └── TamperedError                     exit 5: a hash or a registration does not match
 
-Exit code 2 is Click's own, for wrong usage.
+Exit code 2 is also Click's own, for wrong usage.
 
 A message says what was expected, what was found, where, and what to try.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -45,12 +47,13 @@ __all__ = [
     "RunError",
     "RunSettingsError",
     "ServerError",
+    "ShapeError",
     "TamperedError",
     "WorkerError",
     "missing_extra",
 ]
 
-_PROBLEMS_SHOWN = 20
+_PROBLEMS_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Problem:
         line: 1-based line number, or None if the problem concerns the file as a unit.
         record_id: id of the record, where it could be read.
         message: what was expected and what was found.
+        kind: what sort of problem it is, in the plural, for counts; "" if there is one sort only.
 
     Examples:
         >>> print(Problem(17, "a-1", "expected 2 to 255 answers, got 1"))
@@ -103,6 +107,7 @@ class Problem:
     line: int | None
     record_id: str | None
     message: str
+    kind: str = ""
 
     def __str__(self) -> str:
         where = "" if self.line is None else str(self.line)
@@ -115,7 +120,8 @@ class RecordError(InputError):
 
     Args:
         source: the file's name as the user gave it.
-        problems: every problem found; the message shows the first 20 and counts the rest.
+        problems: every problem found; the message shows the first 50, and counts all of them by
+            kind if there are more.
 
     Examples:
         >>> print(RecordError("eval.jsonl", [Problem(3, None, "not valid JSON")]))
@@ -134,8 +140,14 @@ class RecordError(InputError):
         ]
         rest = len(self.problems) - _PROBLEMS_SHOWN
         if rest > 0:
-            lines.append(f"{self.source}: and {rest:,} more problems")
+            lines.append(f"{self.source}: and {rest:,} more problems{self._kinds()}")
         return "\n".join(lines)
+
+    def _kinds(self) -> str:
+        """Return how many problems there are of each kind, most first; "" if no kind is known."""
+        counts = Counter(problem.kind for problem in self.problems if problem.kind)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+        return f" (in all: {listed})" if listed else ""
 
 
 class RequestError(InputError):
@@ -168,6 +180,16 @@ class WorkerError(InputError):
 
 class RoleError(InputError):
     """A source family that is named for a split is unknown, or is named for two roles."""
+
+
+class ShapeError(InputError):
+    """Nothing decides how a labelled file is read: it fits several shapes, or none.
+
+    The message names them, and the option that decides. The command line exits with 2, because the
+    usage is what is wrong.
+    """
+
+    exit_code: ClassVar[int] = 2
 
 
 class RunError(InputError):

@@ -96,7 +96,18 @@ class RunOrArm(RunPath):
     help="Adjust marks and p-values together over all comparisons, metrics and groups (Holm).",
 )
 @settings_options(
-    *("by", "unit", "margin", "calibrated", "shipped", "allow", "decoding", "resamples", "seed"),
+    *(
+        "by",
+        "bins",
+        "unit",
+        "margin",
+        "calibrated",
+        "shipped",
+        "allow",
+        "decoding",
+        "resamples",
+        "seed",
+    ),
     *("audit", "without_leaks"),
 )
 @json_option

@@ -25,14 +25,15 @@ from pact_eval._choices import (
     DataAllowance,
     Decoding,
     FigureStyle,
-    GroupBy,
     RunRole,
 )
 from pact_eval._files import is_url
 from pact_eval._json import Json
+from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
+    from pact_eval.evaluation.slice_columns import Bins
     from pact_eval.runs.provenance import RunLabels
     from pact_reports.arm_names import ArmNames
     from pact_reports.outputs import Outputs
@@ -135,15 +136,38 @@ def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
     )
 
 
+def _bins(context: click.Context, parameter: click.Parameter, text: str | None) -> Bins | None:
+    """Read bins; a mistake is one of usage."""
+    if text is None:
+        return None
+    from pact_eval.evaluation.slice_columns import parse_bins
+
+    try:
+        return parse_bins(text)
+    except InputError as error:
+        raise click.BadParameter(
+            str(error).removeprefix(f"--bins {text}: ").removeprefix("--bins: "), context, parameter
+        ) from None
+
+
 _SETTINGS: Final = {
     "by": option(
         "--by",
         group="Numbers",
-        type=choice(GroupBy),
+        metavar="COLUMN",
         default="kind",
         show_default=True,
         first_page=True,
-        help="Groups shown in addition to all items.",
+        help="Groups shown in addition to all items: kind, domain, source_family, or a further "
+        "column of the records.",
+    ),
+    "bins": option(
+        "--bins",
+        group="Numbers",
+        metavar="N_OR_EDGES",
+        callback=_bins,
+        help="Bins of a column of numbers for --by: how many with equally many items, or their "
+        "inner edges, such as 10,20. Needed for more than 20 numbers.",
     ),
     "unit": option(
         "--unit",

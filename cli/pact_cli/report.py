@@ -54,7 +54,18 @@ _ELSEWHERE: Final = {
 )
 @runs_argument
 @settings_options(
-    *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
+    *(
+        "by",
+        "bins",
+        "unit",
+        "decoding",
+        "resamples",
+        "seed",
+        "calibration",
+        "shipped",
+        "allow",
+        "method",
+    ),
     *("audit", "without_leaks", "target_error"),
 )
 @output_options(

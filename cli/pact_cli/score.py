@@ -17,6 +17,7 @@ from pact_cli.choices import chosen_data, chosen_run, contract_remarks, next_com
 from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_ray_extra
+from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.model_options import model_or_server_options, workers_options
 from pact_cli.number_types import COUNT
 from pact_cli.options import (
@@ -35,6 +36,7 @@ from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance
+    from pact_eval.data.labelled.reader import Reading
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.windows import Dataset, RowSource
@@ -59,8 +61,9 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     metavar="FILE_OR_FOLDER",
     type=PATH,
     first_page=True,
-    help="Dataset file, JSON lines: records with references, or the ablated contexts of "
-    "`pact-audit ablate`. For a folder: the evaluation file that its manifest names. Default: "
+    help="Dataset file: records with references, labelled data of a known shape (JSON lines, CSV, "
+    "Parquet), or the ablated contexts of `pact-audit ablate`. For a folder: the evaluation file "
+    "that its manifest names. Default: "
     "the folder `data`.",
 )
 @option(
@@ -84,6 +87,7 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 )
 @order_seed_option
 @data_allowances
+@reading_options
 @label_options
 @model_or_server_options
 @workers_options
@@ -95,6 +99,7 @@ def score(
     limit: int | None,
     order_seed: int,
     allow: tuple[Allowance, ...],
+    reading: Reading,
     labels: RunLabels,
     request: ModelRequest | ServerRequest,
     workers: WorkersRequest | None,
@@ -120,7 +125,10 @@ def score(
     folder, why_there = (out, ()) if out is not None else chosen_run(request, labels)
     announce_choices([*why, *why_there])
     with says_what_is_kept(folder):
-        dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit, allow=allow)
+        dataset = read_dataset(
+            file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
+        )
+        announce_labelled([dataset.labelled])
         source = _source(request, workers, dataset, folder)
         custody = score_windows(source, dataset, folder, labels=labels, allow=allow)
         announce(custody_remarks(custody))

@@ -26,6 +26,7 @@ from pact_eval.data.files import (
     role_of_name,
 )
 from pact_eval.data.index import Index, build_index_in_parts
+from pact_eval.data.labelled.reader import AUTOMATIC, Reading
 from pact_eval.errors import InputError
 
 Look = TypeVar("Look", bound=FamilyLook)
@@ -39,11 +40,13 @@ class DatasetSource:
         files: the dataset's files.
         manifest: what they should be, or None.
         manifest_missing: name of a manifest that should exist and does not, or None.
+        reading: how labelled files are read.
     """
 
     files: tuple[DataFile, ...]
     manifest: Manifest | None
     manifest_missing: str | None = None
+    reading: Reading = AUTOMATIC
 
     @classmethod
     def of_folder(cls, folder: Path, manifest: Path | None = None) -> DatasetSource:

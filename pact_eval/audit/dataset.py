@@ -14,6 +14,8 @@ from pact_eval.audit.findings import TAMPERED, CheckResult, Leak
 from pact_eval.audit.parts import is_shared
 from pact_eval.audit.registry import Registry
 from pact_eval.data.files import DataFile, FileFacts
+from pact_eval.data.labelled.plain import plain_files
+from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.processes import another_process
 from pact_eval.progress import step
 from pact_eval.results import Framed
@@ -37,6 +39,7 @@ class DataAudit(Framed):
         checks: one result per check that was asked for, in the order of `DATA_CHECKS`.
         source: the files and their manifest.
         settings: what the checks allowed.
+        labelled: what was read of the labelled files.
     """
 
     files: tuple[DataFile, ...]
@@ -45,6 +48,7 @@ class DataAudit(Framed):
     checks: tuple[CheckResult, ...]
     source: DatasetSource = field(repr=False)
     settings: DataAuditSettings = field(repr=False)
+    labelled: tuple[LabelledData, ...] = field(default=(), repr=False)
 
     @property
     def tampered(self) -> bool:
@@ -72,8 +76,22 @@ def audit_data(
 
     Raises:
         InputError: a file cannot be read.
+        ShapeError: nothing decides how a labelled file is read.
+        RecordError: a labelled file is malformed; all problems together.
         PromptError: the tokenizer's chat template cannot render a record.
     """
+    with plain_files(source.files, source.reading) as (files, labelled):
+        audit = _audited(replace(source, files=files), settings)
+    return replace(
+        audit,
+        files=tuple(replace(file, path=file.source) for file in audit.files),
+        source=source,
+        labelled=labelled,
+    )
+
+
+def _audited(source: DatasetSource, settings: DataAuditSettings) -> DataAudit:
+    """Audit files of the full format."""
     selected = [name for name in DATA_CHECKS if settings.only is None or name in settings.only]
     skipped = {"tokenizer"} if settings.tokenizer is None else set()
     costs = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,6 +12,7 @@ from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.contexts import LeafPath
+from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.index import Located
 from pact_eval.data.word_diff import WordDiff, edited_words, same_words, word_diff
 from pact_eval.errors import Place
@@ -31,11 +33,16 @@ def check_families(context: DataContext) -> CheckResult:
         InputError: a file has changed since the index was built.
     """
     findings = context.collector("families")
-    n_families = 0
+    n_families = unpaired = 0
     for part in context.looked("families", _look):
         findings.join(part.findings)
         n_families += part.families
-    return findings.result(f"{n_families:,} families")
+        unpaired += part.unpaired
+    result = findings.result(f"{n_families:,} families")
+    if not unpaired:
+        return result
+    all_of_them = "no record" if unpaired == n_families else f"{unpaired:,} families of which none"
+    return replace(result, skipped=f"{all_of_them} says that it belongs to a pair")
 
 
 def _look(context: DataContext) -> Callable[[], _FamilyCheck]:
@@ -56,11 +63,15 @@ class _FamilyCheck:
     def __init__(self, keep: int, max_edit_words: int) -> None:
         self.findings = Collector("families", keep)
         self.families = 0
+        self.unpaired = 0
         self._max_edit_words = max_edit_words
 
     def family(self, members: Sequence[Located]) -> None:
         """Look at one family of one file; its records are in the order of the file."""
         self.families += 1
+        if all("variant" in defaults_of_record(member.record) for member in members):
+            self.unpaired += 1
+            return
         last = members[-1]
         pair = pair_of(members)
         if pair is not None:

@@ -18,6 +18,7 @@ from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.contexts import folded
+from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.index import BadLine, Index, Located
 from pact_eval.data.records import LETTERS, Answer
 from pact_eval.errors import Place
@@ -102,7 +103,8 @@ class SchemaScan:
 
     def _check_split(self, located: Located) -> None:
         expected = "validation" if located.file.role == "eval" else "train"
-        if located.record.split != expected:
+        named = "split" not in defaults_of_record(located.record)
+        if named and located.record.split != expected:
             self._findings.add(
                 "split-mismatch",
                 located.place,

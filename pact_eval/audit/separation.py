@@ -38,7 +38,8 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
 
     Returns:
         The result, with the near duplicates' numbers as `measured`, and the leaks. With one file
-        it is skipped: only near duplicates within that file are reported.
+        it is skipped: only near duplicates within that file are reported. It is also skipped, with
+        its findings, if a file names no source families: nobody can say that none is shared.
     """
     for column, (code, what) in _SHARED.items():
         _add_shared(index, findings, column, code, what)
@@ -52,7 +53,15 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
         result = findings.result(f"{len(index):,} records in one file", measured)
         return replace(result, skipped="one file")
     result = findings.result(f"{len(index):,} records in {len(index.files)} files", measured)
-    return replace(result, leaks=_leaks(index, across))
+    unsourced = _unsourced(index)
+    reason = f"{', '.join(unsourced)}: no source family is named, so none could be compared"
+    return replace(result, leaks=_leaks(index, across), skipped=reason if unsourced else None)
+
+
+def _unsourced(index: Index) -> list[str]:
+    """Return the names of the files of which no record names its source family."""
+    sourced = dict(index.frame.group_by("file").agg(pl.col("sourced").any()).iter_rows())
+    return [file.name for n, file in enumerate(index.files) if not sourced.get(n, True)]
 
 
 def _add_shared(index: Index, findings: Collector, column: str, code: str, what: str) -> None:

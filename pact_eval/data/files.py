@@ -70,11 +70,20 @@ class DataFile:
         name: as messages call it.
         role: train, selection, calibration or eval.
         path: its path.
+        origin: the labelled file that `path` was converted from; None for any other file.
+        lines: of a converted file, the line of the labelled file for each of its lines.
     """
 
     name: str
     role: Role
     path: Path
+    origin: Path | None = None
+    lines: tuple[int, ...] = ()
+
+    @property
+    def source(self) -> Path:
+        """The file of the user: whose hash counts."""
+        return self.origin or self.path
 
 
 @dataclass(frozen=True, slots=True)

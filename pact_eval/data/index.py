@@ -19,6 +19,7 @@ import polars as pl
 
 from pact_eval._files import LineSpan, decoded, line_spans, read_lines_at, sha256_of_file
 from pact_eval._json import Json, dumps, loads, loads_again
+from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import in_processes
 from pact_eval.data.records import Record, parse_record
@@ -54,9 +55,11 @@ COLUMNS: Final = {
     "reference": pl.UInt8,
     "context": pl.UInt64,
     "certified": pl.Boolean,
+    "sourced": pl.Boolean,
 }
 """Columns of `Index.frame`: one row per valid record. `file` counts the index's files, `offset` and
-`length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null."""
+`length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null. `sourced` says whether somebody named its
+source family; of a labelled file, it may be a default."""
 
 _CHUNK_ROWS = 20_000
 
@@ -256,7 +259,7 @@ def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
             lines = _Lines(number, file, observer, fingerprint)
             read.append(lines.read())
             with step("Hashing", counts=0):  # a fiftieth of the time
-                sha256 = sha256_of_file(file.path)
+                sha256 = sha256_of_file(file.source)
             digest = None if fingerprint is None else fingerprint.digest()
             facts.append(FileFacts(sha256, lines.n_lines, digest))
     return _joined(files, facts, read)
@@ -282,7 +285,7 @@ def build_index_in_parts(files: Sequence[DataFile], observer: JoinableObserver) 
     tasks, hashes = [], []
     for number, file in enumerate(files):
         sha256, spans = line_spans(file.path, _BYTES_IN_A_PART)
-        hashes.append(sha256)
+        hashes.append(sha256 if file.origin is None else sha256_of_file(file.origin))
         tasks += [_Task(number, file, span, observer.part()) for span in spans]
     read = []
     n_lines = [0] * len(files)
@@ -403,6 +406,7 @@ class _Lines:
 
     def _line(self, line: int, offset: int, raw: bytes) -> Json | _NoJson:
         """Pass one line on to the observer; return its JSON."""
+        line = self._file.lines[line - 1] if self._file.lines else line
         value: Json | _NoJson = _NO_JSON
         try:
             value = loads(decoded(raw, line))
@@ -521,6 +525,7 @@ def _row(number: int, offset: int, length: int, record: Record) -> tuple[object,
         record.reference,
         int.from_bytes(state, "little"),
         record.certificate is not None,
+        "source_family" not in defaults_of_record(record),
     )
 
 

@@ -25,6 +25,13 @@ from pact_eval.data.files import (
     named_files,
     read_manifest,
 )
+from pact_eval.data.labelled.reader import (
+    AUTOMATIC,
+    LabelledData,
+    Reading,
+    is_labelled,
+    read_labelled,
+)
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import GateError, InputError, TamperedError
 
@@ -69,16 +76,22 @@ class OpenedDataset:
         sha256: of its bytes.
         records: its records, in file order.
         manifest: what its manifest says of it; None if no manifest names it.
+        labelled: how it was read, if it is a labelled file; None for the full format.
     """
 
     path: Path
     sha256: str
     records: Sequence[Record] = field(repr=False)
     manifest: ManifestCheck | None = None
+    labelled: LabelledData | None = None
 
 
 def open_dataset(
-    path: Path, *, allow: Collection[str] = (), allow_ablated: bool = False
+    path: Path,
+    *,
+    allow: Collection[str] = (),
+    allow_ablated: bool = False,
+    reading: Reading = AUTOMATIC,
 ) -> OpenedDataset:
     """Read a dataset file, and compare it with the manifest that names it.
 
@@ -89,17 +102,22 @@ def open_dataset(
         allow: "other-data" accepts a file that is not the one in the manifest, "trained-on" one
             with families of files that a model is made from.
         allow_ablated: as for `read_records`.
+        reading: how a labelled file is read.
 
     Raises:
         InputError: the file or the manifest cannot be read.
+        ShapeError: nothing decides how a labelled file is read.
         RecordError: a record is malformed.
         TamperedError: the file is not the one that the manifest names.
         GateError: it has families of a file to train on, to select or to calibrate.
     """
-    records = read_records(path, allow_ablated=allow_ablated)
+    labelled = read_labelled(path, reading) if is_labelled(path, reading) else None
+    records: Sequence[Record] = (
+        read_records(path, allow_ablated=allow_ablated) if labelled is None else labelled.records
+    )
     check = manifest_check(path, dict.fromkeys(record.family for record in records))
     if check is None:
-        return OpenedDataset(path, sha256_of_file(path), records)
+        return OpenedDataset(path, sha256_of_file(path), records, labelled=labelled)
     if check.changed and "other-data" not in allow:
         message = (
             f"{path}: expected the SHA-256 {check.expected} of {check.manifest}, found "
@@ -116,7 +134,7 @@ def open_dataset(
             "which every output then names"
         )
         raise GateError(message)
-    return OpenedDataset(path, check.actual, records, check)
+    return OpenedDataset(path, check.actual, records, check, labelled)
 
 
 def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
@@ -143,7 +144,7 @@ class Record:
         family: names the contrastive pair; both members carry it.
         source_family: groups families for splitting.
         split: "train" or "validation".
-        domain: subject area.
+        domain: subject area; empty if nobody named one.
         variant: base or counterfactual; ablated where `ablation` is not None.
         state: the context: text, or any JSON value.
         field: the question.
@@ -153,6 +154,7 @@ class Record:
         provenance: the source as written in the file.
         line: 1-based line in the file it was read from.
         ablation: what an ablated context was made of; None for every other record.
+        metadata: further columns of the record, by name: what a report may be divided by.
     """
 
     id: str
@@ -168,6 +170,7 @@ class Record:
     provenance: Mapping[str, Json]
     line: int
     ablation: AblatedFrom | None = None
+    metadata: Mapping[str, Json] = dataclass_field(default_factory=dict)
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -288,7 +291,7 @@ def parse_record(
         family=_text(obj, "family"),
         source_family=_text(obj, "source_family"),
         split=_one_of(obj, "split", ("train", "validation")),
-        domain=_text(obj, "domain"),
+        domain="" if obj.get("domain") == "" else _text(obj, "domain"),
         variant=_variant(obj, ablated=ablation is not None),
         state=inputs["state"],
         field=field,
@@ -297,6 +300,7 @@ def parse_record(
         provenance=_optional_object(obj, "provenance") or {},
         line=line,
         ablation=ablation,
+        metadata=_metadata(obj),
     )
 
 
@@ -408,6 +412,12 @@ def _variant(obj: Mapping[str, Json], *, ablated: bool) -> Variant:
         _one_of(obj, "variant", ("base", "ablated"))
         return "ablated"
     return cast("PairVariant", _one_of(obj, "variant", get_args(PairVariant)))
+
+
+def _metadata(obj: Mapping[str, Json]) -> dict[str, Json]:
+    """Return further columns; `metadata` of another type is somebody else's, as before."""
+    value = obj.get("metadata")
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from pact_eval._files import atomic_path, read_lines, sha256_of_file, write_atom
 from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
 from pact_eval.data.index import Index, index_of_records
+from pact_eval.data.labelled.plain import plain_files
+from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, Problem, RecordError, RoleError
 
@@ -154,16 +156,24 @@ def _shown_names(names: Sequence[str]) -> str:
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
-def split_training_file(source: Path, out: Path, held_out: HeldOut) -> tuple[SplitPart, ...]:
+def split_training_file(
+    source: Path,
+    out: Path,
+    held_out: HeldOut,
+    reading: Reading = AUTOMATIC,
+    on_labelled: Callable[[Sequence[LabelledData]], None] = lambda _files: None,
+) -> tuple[SplitPart, ...]:
     """Split a training file into files for training, selection and calibration.
 
-    Lines are copied byte for byte, in their order. Next to them a manifest says what each file is
-    for, and what they were made of.
+    Lines are copied byte for byte, in their order; those of a labelled file are written in the full
+    format. Next to them a manifest says what each file is for, and what they were made of.
 
     Args:
         source: the training file.
         out: folder to write; files of ours that are already there are not overwritten.
         held_out: the source families that are not trained on.
+        reading: how a labelled file is read.
+        on_labelled: gets what was read of a labelled file.
 
     Returns:
         The parts that are not empty.
@@ -171,15 +181,22 @@ def split_training_file(source: Path, out: Path, held_out: HeldOut) -> tuple[Spl
     Raises:
         RoleError: a named source family is unknown or has both roles.
         InputError: there are too few source families, or a file to write exists.
+        ShapeError: nothing decides how a labelled file is read.
         RecordError: a line is not a record, or a family belongs to two source families.
     """
-    index = index_of_records([DataFile(str(source), "train", source)])
+    with plain_files([DataFile(str(source), "train", source)], reading) as (files, read):
+        on_labelled(read)
+        return _split(files[0], out, held_out)
+
+
+def _split(file: DataFile, out: Path, held_out: HeldOut) -> tuple[SplitPart, ...]:
+    source, index = file.source, index_of_records([file])
     _check_families(index, source)
     roles = assign_roles(index.frame["source_family"], held_out)
     parts = [_part(index, role, roles, out) for role in _PARTS if role in roles.values()]
     _refuse_existing([*(part.path for part in parts), out / MANIFEST_NAME])
     out.mkdir(parents=True, exist_ok=True)
-    _copy_lines(source, index, roles, {part.role: part.path for part in parts})
+    _copy_lines(file.path, index, roles, {part.role: part.path for part in parts})
     origin: Json = {
         "name": source.name,
         "sha256": index.facts[0].sha256,

@@ -99,7 +99,9 @@ class PairedRuns:
                 predictions,
                 settings.decoding,
                 run.applied(settings.decoding, calibrated=settings.calibrated),
-            ).over(settings.unit)
+            )
+            .over(settings.unit)
+            .grouped(settings.by, settings.bins)
             for run, predictions in zip(runs, (views_a, views_b), strict=True)
         )
         rows = math.lcm(*(items.repeats for items in (a, b) if items.repeat is not None))

@@ -617,11 +617,13 @@ class Experiment:
         run, path, settings = run.alone(), run.run.predictions_file, self.settings
         in_memory = calibrated or run.shortened or isinstance(run.run, Run)
         if in_memory or streamable_items(path) <= ITEMS_IN_MEMORY:
-            return run.scored(decoding, calibrated=calibrated).over(settings.unit)
+            items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
+            return items.grouped(settings.by, settings.bins)
         items = read_items(
             path,
             decoding,
             by=settings.by,
+            bins=settings.bins,
             unit=settings.unit,
             answers_only=run.provenance.answers_only,
             repeats=run.provenance.repeats,
@@ -1074,7 +1076,7 @@ class Experiment:
         settings = self.settings
         run.applied(settings.decoding, calibrated=settings.calibrated)
         items = run.scored(settings.decoding, calibrated=settings.calibrated)
-        return items.over(settings.unit)
+        return items.over(settings.unit).grouped(settings.by, settings.bins)
 
     def seeds(self, a: str, b: str) -> ArmPair:
         """Compare two arms in accuracy and pair accuracy at the seeds that both have.

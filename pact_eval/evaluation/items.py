@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
-from pact_eval._choices import ClusterUnit, Decoding, GroupBy
+from pact_eval._choices import OWN_GROUPS, ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.labels import (
@@ -40,7 +40,9 @@ from pact_eval.evaluation.registry import (
     find_metric,
     metrics_for,
 )
+from pact_eval.evaluation.slice_columns import Bins, column_labels, find_column
 from pact_eval.progress import step
+from pact_eval.runs.metadata import PREFIX
 from pact_eval.runs.predictions import Predictions, right_answers
 from pact_eval.runs.rows import check_columns, check_values, collected
 from pact_eval.stats.permuted_slots import distinct_orders
@@ -51,7 +53,7 @@ if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
 RELIABILITY_BINS: Final = metrics.BINS
 """Bins of equal width, from 0 to 1, of ECE and of reliability diagrams."""
 
-_GROUPINGS: Final[tuple[GroupBy, ...]] = ("kind", "domain", "source_family")
+_GROUPINGS: Final[tuple[GroupBy, ...]] = OWN_GROUPS
 # Rows of a slice: as many as polars writes into a row group, so no row is decoded twice.
 _SLICE_ROWS: Final = 2**18
 _MOST_WORKERS: Final = 4
@@ -436,8 +438,27 @@ class ScoredItems:
         """Return the items with other per-item values of one metric."""
         return replace(self, values={**self.values, name: values})
 
+    def grouped(self, by: GroupBy, bins: Bins | None = None) -> ScoredItems:
+        """Return the items with the groups of a further column; of others, they have them.
+
+        Args:
+            by: kind, domain, source_family, or a further column of the records.
+            bins: bins of its numbers.
+
+        Raises:
+            InputError: there is no such column, or it needs bins.
+        """
+        if by in self.labels:
+            return self
+
+        def with_labels() -> ScoredItems:
+            column = find_column(self.predictions.metadata, by)
+            return replace(self, labels={**self.labels, by: column_labels(column, by, bins)})
+
+        return self.once(("grouped", by, bins), with_labels)
+
     def rows_by_group(self, by: GroupBy) -> dict[str, IntArray]:
-        """Return the rows of all items, then of each kind, domain or source family, by name."""
+        """Return the rows of all items, then of each group, by name; see `grouped`."""
         return {"all": np.arange(len(self))} | self.labels[by].rows_by_name()
 
     def _of_orders(self, name: str) -> FloatArray:
@@ -456,6 +477,7 @@ def read_items(
     decoding: Decoding,
     *,
     by: GroupBy = "kind",
+    bins: Bins | None = None,
     unit: ClusterUnit = "family",
     calibrator: Calibrator | None = None,
     workers: int | None = None,
@@ -470,6 +492,7 @@ def read_items(
             each other, in order, as `score` writes them.
         decoding: single or ensemble.
         by: grouping of the items, in addition to their kind.
+        bins: bins of the numbers of a further column.
         unit: units of intervals and exact tests.
         calibrator: temperatures to divide by; None leaves the distributions raw.
         workers: slices that are scored at the same time; None uses all processors, at most 4.
@@ -491,7 +514,8 @@ def read_items(
     by_repeat = repeats and decoding == "single" and k > 1
     per_item, k = (k, 1) if by_repeat else (1, k)
     units: list[GroupBy] = ["source_family"] if unit == "source_family" else []
-    groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", by, *units]))
+    own = [by] if by in OWN_GROUPS else []
+    groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", *own, *units]))
     scoring = _Scoring(decoding, calibrator, letters=letters)
     columns_read = [*_columns_read(scoring, several_views=k > 1), *groupings]
     optional = ["accepted", *(["view_tv"] if k * per_item == 1 else [])]
@@ -516,6 +540,8 @@ def read_items(
     if letters:
         _refuse_repeated_ids(np.concatenate([text.ids for text in texts])[::per_item], path)
     labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
+    if not own:
+        labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
     family = joined_families([text.families for text in texts])
     items = _scored_items(parts, columns, values, family, labels, scoring, k)
     items = _without_probabilities(items) if answers_only else items
@@ -524,6 +550,15 @@ def read_items(
     items = items._with_repeats() if by_repeat else items
     _put_leads_across_slices(items, parts)
     return items.over(unit)
+
+
+def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.Series:
+    """Return a further column of the items of a run, whose views are next to each other."""
+    names = [name for name in scan.collect_schema().names() if name.startswith(PREFIX)]
+    if PREFIX + by not in names:
+        schema = {name.removeprefix(PREFIX): pl.String() for name in names}
+        return find_column(pl.DataFrame(schema=schema), by, str(path.parent))
+    return collected(path, scan.select(PREFIX + by)).gather_every(k).to_series()
 
 
 def _in_parallel(
@@ -614,7 +649,9 @@ def pair_partners(predictions: Predictions) -> IntArray:
     return other
 
 
-def group_rows(predictions: Predictions, by: GroupBy) -> dict[str, IntArray]:
+def group_rows(
+    predictions: Predictions, by: Literal["kind", "domain", "source_family"]
+) -> dict[str, IntArray]:
     """Return the rows of all items, then of each kind, domain or source family, by name."""
     groups = Labels.of(getattr(predictions, by)).rows_by_name()
     return {"all": np.arange(len(predictions))} | groups

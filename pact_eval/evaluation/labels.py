@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ import polars as pl
 from pact_eval._choices import GroupBy
 from pact_eval._typing import BoolArray, IntArray, TextArray
 
+_LEADING_NUMBER: Final = re.compile(r"\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?:, |$)")
 _KIND_ORDER = ("choice", "boolean", "score")
 # Rows are few if there are this many times as many texts.
 _FEW = 8
@@ -82,9 +85,25 @@ def label_codes(labels: TextArray) -> IntArray:
 
 
 def ordered_groups(names: list[str]) -> list[str]:
-    """Return the names of groups in the order of the report: kinds first, then other names."""
+    """Return the names of groups in the order of the report: kinds first, then other names.
+
+    Names of numbers and of bins of numbers are in the order of the numbers.
+
+    Examples:
+        >>> ordered_groups(["10", "2", "(missing)"]), ordered_groups(["[10, 20]", "[2, 10)"])
+        (['2', '10', '(missing)'], ['[2, 10)', '[10, 20]'])
+    """
     kinds = [name for name in _KIND_ORDER if name in names]
-    return kinds + [name for name in names if name not in kinds]
+    others = [name for name in names if name not in kinds]
+    numbers = {name: _leading_number(name) for name in others if name != "(missing)"}
+    if all(number is not None for number in numbers.values()):
+        others.sort(key=lambda name: numbers.get(name) or (0.0 if name in numbers else math.inf))
+    return kinds + others
+
+
+def _leading_number(name: str) -> float | None:
+    match = _LEADING_NUMBER.match(name)
+    return None if match is None else float(match[1])
 
 
 @dataclass(frozen=True, eq=False)

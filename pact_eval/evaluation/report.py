@@ -33,6 +33,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import Contexts, registered_metrics
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups, same_stream
+from pact_eval.evaluation.slice_columns import Bins
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
@@ -199,6 +200,7 @@ def evaluate(
     rng: np.random.Generator,
     resamples: int | None = None,
     calibrator: Calibrator | None = None,
+    bins: Bins | None = None,
 ) -> Evaluation:
     """Compute the report.
 
@@ -210,6 +212,7 @@ def evaluate(
             not depend on other groups.
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         calibrator: temperatures to divide by; None leaves the distributions raw.
+        bins: bins of the numbers of a further column.
 
     Returns:
         Estimates for all items and for each group. Undefined values (pair accuracy without pairs,
@@ -223,7 +226,7 @@ def evaluate(
     predictions = run.predictions if isinstance(run, Run) else run
     noise = numeric_noise(run.provenance) if isinstance(run, Run) else None
     notes = run_notes(run.provenance) if isinstance(run, Run) else ()
-    items = ScoredItems.of(predictions, decoding, calibrator)
+    items = ScoredItems.of(predictions, decoding, calibrator).grouped(by, bins)
     return evaluate_items(items, by=by, rng=rng, resamples=resamples, noise=noise, notes=notes)
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pact_eval._choices import Allowance, ClusterUnit, Decoding, GroupBy
+from pact_eval.evaluation.slice_columns import Bins
 from pact_eval.results import short_repr
 
 
@@ -21,7 +22,9 @@ class Settings:
         calibrated: apply a calibrator: `calibration`, or the one in each run's folder.
         calibration: calibrator file for every run; None uses the one in each run's folder.
         shipped: with `calibrated`, apply the temperatures that each run's decision template ships.
-        by: grouping after all items: kind, domain or source_family.
+        by: grouping after all items: kind, domain, source_family, or a further column of the
+            records.
+        bins: bins of a column of numbers: how many, or their inner edges.
         resamples: bootstrap resamples; None uses `default_resamples` for the number of items.
         seed: seed of the bootstrap.
         method: arm that the others are compared with; None uses the first arm with a seed.
@@ -63,6 +66,7 @@ class Settings:
     audit: Path | None = None
     without_leaks: bool = False
     target_error: float | None = None
+    bins: Bins | None = None
 
     def __repr__(self) -> str:
         return short_repr(self, changed=True)

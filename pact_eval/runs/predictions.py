@@ -19,6 +19,7 @@ from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
+from pact_eval.runs.metadata import metadata_of_rows
 from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, type_family
 
 
@@ -51,6 +52,7 @@ class Predictions:
             does not; None if it states none, or if items have several views.
         repeats: whether the views of an item repeat one prompt or show its answers in one order, as
             epochs and trials do.
+        metadata: n rows, further columns of the records by their names; None if there are none.
     """
 
     ids: TextArray
@@ -71,6 +73,7 @@ class Predictions:
     accepted: BoolArray | None = None
     view_tv: FloatArray | None = None
     repeats: bool = False
+    metadata: pl.DataFrame | None = None
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Predictions:
@@ -173,6 +176,8 @@ class Predictions:
         per_item: dict[str, Any] = {
             name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)
         }
+        if self.metadata is not None:
+            per_item["metadata"] = self.metadata[rows]
         return replace(self, **per_item)
 
     @property
@@ -306,6 +311,7 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
         if "censored" in frame.columns
         else None,
         "view_tv": _floats(first["view_tv"]) if k == 1 and "view_tv" in frame.columns else None,
+        "metadata": metadata_of_rows(first),
     }
 
 

@@ -20,7 +20,7 @@ from polars.exceptions import PanicException, PolarsError
 from pact_eval._files import open_regular
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, FieldKind
 from pact_eval.errors import InputError, RunError
-from pact_eval.runs.panics import without_panics
+from pact_eval.data.panics import without_panics
 
 SCHEMA: Final = pl.Schema(
     {

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 import polars as pl
 
 from pact_eval._json import Json
+from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError
@@ -29,6 +30,7 @@ from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.metadata import with_metadata
 from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.scoring.custody import custody_of
 from pact_eval.scoring.running import OnAnswer, RunningScores
@@ -48,6 +50,7 @@ class Dataset:
         k: views per record.
         order_seed: seed of the letter orders.
         manifest: what the manifest around the file says of it; None if none names it.
+        labelled: how the file was read, if it is a labelled file.
     """
 
     path: Path
@@ -56,6 +59,7 @@ class Dataset:
     k: int
     order_seed: int
     manifest: ManifestCheck | None = None
+    labelled: LabelledData | None = None
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -65,6 +69,7 @@ class Dataset:
             "k": self.k,
             "order_seed": self.order_seed,
             "window_records": WINDOW_RECORDS,
+            **({} if self.labelled is None else {"labelled": self.labelled.to_json()}),
         }
 
 
@@ -146,6 +151,7 @@ def read_dataset(
     order_seed: int = 0,
     limit: int | None = None,
     allow: Collection[str] = (),
+    reading: Reading = AUTOMATIC,
 ) -> Dataset:
     """Read the records to be scored.
 
@@ -156,6 +162,7 @@ def read_dataset(
         order_seed: seed of the letter orders.
         limit: score only this many records, from the start of the file.
         allow: as for `open_dataset`.
+        reading: how a labelled file is read.
 
     Raises:
         InputError: the file cannot be read, or `k` or `limit` is below 1.
@@ -168,8 +175,10 @@ def read_dataset(
         if number is not None and number < 1:
             message = f"{option}: expected at least 1, got {number}"
             raise InputError(message)
-    opened = open_dataset(path, allow=allow, allow_ablated=True)
-    return Dataset(path, opened.sha256, opened.records[:limit], k, order_seed, opened.manifest)
+    opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
+    records = opened.records[:limit]
+    found = opened.manifest, opened.labelled
+    return Dataset(path, opened.sha256, records, k, order_seed, *found)
 
 
 def score_windows(
@@ -220,7 +229,7 @@ def score_windows(
             with source.open(dataset, writer) as scorer:
                 _score_missing(scorer, dataset, writer)
                 with step("Joining the windows"):
-                    rows = scorer.completed(writer.rows())
+                    rows = with_metadata(scorer.completed(writer.rows()), dataset.records)
                 facts |= scorer.facts
         except BaseException:
             writer.add_wall_seconds(time.monotonic() - started)

@@ -174,13 +174,13 @@ def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Pat
     assert f'{path}:5: duplicate key "id"' in text
 
 
-def test_the_first_20_problems_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+def test_the_first_50_problems_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "eval.jsonl", ["{"] * 1234)
     with pytest.raises(RecordError) as caught:
         read_records(path)
     lines = str(caught.value).splitlines()
-    assert len(lines) == 21
-    assert lines[-1].endswith("and 1,214 more problems")
+    assert len(lines) == 51
+    assert lines[-1].endswith("and 1,184 more problems")
 
 
 def test_bytes_that_are_no_utf8_and_a_byte_order_mark_are_told(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from decision_index import result
 from decision_index import written as write_index
 from decision_models import TEMPLATES, write_decision_folder
 from hostile.row_edits import ROWS
+from labelled_files import FILES
 from mutations import BYTES, JSON, TEXT, Mutation
 from run_frames import edit_run, forge_seal, other_items, rows, write_run
 
@@ -279,6 +280,44 @@ CAMPAIGNS: Final = {
     "listed runs": Campaign("run/run.json", JSON, ("runs", ".", "--json"), weight=0.5),
     "page": Campaign("page.html", TEXT, ("verify", "page.html", "run")),
     "report": Campaign("report.json", JSON, ("verify", "report.json", "run")),
+    **{
+        f"labelled {name}": Campaign(
+            f"labelled/{file}",
+            mutations,
+            ("audit", "convert", f"labelled/{file}", "full/eval.jsonl", *FILES[name].options),
+            weight=0.5,
+        )
+        for name, file, mutations in (
+            ("questions", "questions.jsonl", JSON),
+            ("labels", "items.jsonl", JSON),
+            ("requests", "requests.jsonl", JSON),
+            ("suite", "selected-rows.jsonl.gz", (*BYTES, *map(_packed, JSON))),
+            ("jevbench", "easy.jsonl", JSON),
+            ("science", "science.jsonl", JSON),
+            ("table", "reviews.csv", (*TEXT, *BYTES)),
+            ("spreadsheet", "quiz.csv", TEXT),
+            ("exam", "exam.parquet", BYTES),
+            ("typed-decisions", "test-00000-of-00001.parquet", BYTES),
+        )
+    },
+    "questions of labelled items": Campaign(
+        "labelled/items.questions.json",
+        JSON,
+        ("audit", "convert", "labelled/items.jsonl", "full/eval.jsonl"),
+        weight=0.5,
+    ),
+    "audited labelled entries": Campaign(
+        "labelled/questions.jsonl",
+        JSON,
+        ("audit", "data", "--eval", "labelled/questions.jsonl"),
+        weight=0.5,
+    ),
+    "split labelled entries": Campaign(
+        "labelled/questions.jsonl",
+        JSON,
+        ("audit", "split", "labelled/questions.jsonl", "--out", "parts", "--select", "1"),
+        weight=0.3,
+    ),
     "schema": Campaign("schema.json", JSON, _DECIDE, weight=0.3),
     "context": Campaign("context.json", JSON, _DECIDE, weight=0.1),
     "loaded adapter config": Campaign(_CONFIG, JSON, _DECIDE, weight=0.2),
@@ -318,6 +357,9 @@ def make_healthy(home: Path) -> Path:
         shutil.copytree(_FIXTURES / source, home / name)
     shutil.copytree(home / "adapter", home / "decision")
     write_decision_folder(home / "decision", TEMPLATES["own"])
+    (home / "labelled").mkdir()
+    for file in FILES.values():
+        file.write(home / "labelled")
     _write_logs(home)
     _write_runs(home, frame)
     example = _ROOT / "pact_eval" / "preregistration" / "example.toml"

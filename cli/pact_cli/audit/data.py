@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from pact_cli.audit.options import (
 from pact_cli.commands import command, from_settings
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
+from pact_cli.labelled import reading_options
 from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, bootstrap_seed_option, json_option
 from pact_cli.parameters import option
@@ -23,6 +25,7 @@ from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, Severity
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DatasetSource, NamedTokenizer
+    from pact_eval.data.labelled.reader import Reading
 
 __all__ = ["data"]
 
@@ -98,6 +101,7 @@ class CheckName(click.Choice[str]):
     help="Number of views per record whose prompts are measured.",
 )
 @bootstrap_seed_option("Seed of the resamples, and of the samples of large datasets.")
+@reading_options
 @findings_options
 @json_option
 def data(
@@ -111,6 +115,7 @@ def data(
     near_duplicate: float,
     k: int,
     seed: int,
+    reading: Reading,
     fail_on: Severity,
     max_findings: int,
     as_json: bool,
@@ -118,7 +123,7 @@ def data(
     """Audit a dataset: can an evaluation on it be trusted?
 
     DIR is a folder of .jsonl files with a manifest.json; the default is `data`. Or give the files
-    with --train and --eval.
+    with --train and --eval: records, or labelled files of a known shape.
     """
     if (train or evaluation) and from_settings("folder"):
         folder = None
@@ -139,7 +144,8 @@ def data(
         seed=seed,
         tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
     )
-    audit = audit_data(_source(folder, train, evaluation, manifest), settings)
+    source = replace(_source(folder, train, evaluation, manifest), reading=reading)
+    audit = audit_data(source, settings)
     emit(present(audit, fail_on), provenance=provenance(), as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 

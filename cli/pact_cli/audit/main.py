@@ -14,6 +14,7 @@ __all__ = ["main"]
 COMMANDS: Final = LazyCommands(
     {  # in the order of work, which `--help` shows
         "manifest": "pact_cli.audit.manifest:manifest",
+        "convert": "pact_cli.audit.convert:convert",
         "data": "pact_cli.audit.data:data",
         "split": "pact_cli.audit.split:split",
         "ablate": "pact_cli.audit.ablate:ablate",
@@ -32,7 +33,7 @@ COMMANDS: Final = LazyCommands(
 def main() -> None:
     """Audit datasets of typed decisions, and the adapters that were trained on them.
 
-    data and adapter report findings; manifest, split and ablate write files; diff compares two
+    data and adapter report findings; manifest, convert, split and ablate write files; diff compares two
     versions of a file. None of them needs torch.
 
     Exit codes: 0 success, 1 failure, 2 usage, 3 findings of the severity of --fail-on, 5 a hash

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from pact_cli.commands import command
 from pact_cli.console import emit
+from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.number_types import INTEGER, NATURAL
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import option
 from pact_eval.errors import RoleError
+
+if TYPE_CHECKING:
+    from pact_eval.data.labelled.reader import Reading
 
 __all__ = ["split"]
 
@@ -63,14 +67,15 @@ __all__ = ["split"]
     first_page=True,
     help="Seed of the random split.",
 )
+@reading_options
 @json_option
-def split(source: Path, out: Path, as_json: bool, **held_out: Any) -> None:
+def split(source: Path, out: Path, reading: Reading, as_json: bool, **held_out: Any) -> None:
     """Split a training file by source family.
 
     The parts are training, selection and calibration files. Random source families are dealt to
     selection and calibration in turn, as in the released code of the paper.
 
-    Lines are copied byte for byte. A manifest next to the files states the role of each. A source
+    Lines are copied byte for byte; those of a labelled file are written in the full format. A manifest next to the files states the role of each. A source
     family is never divided.
     """
     from pact_eval.data.splits import HeldOut, split_training_file
@@ -78,7 +83,7 @@ def split(source: Path, out: Path, as_json: bool, **held_out: Any) -> None:
 
     _check_numbers(held_out)
     try:
-        parts = split_training_file(source, out, HeldOut(**held_out))
+        parts = split_training_file(source, out, HeldOut(**held_out), reading, announce_labelled)
     except RoleError as error:
         raise click.UsageError(str(error)) from error
     emit(present(parts), as_json=as_json)

@@ -232,6 +232,7 @@ def _groups(
     """Return all items of a run, then those of each kind, with their resamples."""
     settings = experiment.settings
     items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
+    items = items.grouped(settings.by, settings.bins)
     resamples = settings.resamples or default_resamples(len(items))
     return resampled_groups(items, settings.by, rng=settings.rng(), resamples=resamples)
 

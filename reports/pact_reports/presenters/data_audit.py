@@ -9,6 +9,8 @@ from pact_eval._json import Json
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_reports.presenters.presenter import Presenter
+from pact_reports.sentences.labelled import labelled_json, labelled_remarks
+from pact_reports.table import Line
 from pact_reports.tables.audit import data_audit_parts
 
 
@@ -22,7 +24,12 @@ def present(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
     return Presenter(
         tables=partial(data_audit_parts, audit, fail_on=fail_on),
         to_json=partial(_json, audit, fail_on),
+        remarks=partial(_remarks, audit),
     )
+
+
+def _remarks(audit: DataAudit) -> tuple[Line, ...]:
+    return tuple(Line(remark) for data in audit.labelled for remark in labelled_remarks(data))
 
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
@@ -45,6 +52,7 @@ def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
             file_json(file, facts) | {"families": families}
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
+        **({"labelled": labelled_json(audit.labelled)} if audit.labelled else {}),
         **checks_json(audit.checks, fail_on),
         "conclusion": data_json(DataConclusion.of_audit(audit)),
         "leaks": to_json(audit.leaks),

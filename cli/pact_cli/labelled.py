@@ -1,0 +1,74 @@
+"""Options for reading labelled files, and what commands say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pact_cli.console import announce
+from pact_cli.options import PATH, gathered
+from pact_cli.parameters import LazyChoice, option
+
+if TYPE_CHECKING:
+    from pact_eval.data.labelled.reader import LabelledData, Reading
+
+__all__ = ["announce_labelled", "reading_options"]
+
+
+def _shape_names() -> tuple[str, ...]:
+    from pact_eval.data.labelled.draft import SHAPE_NAMES
+
+    return SHAPE_NAMES
+
+
+def _reading(
+    shape: str | None, columns: tuple[str, ...], question: str | None, questions: Path | None
+) -> Reading:
+    from pact_eval.data.labelled.reader import reading_of
+
+    return reading_of(shape, columns, question, questions)
+
+
+_OPTIONS: Final = [
+    option(
+        "--shape",
+        group="Data",
+        type=LazyChoice(_shape_names),
+        help="Shape of a labelled file. Default: the one that its entries have.",
+    ),
+    option(
+        "--columns",
+        group="Data",
+        multiple=True,
+        metavar="ROLE=COLUMN,...",
+        help="Columns of a labelled file, such as state=text,answer=label. Roles: state, question, "
+        "options (A+B+C for one column each), answer, type, id, family, source_family, domain.",
+    ),
+    option(
+        "--question",
+        group="Data",
+        metavar="TEXT",
+        help="The question of every entry, if a labelled file has no column of questions.",
+    ),
+    option(
+        "--questions",
+        group="Data",
+        metavar="FILE",
+        type=PATH,
+        help='JSON file of the questions of {"state", "labels"} entries. Default: '
+        "FILE.questions.json next to them.",
+    ),
+]
+
+reading_options = gathered("reading", _reading, _OPTIONS)
+"""Add the options for reading labelled files; the command gets one `reading: Reading`."""
+
+
+def announce_labelled(files: Iterable[LabelledData | None]) -> None:
+    """Say on stderr how labelled files were read."""
+    from pact_reports.sentences.labelled import labelled_remarks
+
+    for data in files:
+        if data is not None:
+            announce(labelled_remarks(data))

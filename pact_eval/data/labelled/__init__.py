@@ -1,0 +1,1 @@
+"""Labelled files of any origin, read as records: containers, shapes, and the conversion."""

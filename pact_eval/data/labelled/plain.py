@@ -1,0 +1,147 @@
+"""Labelled files as files of the full format: for readers that go back to lines, and for users.
+
+Audit and split read every record several times, by its place in a file. They read the conversion in
+a temporary folder; places, names and hashes stay those of the labelled file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pact_eval._files import atomic_path, is_url, nothing_is_written, sha256_of_file
+from pact_eval._files import write_atomically
+from pact_eval._json import Json, dumps, dumps_indented
+from pact_eval.data.files import (
+    MANIFEST_NAME,
+    DataFile,
+    FileFacts,
+    make_manifest,
+    role_of_name,
+)
+from pact_eval.data.index import index_of_records
+from pact_eval.data.labelled.reader import (
+    AUTOMATIC,
+    LabelledData,
+    Reading,
+    is_labelled,
+    read_labelled,
+)
+from pact_eval.errors import InputError
+from pact_eval.results import Result
+
+__all__ = ["ConvertedFile", "convert", "plain_files"]
+
+
+@dataclass(frozen=True, repr=False)
+class ConvertedFile(Result):
+    """A labelled file that was written in the full format.
+
+    Attributes:
+        data: the labelled file, as it was read.
+        path: the file that was written.
+        manifest: the manifest next to it.
+        facts: hash and rows of the file.
+    """
+
+    data: LabelledData
+    path: Path
+    manifest: Path
+    facts: FileFacts = field(repr=False)
+
+
+@contextmanager
+def plain_files(
+    files: Sequence[DataFile], reading: Reading = AUTOMATIC
+) -> Iterator[tuple[tuple[DataFile, ...], tuple[LabelledData, ...]]]:
+    """Give files in the full format for the block: those that are labelled, converted.
+
+    Args:
+        files: dataset files.
+        reading: how labelled ones are read.
+
+    Yields:
+        The files, in their order, and what was read of the labelled ones.
+
+    Raises:
+        InputError: a file cannot be read.
+        ShapeError: nothing decides how one is read.
+        RecordError: an entry is malformed; all problems of the file together.
+    """
+    labelled = [number for number, file in enumerate(files) if _is_labelled(file, reading)]
+    if not labelled:
+        yield tuple(files), ()
+        return
+    plain, read = [*files], []
+    with tempfile.TemporaryDirectory(prefix="pact-labelled-") as folder:
+        for number in labelled:
+            file = files[number]
+            data = read_labelled(file.path, reading)
+            path = Path(folder, f"{number}.jsonl")
+            _write(path, data.values)
+            lines = tuple(record.line for record in data.records)
+            plain[number] = replace(file, path=path, origin=file.path, lines=lines)
+            read.append(data)
+        yield tuple(plain), tuple(read)
+
+
+def _is_labelled(file: DataFile, reading: Reading) -> bool:
+    return file.path.is_file() and is_labelled(file.path, reading)
+
+
+def _write(path: Path, values: Sequence[Mapping[str, Json]]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{dumps({**value})}\n" for value in values)
+
+
+def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedFile:
+    """Write a labelled file in the full format, and the manifest next to it.
+
+    Args:
+        source: the labelled file.
+        out: file to write, whose name ends in `.jsonl`; it must not exist. Its folder is made.
+        reading: how the labelled file is read.
+
+    Returns:
+        What was written. Its manifest names the labelled file, its hash and its shape.
+
+    Raises:
+        InputError: a file cannot be read or written, exists, or is in the full format already.
+        ShapeError: nothing decides how the file is read.
+        RecordError: an entry is malformed; all problems together.
+    """
+    if is_url(out):
+        raise nothing_is_written(str(out))
+    if out.suffix.lower() != ".jsonl":
+        message = f"{out}: expected a name that ends in .jsonl, got {out.suffix or 'none'}"
+        raise InputError(message)
+    manifest_path = out.parent / MANIFEST_NAME
+    existing = [str(path) for path in (out, manifest_path) if path.exists()]
+    if existing:
+        message = (
+            f"expected a new file and folder, found {', '.join(existing)}; nothing was written"
+        )
+        raise InputError(message)
+    if not is_labelled(source, reading):
+        message = f"{source}: expected a labelled file, it is in the full format already; copy it"
+        raise InputError(message)
+    data = read_labelled(source, reading)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(out) as partial:
+        _write(partial, data.values)
+    file = DataFile(out.name, role_of_name(out), out)
+    facts = index_of_records([file]).facts[0]
+    origin: Json = {
+        "name": source.name,
+        "sha256": sha256_of_file(source),
+        "shape": data.shape.name,
+        "entries": data.n_entries,
+        "defaults": [*data.defaults.names],
+        **({"reading": reading.to_json()} if reading.named else {}),
+    }
+    manifest = make_manifest([file], [facts], {"converted_from": origin})
+    write_atomically(manifest_path, dumps_indented(manifest))
+    return ConvertedFile(data, out, manifest_path, facts)

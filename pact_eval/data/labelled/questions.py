@@ -1,0 +1,225 @@
+"""Shapes whose entries have questions by name: translation to drafts.
+
+    questions          {"state", "questions": {name: question}, "expected": {name: answer}}
+    systemone          a request of `/v1/systemone` with "expected"; the request itself, or in "request"
+    decision-index     rows of the Decision Index suite: as questions, with "_evaluation", "scoring"
+    typed-decisions    {"state", "questions", "gold": {name: {"label": answer}}}, each as JSON text
+    jevbench           {"state", "question", "labels": [answer], "expected"}, one question
+    labels             {"state", "labels": {name: answer}}, with the questions in another file
+
+A question is `{"type": "choice" | "noul" | "boolean" | "score", "instructions", "criteria"}`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from pact_eval._json import Json, loads
+from pact_eval.data.labelled.draft import (
+    LABELS,
+    AskedQuestion,
+    Draft,
+    DraftError,
+    as_object,
+    as_text,
+    own_labels,
+    remaining,
+)
+
+__all__ = [
+    "of_decision_index",
+    "of_jevbench",
+    "of_labels",
+    "of_questions",
+    "of_systemone",
+    "of_typed_decisions",
+]
+
+_SEVERAL_RIGHT: Final = frozenset(
+    {"retrieval_ranking", "routing_outcome", "chess_reference_value", "human_group_rank"}
+)
+_FALSE_WORDS: Final = frozenset({"false", "no"})
+
+
+def of_questions(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
+    """Translate an entry of the shape "questions".
+
+    Raises:
+        DraftError: the entry is malformed.
+    """
+    questions, expected = (_unpacked(entry[name], name) for name in ("questions", "expected"))
+    asked, left_out = _asked(questions, expected)
+    own = remaining(entry, *LABELS, "state", "questions", "expected")
+    return Draft(entry["state"], asked, own_labels(entry), own, left_out)
+
+
+def of_systemone(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
+    """Translate a request of `/v1/systemone` with its expected answers.
+
+    Raises:
+        DraftError: the entry is malformed.
+    """
+    request = as_object(entry.get("request", dict(entry)), "request")
+    if "state" not in request or request.get("assets"):
+        what = "a state" if "state" not in request else "no assets (images are not read)"
+        message = f"request: expected {what}; leave this request out"
+        raise DraftError(message, "requests that cannot be read")
+    asked, left_out = _asked(request.get("questions"), entry["expected"])
+    own = remaining(entry, *LABELS, "request", "expected", "state", "questions", "model", "assets")
+    return Draft(request["state"], asked, own_labels(entry), own, left_out)
+
+
+def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
+    """Translate a row of the Decision Index suite; ids are those of imported results.
+
+    Raises:
+        DraftError: the entry is malformed.
+    """
+    evaluation = as_object(entry["_evaluation"], "_evaluation")
+    scoring = as_object(entry.get("scoring") or {}, "scoring")
+    run_id = as_text(evaluation.get("run_id"))
+    if run_id is None:
+        message = "_evaluation.run_id: expected text, got none; results are joined by it"
+        raise DraftError(message, "missing values")
+    unscored = scoring.get("unscored_fields")
+    expected = as_object(entry["expected"], "expected")
+    left_out: Counter[str] = Counter()
+    questions = as_object(entry["questions"], "questions")
+    if scoring.get("type") in _SEVERAL_RIGHT:
+        left_out[f"scored by {scoring['type']}"] += len(questions)
+        questions = {}
+    if isinstance(unscored, list):
+        left_out["not scored"] += sum(name in unscored for name in questions)
+        questions = {name: asked for name, asked in questions.items() if name not in unscored}
+    known = {name: answer for name, answer in expected.items() if name in questions}
+    asked, without = _asked(questions, known)
+    labels = {"id": run_id, "family": as_text(evaluation.get("group_id")) or run_id}
+    labels["source_family"] = as_text(evaluation.get("track")) or labels["family"]
+    dataset = as_text(evaluation.get("dataset"))
+    labels |= {"domain": dataset} if dataset else {}
+    counts = +(left_out + Counter(without))
+    own = {name: entry[name] for name in ("family", "split", "metadata") if name in entry}
+    return Draft(entry["state"], asked, labels, own, counts, always_named=True)
+
+
+def of_typed_decisions(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
+    """Translate a case of LocalLLaMA/typed-decisions: its values are JSON texts.
+
+    Raises:
+        DraftError: the entry is malformed.
+    """
+    state, questions, gold = (
+        _unpacked(entry[name], name) for name in ("state", "questions", "gold")
+    )
+    answers = {
+        name: answer.get("label") if isinstance(answer, dict) else answer
+        for name, answer in as_object(gold, "gold").items()
+    }
+    asked, left_out = _asked(questions, answers)
+    labels = own_labels(entry)
+    workflow = as_text(entry.get("workflow"))
+    if workflow is not None:
+        labels.setdefault("domain", workflow)
+    own = remaining(entry, *LABELS, "state", "questions", "gold", "workflow")
+    return Draft(state, asked, labels, own, left_out)
+
+
+def of_jevbench(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
+    """Translate a task of JevBench; its family is a subject, its group shares one answer.
+
+    Raises:
+        DraftError: the entry is malformed.
+    """
+    names = entry["labels"]
+    labels = [as_text(name) for name in names] if isinstance(names, list) else []
+    answers = [label for label in labels if label is not None]
+    if len(answers) < len(labels) or len(set(answers)) < len(answers):
+        message = "labels: expected different texts; correct the list"
+        raise DraftError(message, "options that cannot be read")
+    question = dict(as_object(entry["question"], "question"))
+    answer = entry.get("expected")
+    question["criteria"] = _jevbench_criteria(question, answers)
+    group, subject = as_text(entry.get("group")), as_text(entry.get("family"))
+    own_id = own_labels(entry, {"id": "id"})
+    grouped = {"family": group, "source_family": group} if group else {}
+    domain = {"domain": subject} if subject else {}
+    asked = [AskedQuestion(None, question, answer)] if answer is not None else []
+    left_out = {} if asked else {"without a reference": 1}
+    own = remaining(entry, *("id", "family", "state", "question", "labels", "expected", "group"))
+    return Draft(entry["state"], asked, own_id | grouped | domain, own, left_out)
+
+
+def _jevbench_criteria(question: Mapping[str, Json], labels: list[str]) -> Json:
+    """Return the criteria of a task in our form; its labels give the order."""
+    criteria = question.get("criteria")
+    listed = criteria if isinstance(criteria, list) else []
+    texts: dict[str, Json] = dict(zip(labels, listed, strict=False))
+    if isinstance(criteria, dict):
+        texts = criteria
+    if question.get("type") == "score":
+        return [texts.get(label) for label in labels] if labels else listed
+    if question.get("type") in ("noul", "boolean"):
+        words = {
+            "false" if label.lower() in _FALSE_WORDS else "true": texts.get(label)
+            for label in (*labels, "false", "true")
+            if texts.get(label) is not None
+        }
+        return {**words}
+    return {label: texts.get(label) for label in labels}
+
+
+def of_labels(entry: Mapping[str, Json], questions: Mapping[str, Json]) -> Draft:
+    """Translate a labelled item, whose questions are in another file.
+
+    Raises:
+        DraftError: the entry is malformed, or names a question that the file does not have.
+    """
+    answers = as_object(entry["labels"], "labels")
+    unknown = [name for name in answers if name not in questions]
+    if unknown:
+        message = (
+            f"labels: expected names of questions ({', '.join(questions)}), got "
+            f"{', '.join(unknown)}; add the question to the file of questions"
+        )
+        raise DraftError(message, "unknown questions")
+    asked, left_out = _asked({name: questions[name] for name in answers}, answers)
+    own = remaining(entry, *LABELS, "state", "labels")
+    return Draft(entry["state"], asked, own_labels(entry), own, left_out)
+
+
+def _asked(questions: Json, answers: Json) -> tuple[list[AskedQuestion], dict[str, int]]:
+    """Join questions and answers by name; a null answer leaves the question out."""
+    by_name = as_object(questions, "questions")
+    answer_of = as_object(answers, "expected")
+    missing = [name for name in by_name if name not in answer_of]
+    unknown = [name for name in answer_of if name not in by_name]
+    if missing or unknown:
+        what = (
+            f"an answer to {', '.join(missing)}, got none; null leaves a question out"
+            if missing
+            else f"names of questions, got {', '.join(unknown)}; remove the answer"
+        )
+        message = f"expected {what}"
+        raise DraftError(message, "questions without an answer" if missing else "unknown questions")
+    asked = [
+        AskedQuestion(name, question, answer_of[name])
+        for name, question in by_name.items()
+        if answer_of[name] is not None
+    ]
+    without = len(by_name) - len(asked)
+    return asked, {"without a reference": without} if without else {}
+
+
+def _unpacked(value: Json, name: str) -> Json:
+    """Return what a JSON text holds; a state may be plain text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return loads(value)
+    except ValueError as error:
+        if name == "state":
+            return value
+        message = f"{name}: {error}; expected JSON as text"
+        raise DraftError(message, "lines that cannot be parsed") from None

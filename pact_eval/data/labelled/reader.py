@@ -1,0 +1,393 @@
+"""The one reader of labelled data: any file of a known shape becomes records of the full format.
+
+    read_labelled(path, reading)    a labelled file -> `LabelledData`, or all of its problems
+    is_labelled(path, reading)      whether a file needs this, or is in the full format already
+    read_dataset_records(path)      records of either
+
+`score`, `pact-audit data`, `pact-audit split`, `import --data` and `pact-audit convert` read with it.
+A file in the full format is read as before, line by line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pact_eval._files import read_json, sha256_of_file
+from pact_eval._json import Json
+from pact_eval.data.defaults import Defaults, defaults_of
+from pact_eval.data.labelled.columns import ColumnReading, parse_columns, read_columns
+from pact_eval.data.labelled.draft import Draft, DraftError, as_object, as_text
+from pact_eval.data.labelled.entries import (
+    ENCODING,
+    Container,
+    Entries,
+    Entry,
+    container_of,
+    json_lines,
+    read_entries,
+)
+from pact_eval.data.labelled.records import default_id, records_of_draft
+from pact_eval.data.labelled.shapes import (
+    COLUMNS,
+    RECORDS,
+    SHAPES,
+    Shape,
+    shape_of,
+    shapes_of_entry,
+)
+from pact_eval.data.records import Record, parse_record, read_records
+from pact_eval.errors import InputError, Problem, RecordError, ShapeError
+
+__all__ = [
+    "AUTOMATIC",
+    "LabelledData",
+    "Reading",
+    "is_labelled",
+    "read_dataset_records",
+    "read_labelled",
+    "reading_of",
+    "reading_of_json",
+]
+
+_QUESTIONS_SUFFIX: Final = ".questions.json"
+_OTHER_SHAPE: Final = "entries of another shape"
+_FULL_FORMAT: Final = frozenset({"input", "reference", "evidence_certificate", "variant"})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the user wants a labelled file to be read.
+
+    Attributes:
+        shape: name of its shape; None detects it.
+        columns: by role, the columns that have it; see `columns.py`.
+        question: the question of every entry, if there is no column of questions.
+        questions: file of the questions of the shape "labels"; None takes FILE.questions.json.
+    """
+
+    shape: str | None = None
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    question: str | None = None
+    questions: Path | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether the user says anything."""
+        return self != AUTOMATIC
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what the user says, for `run.json`."""
+        value: dict[str, Json] = {}
+        if self.shape is not None:
+            value["shape"] = self.shape
+        if self.columns:
+            value["columns"] = {role: [*names] for role, names in self.columns.items()}
+        if self.question is not None:
+            value["question"] = self.question
+        if self.questions is not None:
+            value["questions"] = str(self.questions)
+        return value
+
+
+AUTOMATIC: Final = Reading()
+"""Everything is detected."""
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """A labelled file that was read.
+
+    Attributes:
+        path: the file.
+        container: what it is made of.
+        shape: its shape.
+        values: its records in the full format, in file order.
+        records: the same, parsed; `line` is the line of the entry.
+        n_entries: number of entries.
+        columns: how columns are read; None for other shapes.
+        left_out: questions without one right answer, counted by the reason.
+        reading: what the user said of it.
+        questions_sha256: hash of the file of questions of the shape "labels".
+    """
+
+    path: Path
+    container: Container
+    shape: Shape
+    values: Sequence[Mapping[str, Json]] = field(repr=False)
+    records: Sequence[Record] = field(repr=False)
+    n_entries: int
+    columns: ColumnReading | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    reading: Reading = AUTOMATIC
+    questions_sha256: str | None = None
+
+    @cached_property
+    def defaults(self) -> Defaults:
+        """What nobody named."""
+        return defaults_of(self.records)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return how it was read, for the settings of a run: with the same file, the same records."""
+        value: dict[str, Json] = {"shape": self.shape.name, **self.reading.to_json()}
+        if self.columns is not None:
+            value["columns"] = {role: [*names] for role, names in self.columns.roles.items()}
+            value["answers"] = self.columns.form
+        if self.questions_sha256 is not None:
+            value["questions_sha256"] = self.questions_sha256
+        return value
+
+    @cached_property
+    def metadata(self) -> tuple[str, ...]:
+        """Names of further columns, in the order in which they first occur."""
+        names: dict[str, None] = {}
+        for record in self.records:
+            names |= dict.fromkeys(record.metadata)
+        return tuple(names)
+
+
+def reading_of(
+    shape: str | None = None,
+    columns: Mapping[str, str] | Sequence[str] = (),
+    question: str | None = None,
+    questions: Path | str | None = None,
+) -> Reading:
+    """Return how a labelled file is read, from options.
+
+    Args:
+        shape: name of its shape; None detects it.
+        columns: names of columns by role, or `role=column` pairs.
+        question: the question of every entry, if there is no column of questions.
+        questions: file of the questions of the shape "labels".
+
+    Raises:
+        ShapeError: there is no such shape or role.
+
+    Examples:
+        >>> reading_of(columns={"state": "text", "answer": "label"}).columns
+        {'state': ('text',), 'answer': ('label',)}
+    """
+    if shape is not None and shape not in SHAPES:
+        message = f"--shape {shape}: expected one of {', '.join(SHAPES)}"
+        raise ShapeError(message)
+    if isinstance(columns, Mapping):
+        columns = [f"{role}={name}" for role, name in columns.items()]
+    place = None if questions is None else Path(questions)
+    return Reading(shape, parse_columns(columns), question, place)
+
+
+def reading_of_json(value: Json) -> Reading:
+    """Return the reading that `LabelledData.to_json` describes; automatic if it is not one."""
+    if not isinstance(value, dict) or value.get("shape") not in SHAPES:
+        return AUTOMATIC
+    columns = value.get("columns")
+    named = columns.items() if isinstance(columns, dict) else ()
+    roles = {role: tuple(map(str, names)) for role, names in named if isinstance(names, list)}
+    question, questions = value.get("question"), value.get("questions")
+    return Reading(
+        str(value["shape"]),
+        roles,
+        question if isinstance(question, str) else None,
+        Path(questions) if isinstance(questions, str) else None,
+    )
+
+
+def is_labelled(path: Path, reading: Reading = AUTOMATIC) -> bool:
+    """Tell whether a file is to be read by shape: it is not in the full format.
+
+    A file of JSON lines is in the full format if its first line is a record, or is not an object:
+    then its own reader says what is wrong.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if reading.shape == RECORDS.name:
+        return False
+    if reading.named or container_of(path) != "JSON lines":
+        return True
+    first = next(json_lines(path), None)
+    if isinstance(first, Problem):
+        return first.kind == ENCODING
+    return first is not None and not _FULL_FORMAT & first.value.keys()
+
+
+def read_dataset_records(
+    path: Path,
+    reading: Reading = AUTOMATIC,
+    *,
+    require_reference: bool = True,
+    allow_ablated: bool = False,
+) -> list[Record]:
+    """Read the records of a dataset file, in the full format or of a known shape.
+
+    Args:
+        path: the file.
+        reading: how a labelled file is read.
+        require_reference: as for `read_records`; a labelled file has references.
+        allow_ablated: as for `read_records`.
+
+    Raises:
+        InputError: the file cannot be read.
+        ShapeError: nothing decides how it is read.
+        RecordError: an entry is malformed; all problems together.
+    """
+    if is_labelled(path, reading):
+        return [*read_labelled(path, reading).records]
+    return read_records(path, require_reference=require_reference, allow_ablated=allow_ablated)
+
+
+def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
+    """Read a labelled file.
+
+    Args:
+        path: a file of JSON lines, CSV or Parquet.
+        reading: what the user says of it.
+
+    Returns:
+        Its records, and how they were read.
+
+    Raises:
+        InputError: the file cannot be read.
+        ShapeError: its entries fit two shapes or none, or columns are not known.
+        RecordError: entries are malformed; all problems together.
+    """
+    entries = read_entries(path)
+    if not entries.entries:
+        raise RecordError(str(path), entries.problems or [_empty(path)])
+    name = str(path)
+    shape = shape_of(entries, name, name=reading.shape, named_columns=bool(reading.columns))
+    columns, questions, questions_sha256 = None, dict[str, Json](), None
+    if shape is COLUMNS:
+        columns = read_columns(entries, reading.columns, reading.question, name)
+    elif shape.name == "labels":
+        place = _questions_file(path, reading.questions)
+        questions = _questions(place, path)
+        questions_sha256 = sha256_of_file(place)
+    reader = _Reader(shape, columns, questions)
+    for entry in entries.entries:
+        reader.read(entry)
+    problems = [*entries.problems, *reader.problems]
+    if not reader.records and not problems:
+        left_out = ", ".join(f"{count:,} {why}" for why, count in reader.left_out.items())
+        problems = [
+            Problem(None, None, f"expected at least one answer, all are left out: {left_out}")
+        ]
+    if problems:
+        raise RecordError(name, sorted(problems, key=lambda problem: problem.line or 0))
+    return LabelledData(
+        *(path, entries.container, shape, reader.values, reader.records, len(entries.entries)),
+        columns=columns,
+        left_out=reader.left_out,
+        reading=reading,
+        questions_sha256=questions_sha256,
+    )
+
+
+def _empty(path: Path) -> Problem:
+    return Problem(None, None, "expected at least one entry, the file is empty; write one per line")
+
+
+def _questions_file(path: Path, named: Path | None) -> Path:
+    """Return the file of the questions of labelled items, which may not exist."""
+    beside = path.with_name(f"{path.name}{_QUESTIONS_SUFFIX}")
+    by_stem = path.with_name(f"{path.stem}{_QUESTIONS_SUFFIX}")
+    return named or (beside if beside.exists() or not by_stem.exists() else by_stem)
+
+
+def _questions(place: Path, path: Path) -> dict[str, Json]:
+    """Read the questions of labelled items.
+
+    Raises:
+        InputError: the file is missing or has no questions.
+    """
+    missing = f"no file of questions; write it, or name it with --questions (for {path})"
+    value = read_json(place, missing=missing)
+    if isinstance(value, dict) and isinstance(value.get("questions"), dict):
+        value = value["questions"]
+    if not isinstance(value, dict) or not value:
+        message = f"{place}: expected an object of questions by name, as `decide --schema` reads it"
+        raise InputError(message)
+    return value
+
+
+class _Reader:
+    """Translates entries, and gathers records and problems."""
+
+    def __init__(
+        self, shape: Shape, columns: ColumnReading | None, questions: Mapping[str, Json]
+    ) -> None:
+        self.values: list[dict[str, Json]] = []
+        self.records: list[Record] = []
+        self.problems: list[Problem] = []
+        self.left_out: Counter[str] = Counter()
+        self._shape = shape
+        self._columns = columns
+        self._questions = questions
+        self._line_of: dict[str, int] = {}
+        self._repeats: Counter[str] = Counter()
+
+    def read(self, entry: Entry) -> None:
+        """Read one entry."""
+        record_id = self._id(entry)
+        try:
+            values = self._values(entry)
+            records = [parse_record(value, line=entry.line) for value in values]
+        except DraftError as error:
+            self.problems.append(Problem(entry.line, record_id, str(error), error.kind))
+            return
+        except ValueError as error:
+            self.problems.append(Problem(entry.line, record_id, str(error), "malformed entries"))
+            return
+        for value, record in zip(values, records, strict=True):
+            first = self._line_of.setdefault(record.id, entry.line)
+            if first != entry.line:
+                message = (
+                    f"expected an id of its own, got the id of line {first}; change it, or leave "
+                    "the ids out"
+                )
+                self.problems.append(Problem(entry.line, record.id, message, "repeated ids"))
+                continue
+            self.values.append(value)
+            self.records.append(record)
+
+    def _values(self, entry: Entry) -> list[dict[str, Json]]:
+        """Return the full format of an entry; an entry that has it already is not translated."""
+        if self._shape is RECORDS and self._shape.fits(entry.value):
+            return [entry.value]
+        draft = self._draft(entry)
+        own_id = None if "id" in draft.labels else self._own_id(draft)
+        values = [*records_of_draft(draft, entry.line, self._shape.name, own_id)]
+        self.left_out.update(draft.left_out)
+        return values
+
+    def _own_id(self, draft: Draft) -> str:
+        """Return an id for an entry without one; entries of equal content are numbered."""
+        own_id = default_id(draft)
+        self._repeats[own_id] += 1
+        times = self._repeats[own_id]
+        return own_id if times == 1 else f"{own_id}-{times}"
+
+    def _draft(self, entry: Entry) -> Draft:
+        fits = self._shape.fits(entry.value)
+        if self._columns is not None and (fits or RECORDS.name not in shapes_of_entry(entry.value)):
+            return self._columns.draft(entry.value)
+        if not fits or self._shape.draft is None:
+            raise DraftError(self._mismatch(entry), _OTHER_SHAPE)
+        return self._shape.draft(entry.value, self._questions)
+
+    def _mismatch(self, entry: Entry) -> str:
+        """Say what an entry is that does not have the shape of the file."""
+        others = [SHAPES[name] for name in shapes_of_entry(entry.value)]
+        if others:
+            got = f"{others[0].title}; put entries of different shapes into separate files"
+        else:
+            got = f"the keys {', '.join(entry.value) or '(none)'}; add what is missing"
+        return f"expected {self._shape.title}, got {got}"
+
+    def _id(self, entry: Entry) -> str | None:
+        column = self._columns.roles.get("id", ("id",))[0] if self._columns else "id"
+        return as_text(entry.value.get(column))

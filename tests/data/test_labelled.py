@@ -1,0 +1,207 @@
+"""Labelled files of public shapes are read at the first try, or refused with one complete list."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from adapters import MODEL, SHIPPED
+from builders import record, write_jsonl
+from commands import refuser, runner
+from labelled_files import BROKEN, FILES, ONE, URGENT
+from messages import assert_says
+from scoring.servers.loopback import serving, systemone
+
+from pact_cli.audit.main import main as audit_main
+from pact_cli.main import main
+from pact_eval.data.labelled.reader import (
+    Reading,
+    is_labelled,
+    read_dataset_records,
+    read_labelled,
+    reading_of,
+    reading_of_json,
+)
+from pact_eval.data.manifest import write_manifest
+from pact_eval.data.records import read_records
+from pact_eval.errors import RecordError
+
+run, refused = runner(main), refuser(main)
+audit, audit_refused = runner(audit_main), refuser(audit_main)
+
+
+def reading(options: tuple[str, ...]) -> Reading:
+    return reading_of(columns=[text for text in options if text != "--columns"])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_file_is_scored_at_the_first_try(tmp_path: Path, name: str) -> None:
+    file = FILES[name]
+    path = file.write(tmp_path)
+    with serving(systemone) as server:
+        words = ("--server", server.url, "--model", "m", "--no-probe", "--k", 1, "--data", path)
+        result = run("score", *words, "--out", tmp_path / "run", *file.options)
+    rows = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
+    assert tuple(rows["reference"]) == file.references
+    assert_says(result.stderr, path.name, f'"{file.shape}"')
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    assert settings["labelled"]["shape"] == file.shape
+    again = read_dataset_records(path, reading_of_json(settings["labelled"]))
+    assert [item.id for item in again] == rows["id"].to_list()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_converted_file_means_the_same(tmp_path: Path, name: str) -> None:
+    file = FILES[name]
+    path, out = file.write(tmp_path), tmp_path / "full" / "eval.jsonl"
+    audit("convert", path, out, *file.options)
+    data = read_labelled(path, reading(file.options))
+    assert data.metadata == file.metadata
+    assert not is_labelled(out)
+    full = read_records(out)
+    facts = ("id", "family", "source_family", "split", "domain", "variant", "state", "field")
+    for ours, theirs in zip(full, data.records, strict=True):
+        for fact in (*facts, "reference", "metadata", "provenance"):
+            assert getattr(ours, fact) == getattr(theirs, fact)
+    manifest = json.loads((out.parent / "manifest.json").read_text())
+    assert manifest["converted_from"]["shape"] == file.shape
+    assert not write_manifest(out.parent).changed
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_refused_with_the_complete_list(tmp_path: Path, name: str) -> None:
+    file = BROKEN[name]
+    path = file.write(tmp_path)
+    words = ("score", "--server", "http://127.0.0.1:9", "--model", "m", "--data", path)
+    message = refused(*words, "--out", tmp_path / "run", code=file.code)
+    assert_says(message, path.name, *file.says)
+    assert not (tmp_path / "run").exists()
+    for other in (("data", "--eval", path), ("split", path, "--out", tmp_path / "parts")):
+        assert_says(audit_refused(*other, code=file.code), path.name, *file.says)
+    result = audit("convert", path, tmp_path / "x" / "eval.jsonl", "--json", code=file.code)
+    error = json.loads(result.stdout)["error"]
+    assert tuple(problem["line"] for problem in error["problems"]) == file.lines
+    assert not (tmp_path / "x").exists()
+
+
+def test_more_than_50_problems_are_counted_by_kind(tmp_path: Path) -> None:
+    wrong = ONE | {"expected": {"urgent": "perhaps"}}
+    repeated = [ONE | {"id": "a"}] * 11
+    with pytest.raises(RecordError) as caught:
+        read_labelled(write_jsonl(tmp_path / "a.jsonl", [*repeated, *[wrong] * 60, "{"]))
+    assert len(caught.value.problems) == 71
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 51
+    assert_says(
+        lines[-1], "21 more", "60 answers outside the options", "10 repeated ids", "1 lines"
+    )
+
+
+def test_more_than_26_answers_are_refused_for_a_model_here(tmp_path: Path) -> None:
+    path = FILES["intents"].write(tmp_path)
+    words = ("score", SHIPPED / "pact", "--base-model", MODEL, "--device", "cpu", "--k", 1)
+    options = FILES["intents"].options
+    result = run(*words, "--data", path, "--out", tmp_path / "run", *options, code=1)
+    assert_says(result.stderr, "more answers than", "server", "77 records")
+
+
+def test_what_a_file_does_not_name_has_defaults(tmp_path: Path) -> None:
+    """Questions of one entry share its family; the id is that of the content, in any file."""
+    asked = {"urgent": URGENT, "late": URGENT}
+    entry = {"state": "s", "questions": asked, "expected": {"urgent": True, "late": False}}
+    path = write_jsonl(tmp_path / "a.jsonl", [entry, ONE | {"id": 7, "domain": "shop"}])
+    first, second, third = read_labelled(path).records
+    assert (first.family, first.source_family) == (second.family,) * 2
+    assert {first.id, second.id} == {f"{first.family}/urgent", f"{first.family}/late"}
+    assert (first.split, first.domain, first.variant, first.line) == ("validation", "", "base", 1)
+    assert (third.id, third.family, third.domain, third.line) == ("7", "7", "shop", 2)
+    other = read_labelled(write_jsonl(tmp_path / "b.jsonl", [ONE, entry, entry])).records
+    assert [item.id for item in other[1:3]] == [first.id, second.id]
+    assert other[3].family == f"{first.family}-2"
+
+
+def test_named_labels_are_not_defaults(tmp_path: Path) -> None:
+    own = {"id": "a", "family": "f", "source_family": "s", "split": "test", "variant": "hard"}
+    path = write_jsonl(tmp_path / "a.jsonl", [ONE | own | {"variant": "base", "split": "train"}])
+    data = read_labelled(path)
+    assert (data.defaults.pairs, data.defaults.source_families) == (False, False)
+    assert data.records[0].split == "train"
+    data = read_labelled(write_jsonl(tmp_path / "b.jsonl", [ONE | own]))
+    assert data.defaults.names == ("domain", "variant")
+    assert data.records[0].metadata["split"] == "test"
+    assert data.records[0].metadata["variant"] == "hard"
+
+
+def checks(result: Any) -> dict[str, Any]:
+    return {check["check"]: check for check in json.loads(result.stdout)["checks"]}
+
+
+def test_the_audit_does_not_pass_what_it_cannot_check(tmp_path: Path) -> None:
+    """Pairs and source families of labelled files are not checked; equal contexts still are."""
+    train = write_jsonl(tmp_path / "train.jsonl", [ONE | {"state": "one"}, ONE | {"state": "two"}])
+    path = write_jsonl(tmp_path / "eval.jsonl", [ONE | {"state": f"eval {n}"} for n in range(9)])
+    result = audit("data", "--train", train, "--eval", path, "--json")
+    found = checks(result)
+    for name in ("families", "certificates", "separation"):
+        assert found[name]["skipped"]
+    assert "split-mismatch" not in found["schema"]["codes"]
+    unchecked = json.loads(result.stdout)["conclusion"]["unchecked"]
+    assert {"families", "separation"} <= {part["name"] for part in unchecked}
+    write_jsonl(path, [ONE | {"state": "two"}])
+    found = checks(audit("data", "--train", train, "--eval", path, "--json", code=3))
+    assert {"shared-context", "shared-id"} <= found["separation"]["codes"].keys()
+    assert found["separation"]["findings"][0]["line"] == 1
+
+
+def test_the_audit_of_a_converted_file_is_as_open(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "in.jsonl", [ONE | {"state": f"eval {n}"} for n in range(9)])
+    audit("convert", path, tmp_path / "full" / "eval.jsonl")
+    full = write_jsonl(tmp_path / "train.jsonl", [record(split="train")])
+    words = ("data", "--eval", tmp_path / "full" / "eval.jsonl", "--train", full, "--json")
+    found = checks(audit(*words, code=3))
+    assert (found["separation"]["skipped"], found["families"]["skipped"]) != (None, None)
+    assert found["families"]["codes"].keys() == {"family-size"}  # of the training file
+
+
+def test_places_of_the_audit_are_lines_of_the_labelled_file(tmp_path: Path) -> None:
+    path, train = tmp_path / "a.csv", tmp_path / "train.csv"
+    path.write_text('text,label\n"one\ntwo",a\nb,b\nthree,a\n')
+    train.write_text("text,label\nthree,a\nfour,b\n")
+    found = checks(audit("data", "--eval", path, "--train", train, "--json", code=3))
+    findings = [
+        each for each in found["separation"]["findings"] if each["code"] == "shared-context"
+    ]
+    assert [(each["file"], each["line"]) for each in findings] == [(str(path), 5)]
+
+
+def test_a_labelled_file_is_split(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [ONE | {"state": f"s{n}"} for n in range(8)])
+    result = audit("split", path, "--out", tmp_path / "parts", "--json")
+    assert [part["records"] for part in json.loads(result.stdout)["parts"]] == [4, 2, 2]
+    assert '"questions"' in result.stderr
+    parts = [read_records(tmp_path / "parts" / f"{role}.jsonl") for role in ("train", "selection")]
+    assert [len(part) for part in parts] == [4, 2]
+
+
+def test_records_of_the_full_format_may_be_in_parquet(tmp_path: Path) -> None:
+    rows = [record("a-base"), record("a-counterfactual", reference={"target": "answer_2"})]
+    pl.DataFrame(rows).write_parquet(tmp_path / "eval.parquet")
+    first, second = read_dataset_records(tmp_path / "eval.parquet")
+    path = write_jsonl(tmp_path / "eval.jsonl", rows)
+    assert [first, second] == read_records(path)
+    pl.DataFrame([rows[0], rows[0]]).write_parquet(tmp_path / "eval.parquet")
+    with pytest.raises(RecordError, match="2 .id a-base"):
+        read_dataset_records(tmp_path / "eval.parquet")
+
+
+def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [ONE])
+    (tmp_path / "manifest.json").write_text("{}")
+    assert_says(audit_refused("convert", path, tmp_path / "b.jsonl"), "manifest.json")
+    assert_says(audit_refused("convert", path, tmp_path / "b.csv"), ".jsonl")
+    full = write_jsonl(tmp_path / "full.jsonl", [record()])
+    assert_says(audit_refused("convert", full, tmp_path / "new" / "b.jsonl"), "full format")
+    assert not (tmp_path / "new").exists()
