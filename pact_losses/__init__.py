@@ -2,6 +2,7 @@
 
 from pact_losses.batch import NO_REFERENCE, PactBatch, PactCollator, PairViews
 from pact_losses.candidates import candidate_logits
+from pact_losses.data import AdapterRecord, PactData
 from pact_losses.errors import BatchError, FamilyError, NonFiniteError, PactLossError, ViewError
 from pact_losses.families import Family, FamilyBatchSampler, group_families
 from pact_losses.objective import PactLoss, PactOutput, PactWeights, unit_totals
@@ -17,6 +18,7 @@ from pact_losses.optimisation import (
 )
 from pact_losses.reinforce import PolicyGradient, policy_gradient
 from pact_losses.selection import BestCheckpoint, selection_nll
+from pact_losses.steps import StepBatches, StepMeans, pact_step, pact_steps
 from pact_losses.terms import (
     MASKED_LOGIT,
     ablated_gap,
@@ -35,6 +37,7 @@ __all__ = [
     "NIMBLE_RECIPE_SETTINGS",
     "NO_REFERENCE",
     "PACT_SETTINGS",
+    "AdapterRecord",
     "BatchError",
     "BestCheckpoint",
     "Family",
@@ -44,6 +47,7 @@ __all__ = [
     "NonFiniteError",
     "PactBatch",
     "PactCollator",
+    "PactData",
     "PactLoss",
     "PactLossError",
     "PactOutput",
@@ -51,6 +55,8 @@ __all__ = [
     "PairViews",
     "PaperSettings",
     "PolicyGradient",
+    "StepBatches",
+    "StepMeans",
     "TrainingView",
     "ViewError",
     "ViewRole",
@@ -67,6 +73,8 @@ __all__ = [
     "necessity_loss",
     "nf4_config",
     "ordinal_transport_loss",
+    "pact_step",
+    "pact_steps",
     "pair_margin",
     "policy_gradient",
     "selection_nll",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from pact_losses.batch import PactBatch
 from pact_losses.candidates import candidate_logits
 from pact_losses.errors import BatchError, NonFiniteError, PactLossError
+from pact_losses.processes import summed
 
 
 def selection_nll(
@@ -47,16 +48,53 @@ def selection_nll(
         ...     torch.tensor([[0.0, 0.0], [0.0, 0.0]])), 6)
         0.693147
     """
+    return mean_nll(nll_sums(model, batches, code_logits=code_logits))
+
+
+def shared_selection_nll(model: nn.Module, batches: Iterable[PactBatch]) -> float:
+    """Return `selection_nll` of the batches of all processes; each passes its share and calls it.
+
+    Args:
+        model: a model as for `candidate_logits`, without `DistributedDataParallel`: the processes
+            may have different numbers of batches.
+        batches: the share of this process; may be empty.
+
+    Raises:
+        BatchError: no process has a labelled primary view.
+        NonFiniteError: as for `selection_nll`.
+    """
+    return mean_nll(summed(nll_sums(model, batches)))
+
+
+def nll_sums(
+    model: nn.Module,
+    batches: Iterable[PactBatch],
+    *,
+    code_logits: Callable[[nn.Module, PactBatch], Tensor] = candidate_logits,
+) -> dict[str, float]:
+    """Return the weighted sum of the NLL ("nll"), and that of the weights ("weight").
+
+    Arguments and errors are those of `selection_nll`.
+    """
     total = weight = 0.0
     with _evaluating(model):
         for batch in batches:
             nll, weights = _nll(code_logits(model, batch), batch)
             total += float((nll * weights).sum())
             weight += float(weights.sum())
-    if weight == 0.0:
+    return {"nll": total, "weight": weight}
+
+
+def mean_nll(sums: Mapping[str, float]) -> float:
+    """Return the mean NLL in nats, from the sums of `nll_sums`.
+
+    Raises:
+        BatchError: no view counts.
+    """
+    if sums["weight"] == 0.0:
         message = "expected labelled primary views for checkpoint selection, got none"
         raise BatchError(message)
-    return total / weight
+    return sums["nll"] / sums["weight"]
 
 
 def _nll(logits: Tensor, batch: PactBatch) -> tuple[Tensor, Tensor]:

@@ -14,9 +14,9 @@ import pytest
 from adapters import MODEL, copied
 from builders import question, record, write_jsonl
 from commands import runner
-from datasets import healthy
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import serving, systemone
+from spoiled_datasets import healthy
 
 import pact_eval
 from pact_cli.audit.main import main as audit_main

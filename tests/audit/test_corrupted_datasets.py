@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Data, Record, audited, counts, findings, healthy
 from messages import assert_says
+from spoiled_datasets import Data, Record, audited, counts, findings, healthy
 
 from pact_eval.audit.context import NamedTokenizer
 from pact_eval.audit.dataset import DATA_CHECKS

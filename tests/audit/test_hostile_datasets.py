@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Data, Record, audited, counts, findings, healthy
+from spoiled_datasets import Data, Record, audited, counts, findings, healthy
 
 from pact_eval.audit.certificates import Coverage
 from pact_eval.audit.context import DataAuditSettings, DatasetSource

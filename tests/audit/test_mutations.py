@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Data, audited, counts, healthy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from spoiled_datasets import Data, audited, counts, healthy
 
 MEANING: tuple[str, ...] = ("schema", "families", "certificates")
 """The checks that see a mutation although the manifest was written anew after it."""

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from datasets import audited, counts, findings, healthy
+from spoiled_datasets import audited, counts, findings, healthy
 
 from pact_eval.audit import families, parts
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource

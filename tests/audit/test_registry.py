@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from adapters import SHIPPED
 from click.testing import CliRunner
-from datasets import healthy
+from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main
 from pact_eval.audit.adapter.audit import ADAPTER_CHECKS, audit_adapter

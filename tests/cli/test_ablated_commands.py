@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from commands import runner
-from datasets import healthy
 from run_frames import ablated_rows, rows, write_run
+from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main

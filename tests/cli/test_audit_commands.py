@@ -13,7 +13,7 @@ import pytest
 from adapters import copied, schema
 from builders import record, write_jsonl
 from commands import refuser, runner
-from datasets import healthy
+from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main
 from pact_eval._choices import DATA_CHECK_NAMES

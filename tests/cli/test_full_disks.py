@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from datasets import healthy
 from full_disks import files_of_at_most
 from run_frames import rows, write_run
+from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval

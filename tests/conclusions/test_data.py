@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
-from datasets import Data, healthy
 from messages import assert_says
 from run_frames import edit_run, write_run
+from spoiled_datasets import Data, healthy
 
 import pact_eval
 from pact_cli.audit.main import main as pact_audit

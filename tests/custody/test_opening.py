@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from datasets import Data, healthy
+from spoiled_datasets import Data, healthy
 
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.opening import manifest_check, open_dataset

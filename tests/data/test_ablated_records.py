@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from datasets import healthy
+from spoiled_datasets import healthy
 
 from pact_eval.data.ablated_records import write_ablated_records
 from pact_eval.data.ablation import occurrences

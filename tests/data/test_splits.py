@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
-from datasets import audited, counts, healthy
 from hypothesis import given
 from hypothesis import strategies as st
+from spoiled_datasets import audited, counts, healthy
 
 from pact_cli.audit.main import main
 from pact_eval.data.splits import HeldOut, assign_roles, split_training_file

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from datasets import healthy
 from run_frames import ablated_rows, frame_of, rows, write_run
+from spoiled_datasets import healthy
 from thresholds.simulated import run as simulated
 
 import pact_eval

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import healthy
+from spoiled_datasets import healthy
 
 import pact_fixtures
 from pact_eval.data.ablated_records import write_ablated_records
