@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import transformers
 from common import Contest, chosen_options, machine, markdown_table, parser, publish, versions
-from scoring import CPU, FIXTURES, PROMPT_TOKENS, SEED, make_items, make_model
+from scoring import CPU, FIXTURES, PROMPT_TOKENS, SEED, make_items, make_model, probed_kernel
 from transformers.decision import DecisionConfig
 
 from pact_eval.data.records import Record
@@ -37,8 +37,9 @@ VIEWS = (1, 4)
 
 def ours(model: Any, encoder: Encoder, records: Sequence[Record], k: int) -> Callable[[], Any]:
     """Return a contestant: encode the views and score them with the fork engine."""
-    scorer = Scorer(model, 4096, "fork")
-    scorer.prepare(encoder.encode(records[:2], k, SEED))
+    views = encoder.encode(records[:2], k, SEED)
+    scorer = Scorer(model, 4096, "fork", probed_kernel(model, views))
+    scorer.prepare(views)
     return lambda: scorer.score(encoder.encode(records, k, SEED))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,9 @@ from pact_eval.data.records import Record, read_records
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
+from pact_eval.scoring.kernel_probe import HeadShape, fastest_kernel
 from pact_eval.scoring.prefix_tree import prefix_tree
+from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 
 FIXTURES = Path(pact_fixtures.__file__).parent
@@ -146,11 +148,21 @@ def make_model(kind: str, vocabulary: int, *, small: bool = False) -> Any:
     return model.eval()
 
 
+@cache
+def _probed(shape: HeadShape, views: tuple[EncodedView, ...]) -> KernelName:
+    return fastest_kernel(shape, views)
+
+
+def probed_kernel(model: Any, views: Sequence[EncodedView]) -> KernelName:
+    """Return the kernel of attention that `pact-eval score` would choose; one probe per dataset."""
+    return _probed(HeadShape.of(model.config.to_dict()), tuple(views[:16]))
+
+
 def ours(
     model: Any, views: Sequence[EncodedView], name: Any, batch_tokens: int = 4096
 ) -> Callable[[], object]:
     """Return a contestant: one of our engines, ready to score."""
-    scorer = Scorer(model, batch_tokens, name)
+    scorer = Scorer(model, batch_tokens, name, probed_kernel(model, views))
     scorer.prepare(views[:4])
     return partial(scorer.score, views)
 
@@ -306,6 +318,7 @@ def speed_rows(
     note = (
         f"{len(items.pairs)} records in pairs, {np.mean(lengths):.0f} tokens per prompt "
         f"({pipeline_tokens:.0f} in the pipeline's own template). Matrix products: {products}. "
+        f"Kernel of attention: {probed_kernel(model, pairs)}. "
         f"Fork takes {contest.seconds('fork, pairs') / len(items.pairs):.3f} s per item. The floor "
         "counts every layer for every token; fork skips most of the last of "
         f"{model.config.num_hidden_layers} layers and uses larger products for attention."

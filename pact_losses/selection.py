@@ -98,8 +98,9 @@ def mean_nll(sums: Mapping[str, float]) -> float:
 
 
 def _nll(logits: Tensor, batch: PactBatch) -> tuple[Tensor, Tensor]:
-    """NLL in nats and weight of each labelled primary view, float64."""
-    batch = batch.to(logits.device)
+    """NLL in nats and weight of each labelled primary view, float64, on the CPU."""
+    # Not every device has float64.
+    batch, logits = batch.to("cpu"), logits.cpu()
     counts = batch.is_labelled.clone()
     counts[batch.views[:, 1]] = False
     log_p = logits.double().masked_fill(~batch.mask, -math.inf).log_softmax(-1)

@@ -122,7 +122,7 @@ def test_a_local_model(tmp_path: Path, workers: int | None) -> None:
     adapter = copied(tmp_path / "adapter")
     more = () if workers is None else ("--workers", workers)
     words = ("score", adapter, "--data", HOLDOUT, "--k", 2, "--limit", 70, "--role", "selection")
-    command = printed(*words, "--out", tmp_path / "command" / "run", *more)
+    command = printed(*words, "--attention", "fused", "--out", tmp_path / "command" / "run", *more)
     made = pact_eval.score(
         HOLDOUT,
         tmp_path / "python" / "run",
@@ -130,6 +130,7 @@ def test_a_local_model(tmp_path: Path, workers: int | None) -> None:
         k=2,
         limit=70,
         role="selection",
+        attention="fused",
         workers=workers,
     )
     assert_same(tmp_path / "command" / "run", made, command)

@@ -14,7 +14,13 @@ from pact_cli.options import PATH, gathered
 from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import check_quantisation, refuse_other_folder
-from pact_eval.scoring.request import DEVICES, DtypeName, EngineName, ModelRequest
+from pact_eval.scoring.request import (
+    DEVICES,
+    AttentionName,
+    DtypeName,
+    EngineName,
+    ModelRequest,
+)
 from pact_eval.scoring.servers.request import MOST_CONCURRENT, ServerRequest, WireName
 from pact_eval.scoring.workers.request import WorkersRequest
 
@@ -55,7 +61,8 @@ _MODEL: Final = [
         default="auto",
         show_default=True,
         first_page=True,
-        help="Device that runs the model; auto takes CUDA if it is available.",
+        help="Device that runs the model; auto takes the accelerator that torch offers here, or "
+        "else the CPU.",
     ),
     option(
         "--dtype",
@@ -63,14 +70,14 @@ _MODEL: Final = [
         type=choice(DtypeName),
         default="auto",
         show_default=True,
-        help="Precision of the model; auto is fp32 on a CPU, bf16 on CUDA.",
+        help="Precision of the model; auto is bf16 on CUDA, fp32 elsewhere.",
     ),
     option(
         "--batch-tokens",
         group="Speed",
         type=COUNT,
         help="Tokens per forward pass, padding included; halved if memory runs out. "
-        "Default: 4096 on a CPU, 32768 on CUDA.",
+        "Default: 4096 on a CPU, 32768 on other devices.",
     ),
     option(
         "--engine",
@@ -80,6 +87,15 @@ _MODEL: Final = [
         show_default=True,
         help="Engine: fork computes shared prefixes once, batched pads full prompts, naive runs "
         "one prompt at a time; auto takes the first one that works and agrees with naive.",
+    ),
+    option(
+        "--attention",
+        group="Speed",
+        type=choice(AttentionName),
+        default="auto",
+        show_default=True,
+        help="Kernel of attention on a CPU: torch's fused one, or explicit products; auto takes "
+        "the faster one of a probe. Logits differ by rounding only.",
     ),
     option(
         "--merge",

@@ -386,6 +386,11 @@ class RunWriter:
         """Whether every row of the run is written."""
         return (self.folder / _PREDICTIONS).exists()
 
+    @property
+    def begun(self) -> bool:
+        """Whether a part is written."""
+        return bool(self._done)
+
     def has_part(self, number: int) -> bool:
         """Whether part `number` is already written."""
         return number in self._done

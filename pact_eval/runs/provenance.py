@@ -199,6 +199,8 @@ class RecordedEngine:
         shares_prefix: whether it computes shared prefixes once.
         passed_over: engines that did not work, with the reasons.
         matrix_products: how products of float32 are computed.
+        attention_kernel: kernel that attends to shared prefixes; None if they are not shared, and
+            in runs of earlier versions.
         batch_tokens: tokens per pass at the end; fewer than in the settings if memory ran out.
         check: its comparison with one plain pass per prompt.
         tokens: number of tokens: in the prompts, at least needed, and passed.
@@ -208,6 +210,7 @@ class RecordedEngine:
     shares_prefix: bool | None = None
     passed_over: tuple[str, ...] | None = None
     matrix_products: str | None = None
+    attention_kernel: str | None = None
     batch_tokens: int | None = None
     check: EngineCheck | None = None
     tokens: Mapping[str, int] = field(default_factory=dict)
@@ -231,6 +234,7 @@ class RecordedEngine:
             shares_prefix=reader.flag("shares_prefix"),
             passed_over=reader.list_of_texts("passed_over"),
             matrix_products=reader.text("matrix_products"),
+            attention_kernel=reader.text("attention_kernel"),
             batch_tokens=reader.whole("batch_tokens"),
             check=EngineCheck(check.whole("views"), check.number("largest_logit_difference"))
             if value.get("check") is not None

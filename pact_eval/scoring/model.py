@@ -40,6 +40,7 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights
+from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.contracts import find_contract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 from pact_eval.scoring.hub import folder_from_hub, is_hub_id
@@ -50,7 +51,7 @@ from pact_eval.scoring.quantisation import (
     check_layers,
     no_code_from_the_hub,
 )
-from pact_eval.scoring.request import EngineName, ModelRequest
+from pact_eval.scoring.request import AttentionName, EngineName, ModelRequest
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt, reason
 from pact_eval.templates.files import is_decision_model, read_decision_files
@@ -59,7 +60,8 @@ with no_code_from_the_hub():
     from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
 # Larger batches are not faster on a CPU; they are on a GPU.
-_BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32768}
+_CPU_BATCH_TOKENS: Final = 4096
+_BATCH_TOKENS: Final = 32768
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class ScoringModel:
         batch_tokens: tokens per pass, padding included.
         encoder: turns records into token ids.
         engine: name of the requested engine.
+        attention: name of the requested kernel of attention.
         merge: whether the adapter is added to the weights before scoring.
         quantisation: how the weights of the base are stored; None for full precision.
     """
@@ -89,6 +92,7 @@ class ScoringModel:
     batch_tokens: int
     encoder: Encoder
     engine: EngineName = "auto"
+    attention: AttentionName = "auto"
     merge: bool = False
     quantisation: Quantisation | None = None
 
@@ -111,6 +115,7 @@ class ScoringModel:
             "batch_tokens": self.batch_tokens,
             # Only if requested: a run with defaults can resume with any engine.
             **({} if self.engine == "auto" else {"engine": self.engine}),
+            **({} if self.attention == "auto" else {"attention": self.attention}),
             **({"merge": True} if self.merge else {}),
             **({"quantisation": self.quantisation.settings} if self.quantisation else {}),
         }
@@ -126,7 +131,8 @@ class ScoringModel:
         model = load_base(self.base, self.adapter, self.device, self.dtype, self.quantisation)
         if self.adapter is not None:
             model = attach_adapter(model, self.adapter)
-        return LoadedModel(self, model, Scorer(model, self.batch_tokens, self.engine))
+        kernel = DEFAULT_KERNEL if self.attention == "auto" else self.attention
+        return LoadedModel(self, model, Scorer(model, self.batch_tokens, self.engine, kernel))
 
 
 @dataclass(frozen=True)
@@ -197,9 +203,11 @@ def identify(request: ModelRequest, *, elsewhere: bool = False) -> ScoringModel:
         contract_mismatch=mismatch,
         device=device,
         dtype=dtype,
-        batch_tokens=request.batch_tokens or _BATCH_TOKENS[device.type],
+        batch_tokens=request.batch_tokens
+        or (_CPU_BATCH_TOKENS if device.type == "cpu" else _BATCH_TOKENS),
         encoder=encoder,
         engine=request.engine,
+        attention=request.attention,
         merge=request.merge and files is not None and request.apply_adapter,
         quantisation=quantisation,
     )
@@ -371,17 +379,24 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
 
 
 def resolve_device(name: str) -> torch.device:
-    """Turn auto, cpu or cuda into a device; auto takes CUDA if torch can use it.
+    """Turn the name of a device into the device.
+
+    Args:
+        name: auto, or a type of device such as cpu, cuda or mps. auto is the accelerator that torch
+            offers here, or else the CPU.
 
     Raises:
-        AdapterError: CUDA was requested and is not available.
+        AdapterError: torch cannot use such a device here.
     """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        message = "--device cuda: this machine has no CUDA device that torch can use"
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    here = "cpu" if accelerator is None else accelerator.type
+    device = torch.device(here if name == "auto" else name)
+    if device.type not in ("cpu", here):
+        message = (
+            f"--device {name}: this machine has no {device.type.upper()} device that torch can use"
+        )
         raise AdapterError(message)
-    return torch.device(name)
+    return device
 
 
 def stored_dtype(folder: Path) -> torch.dtype:
@@ -403,7 +418,8 @@ def stored_dtype(folder: Path) -> torch.dtype:
 def resolve_dtype(name: str, device: torch.device, quantize: str | None = None) -> torch.dtype:
     """Turn a dtype's name into a dtype.
 
-    Auto is float32 on a CPU, and bfloat16 on CUDA and for a base that is quantised.
+    Auto is bfloat16 on CUDA and for a base that is quantised. It is float32 on a CPU, and on other
+    accelerators, because not all of them compute bfloat16.
     """
     if name == "auto":
         half = device.type == "cuda" or quantize is not None

@@ -17,7 +17,13 @@ from typing import Any, Final, TypedDict, get_args
 
 from pact_eval._choices import check_choice
 from pact_eval.errors import InputError, ServerError
-from pact_eval.scoring.request import DEVICES, DtypeName, EngineName, ModelRequest
+from pact_eval.scoring.request import (
+    DEVICES,
+    AttentionName,
+    DtypeName,
+    EngineName,
+    ModelRequest,
+)
 from pact_eval.scoring.servers.request import ServerRequest, WireName
 
 
@@ -29,6 +35,7 @@ class ModelOptions(TypedDict, total=False):
     batch_tokens: int | None
     allow_contract_mismatch: bool
     engine: EngineName
+    attention: AttentionName
     merge: bool
     contract: str | None
     quantize: str | None
@@ -64,6 +71,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "device": DEVICES,
     "dtype": get_args(DtypeName),
     "engine": get_args(EngineName),
+    "attention": get_args(AttentionName),
     "wire": get_args(WireName),
     "local_dtype": get_args(DtypeName),
 }

@@ -31,6 +31,8 @@ from transformers.cache_utils import (
     LinearAttentionLayer,
 )
 
+from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
+from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.shared_prefix_attention import (
     Segments,
     can_share,
@@ -69,6 +71,7 @@ class Passes:
 
     Attributes:
         shares_prefix: whether attention reads a shared prefix from one copy in memory.
+        kernel: name of the kernel of this attention.
         exact_prefixes: whether prefixes that are continued must have no padding.
     """
 
@@ -81,6 +84,7 @@ class Passes:
         attention = str(getattr(decoder.config, "_attn_implementation", ""))
         self.exact_prefixes = has_recurrent_or_window_layers(empty)
         self.shares_prefix = can_share(empty, device, attention)
+        self.kernel: KernelName = DEFAULT_KERNEL
 
     @property
     def packs(self) -> bool:
@@ -93,7 +97,7 @@ class Passes:
         if not self.shares_prefix:
             yield
             return
-        with shared_attention(self.decoder):
+        with shared_attention(self.decoder, self.kernel):
             yield
 
     def nothing(self) -> Prefixes:

@@ -15,8 +15,14 @@ EngineName = Literal["auto", "fork", "batched", "naive"]
 DtypeName = Literal["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 """Names of precisions; auto is that of the device."""
 
-DEVICES: Final = ("auto", "cpu", "cuda")
-"""Devices that a user may choose; auto is CUDA if it is available. Workers have one of each."""
+KernelName = Literal["fused", "products"]
+"""Names of the kernels that attend to shared prefixes on a CPU."""
+
+AttentionName = Literal["auto", KernelName]
+"""Names of kernels that a user may choose; auto is the faster one of a probe."""
+
+DEVICES: Final = ("auto", "cpu", "cuda", "mps", "xpu")
+"""Devices that a user may choose; auto is the accelerator that torch offers, or else the CPU."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,15 @@ class ModelRequest:
             alone.
         base_model: folder or hub id; None takes the one that the adapter names.
         apply_adapter: False scores the base model that the adapter names.
-        device: auto, cpu or cuda.
+        device: one of `DEVICES`.
         dtype: precision of weights and computation.
         batch_tokens: tokens per pass, padding included; None takes the device's default.
         allow_contract_mismatch: score an adapter that was trained on another prompt contract,
             tokenizer or chat template.
         engine: name of the engine; auto takes the fastest one that agrees with the plain forward
             pass.
+        attention: kernel that attends to shared prefixes on a CPU; auto takes the faster one of a
+            probe, and a resumed run the one that it has recorded.
         merge: add the adapter to the weights before scoring, and record how much logits change.
         contract: prompt contract: "nimble", "generic", or a folder or JSON file with a decision
             template; None takes the one that the files state.
@@ -52,6 +60,7 @@ class ModelRequest:
     batch_tokens: int | None = None
     allow_contract_mismatch: bool = False
     engine: EngineName = "auto"
+    attention: AttentionName = "auto"
     merge: bool = False
     contract: str | None = None
     quantize: str | None = None

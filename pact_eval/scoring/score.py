@@ -6,22 +6,25 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import polars as pl
 
 from pact_eval._json import Json
 from pact_eval.data.records import Record
-from pact_eval.errors import PromptError
-from pact_eval.models.folders import AdapterFiles
+from pact_eval.errors import PromptError, RunError
+from pact_eval.models.folders import AdapterFiles, read_json_object
 from pact_eval.progress import step
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import RunLabels, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
+from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL, KERNELS
 from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.kernel_probe import HeadShape, fastest_kernel
 from pact_eval.scoring.model import LoadedModel, ScoringModel
+from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.windows import (
     Dataset,
@@ -71,9 +74,11 @@ class LocalSource:
 
     Attributes:
         model: the model, which is loaded only if a window is missing.
+        kernel: the kernel of attention that a run has chosen; None chooses one.
     """
 
     model: ScoringModel
+    kernel: KernelName | None = None
 
     @property
     def adapter(self) -> AdapterFiles | None:
@@ -112,17 +117,58 @@ class LocalSource:
 
     @contextmanager
     def open(self, dataset: Dataset, writer: RunWriter | None = None) -> Iterator[LocalScorer]:
-        """Load the model, choose its engine, and check that the adapter has an effect.
+        """Load the model, choose kernel and engine, and check that the adapter has an effect.
 
         Raises:
             AdapterError: the model cannot be loaded, or the adapter changes nothing.
+            RunError: the run has recorded a kernel that does not exist.
         """
-        del writer
         with step("Loading the model"):
             loaded = self.model.load()
+            loaded.scorer.kernel = self.kernel or kernel_of_run(self.model, dataset, writer)
         with step("Checking the engine"):
             scorer = LocalScorer(loaded, dataset)
         yield scorer
+
+
+def kernel_of_run(
+    model: ScoringModel, dataset: Dataset, writer: RunWriter | None = None
+) -> KernelName:
+    """Return the kernel of attention of a run, and note it in its `run.json`.
+
+    It is the requested one, or the one that the run has recorded, or else the faster one of a probe
+    here. A run of a version that recorded none has the default.
+
+    Args:
+        model: the model.
+        dataset: K and the orders, and the records; only the first of them are read.
+        writer: the run; None if there is none.
+
+    Raises:
+        RunError: the run has recorded a kernel that does not exist.
+    """
+    recorded = None if writer is None else writer.recorded.engine.attention_kernel
+    if writer is not None and recorded not in (None, *KERNELS):
+        message = (
+            f"{writer.folder}: run.json: engine.attention_kernel: expected {' or '.join(KERNELS)}, "
+            f"found {recorded!r}"
+        )
+        raise RunError(message)
+    if model.attention != "auto":
+        kernel = model.attention
+    elif recorded is not None:
+        kernel = cast("KernelName", recorded)
+    elif model.device.type != "cpu" or (writer is not None and writer.begun):
+        kernel = DEFAULT_KERNEL
+    else:
+        proof = dataset.records[:PROOF_RECORDS]
+        views = model.encoder.encode(proof, dataset.k, dataset.order_seed)
+        config = read_json_object(model.base.folder / "config.json")
+        kernel = fastest_kernel(HeadShape.of(config), views, model.dtype)
+    if writer is not None:
+        # Before the first part: a resumed run then scores the other parts with the same kernel.
+        writer.note({"engine": {"attention_kernel": kernel}})
+    return kernel
 
 
 class LocalScorer:

@@ -20,11 +20,12 @@ from pact_eval._json import Json
 from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.runs.provenance import EngineCheck, RecordedEngine
+from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.cpu_tuning import fast_float32
 from pact_eval.scoring.engine import Engine, ScoredView
-from pact_eval.scoring.fork_engine import fork_engine
+from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.plain_engines import BatchedEngine, NaiveEngine
-from pact_eval.scoring.request import EngineName
+from pact_eval.scoring.request import EngineName, KernelName
 
 TOLERANCE: Final = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 """Largest accepted difference from the oracle's logits, by dtype: far above rounding errors, far
@@ -38,6 +39,7 @@ _OUT_OF_MEMORY: Final = (
 _OUT_OF_MEMORY_WORDS: Final = (
     "DefaultCPUAllocator",
     "CUBLAS_STATUS_ALLOC_FAILED",
+    "MPS backend out of memory",
     "bad_alloc",
     "could not create a memory object",
 )
@@ -61,9 +63,16 @@ class Scorer:
         model: a causal language model (or its multimodal shell), with or without an adapter.
         batch_tokens: limit on the tokens of a pass, padding included; lowered when memory runs out.
         engine: name of the engine; auto takes the first of fork, batched and naive that works.
+        kernel: name of the kernel that attends to shared prefixes on a CPU.
     """
 
-    def __init__(self, model: Any, batch_tokens: int, engine: EngineName = "auto") -> None:
+    def __init__(
+        self,
+        model: Any,
+        batch_tokens: int,
+        engine: EngineName = "auto",
+        kernel: KernelName = DEFAULT_KERNEL,
+    ) -> None:
         self.model = model
         self.device: torch.device = next(model.parameters()).device
         # Packed four-bit weights are integers; the other layers have the precision of the run.
@@ -73,6 +82,7 @@ class Scorer:
         self.dtype: torch.dtype = next(floating)
         self._batch_tokens = batch_tokens
         self._requested = engine
+        self.kernel = kernel
         self._engine: Engine | None = None
         self._checked: Engine | None = None
         self._budget = self._least_budget = batch_tokens
@@ -88,11 +98,13 @@ class Scorer:
         if self._engine is None:
             return {}
         count, gave_way = self._engine.count, self._gave_way
+        shares_prefix = False if gave_way else self._engine.shares_prefix
         return RecordedEngine(
             name="batched" if gave_way else self._engine.name,
-            shares_prefix=False if gave_way else self._engine.shares_prefix,
+            shares_prefix=shares_prefix,
             passed_over=tuple(self._passed_over),
             matrix_products=self._products,
+            attention_kernel=self.kernel if shares_prefix else None,
             batch_tokens=min(self._least_budget, self._engine.batch_tokens),
             check=self._check,
             tokens={"prompts": count.prompts, "floor": count.floor, "passed": count.passed},
@@ -105,8 +117,8 @@ class Scorer:
             views: views of the data that will be scored, at least one.
 
         Raises:
-            AdapterError: the requested engine does not work with this model, or memory runs out
-                with one prompt.
+            AdapterError: the requested engine does not work with this model, the device has no
+                kernel for an operation of it, or memory runs out with one prompt.
         """
         if self._engine is not None:
             return
@@ -114,9 +126,11 @@ class Scorer:
         try:
             oracle = one_by_one(self.model, sample)
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise MemoryExhaustedError(_OUT_OF_MEMORY) from error
+            if is_out_of_memory(error):
+                raise MemoryExhaustedError(_OUT_OF_MEMORY) from error
+            if isinstance(error, NotImplementedError):
+                raise AdapterError(_not_on(self.device, error)) from error
+            raise
         for name in self._candidates():
             try:
                 reason = self._tried(name, sample, oracle)
@@ -259,6 +273,8 @@ class Scorer:
         if name == "naive":
             return NaiveEngine(self.model)
         engine = fork_engine(self.model, self.device, self._batch_tokens)
+        if isinstance(engine, ForkEngine):
+            engine.passes.kernel = self.kernel
         if name == "fork by rows":
             # With the model's own attention, which supports options that ours does not.
             if isinstance(engine, str) or not engine.shares_prefix:
@@ -314,6 +330,14 @@ class Scorer:
     ) -> list[ScoredView] | None:
         with fast_float32(self.device, self.dtype) as self._products:
             return drain(engine, views, on_batch, on_scores)
+
+
+def _not_on(device: torch.device, error: Exception) -> str:
+    reason = str(error).partition("\n")[0].partition(". ")[0]
+    return (
+        f"--device {device.type}: it has no kernel for an operation of this model ({reason}); "
+        "give --device cpu"
+    )
 
 
 def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
@@ -386,9 +410,16 @@ def drain(
             return None
         # Only here: within the `except` block, the traceback keeps the tensors of the failed pass.
         engine.batch_tokens //= 2
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        _empty_cache()
     return [scored[number] for number in range(len(views))]
+
+
+def _empty_cache() -> None:
+    """Let the accelerator give back memory that it keeps, if there is one and it keeps any."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None:
+        module: Any = torch.get_device_module(accelerator)
+        getattr(module, "empty_cache", lambda: None)()
 
 
 def _ran(

@@ -9,7 +9,7 @@ segment,
 
 with :math:`M` zero there and minus infinity elsewhere. (Juravsky et al., "Hydragen: high-throughput
 LLM inference with shared prefixes", 2024, fold rows in this way on GPUs.) Queries are processed in
-blocks, each by torch's fused attention, which keeps no scores. Keys after a block are never read.
+blocks by one of two kernels (`attention_kernels.py`). Keys after a block are never read.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache, DynamicLayer, LinearAttentionLayer
+
+from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL, KERNELS, causal_mask
+from pact_eval.scoring.request import KernelName
 
 _NAME: Final = "pact_shared_prefix"
 _LAYER: Final = "_pact_layer"
 
 # Soft-capping, sinks and other options of models that change the attention weights.
 _UNKNOWN: Final = ("softcap", "s_aux", "sinks", "sliding_window", "position_bias")
-
-# Tokens per block: 64 to 512 took within 15% of the same time, and keys that no query of a smaller
-# block reads are left out.
-_BLOCK: Final = 256
 
 
 @dataclass(frozen=True)
@@ -107,12 +106,8 @@ def _ahead_or_elsewhere(starts: Sequence[int]) -> Tensor:
     """Return the mask of segments between `starts`: 0 if a query reads a position, else -inf."""
     mask = torch.full((starts[-1], starts[-1]), -torch.inf)
     for start, stop in pairwise(starts):
-        mask[start:stop, start:stop] = _ahead(stop - start)
+        mask[start:stop, start:stop] = causal_mask(stop - start)
     return mask
-
-
-def _ahead(length: int) -> Tensor:
-    return torch.full((length, length), -torch.inf).triu(1)
 
 
 class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -200,11 +195,12 @@ def can_share(cache: DynamicCache, device: torch.device, attention: str) -> bool
 
 
 @contextmanager
-def shared_attention(decoder: Any) -> Iterator[None]:
-    """Switch a decoder to `shared_prefix_attention`; restore it afterwards."""
+def shared_attention(decoder: Any, kernel: KernelName = DEFAULT_KERNEL) -> Iterator[None]:
+    """Switch a decoder to `shared_prefix_attention` with a kernel; restore it afterwards."""
     before = decoder.config._attn_implementation
-    AttentionInterface.register(_NAME, shared_prefix_attention)
-    decoder.set_attn_implementation(_NAME)
+    name = f"{_NAME}_{kernel}"
+    AttentionInterface.register(name, partial(shared_prefix_attention, kernel=kernel))
+    decoder.set_attn_implementation(name)
     try:
         yield
     finally:
@@ -218,6 +214,8 @@ def shared_prefix_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
+    *,
+    kernel: KernelName = DEFAULT_KERNEL,
     **more: Any,
 ) -> tuple[Tensor, None]:
     """Attend to the prefix of each segment, and causally to the segment.
@@ -230,6 +228,7 @@ def shared_prefix_attention(
         value: (n, key heads, S, width of a value).
         attention_mask: None; a mask would be ignored.
         scaling: factor of the products; None for 1/sqrt(d).
+        kernel: name of the kernel that attends for one block.
         more: other arguments that models pass to attention functions.
 
     Returns:
@@ -253,13 +252,16 @@ def shared_prefix_attention(
         return query.new_zeros(()).expand(n, length, heads, value_width), None
     keys, values = _flat(key), _flat(value)
     key_heads, tokens, _ = keys.shape
+    heads_per_key = heads // key_heads
     # Heads that read the same keys are adjacent: (key heads, heads per key head, tokens, d).
-    queries = query.float().transpose(0, 1).reshape(key_heads, heads // key_heads, tokens, width)
-    output = torch.empty((tokens, key_heads, heads // key_heads, value_width))
-    for chunk in layer.segments.chunks(_BLOCK):
+    queries = query.float().transpose(0, 1).reshape(key_heads, heads_per_key, tokens, width)
+    output = torch.empty((tokens, key_heads, heads_per_key, value_width))
+    scale = width**-0.5 if scaling is None else scaling
+    attend = KERNELS[kernel]
+    for chunk in layer.segments.chunks(attend.block_tokens(heads_per_key)):
         here = slice(*chunk.tokens)
         seen = _seen(layer, chunk, keys[:, here], values[:, here])
-        _attend(queries[:, :, here], *seen, chunk.mask, scaling, output[here])
+        attend.chunk(queries[:, :, here], *seen, chunk.mask, scale, output[here])
     return output.view(n, length, heads, value_width).to(query.dtype), None
 
 
@@ -279,42 +281,3 @@ def _seen(layer: SharedLayer, chunk: Chunk, keys: Tensor, values: Tensor) -> tup
     else:
         all_keys, all_values = layer.joined(first, keys, values)
     return all_keys.float(), all_values.float()
-
-
-def _attend(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
-    scaling: float | None,
-    output: Tensor,
-) -> None:
-    """Attend for one chunk, block by block.
-
-    Args:
-        queries: (key heads, heads per key head, T, d).
-        keys: (key heads, P + T, d).
-        values: (key heads, P + T, width of a value).
-        mask: (T, T) to be added to scores after the prefix; None for a causal mask.
-        scaling: factor of the products; None for 1/sqrt(d).
-        output: (T, key heads, heads per key head, width of a value), written to.
-    """
-    _, heads_per_key, tokens, _ = queries.shape
-    before = keys.shape[1] - tokens
-    step = tokens if mask is not None else min(tokens, _BLOCK)
-    mask = _ahead(step) if mask is None else mask
-    # Views: no key is copied for the heads that read it.
-    keys, values = (part.unsqueeze(1).expand(-1, heads_per_key, -1, -1) for part in (keys, values))
-    for start in range(0, tokens, step):
-        stop = min(start + step, tokens)
-        size, seen = stop - start, before + stop
-        added = torch.zeros((size, seen))
-        added[:, seen - size :] = mask[:size, :size]
-        mixed = scaled_dot_product_attention(
-            queries[:, :, start:stop],
-            keys[:, :, :seen],
-            values[:, :, :seen],
-            attn_mask=added,
-            scale=scaling,
-        )
-        output[start:stop] = mixed.permute(2, 0, 1, 3)

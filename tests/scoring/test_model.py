@@ -497,9 +497,12 @@ def test_a_damaged_base_is_refused(
     assert fault in refused(adapter, base, kind)
 
 
-def test_cuda_where_there_is_none(adapter: Path, qwen3: Path) -> None:
-    if torch.cuda.is_available():
-        assert identify(ModelRequest(adapter, str(qwen3), device="cuda")).device.type == "cuda"
+@pytest.mark.parametrize("name", ["cuda", "mps", "xpu"])
+def test_a_device_where_there_is_none(name: str, adapter: Path, qwen3: Path) -> None:
+    request = ModelRequest(adapter, str(qwen3), device=name)
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None and accelerator.type == name:
+        assert identify(request).device.type == name
         return
-    with pytest.raises(AdapterError, match="no CUDA device"):
-        identify(ModelRequest(adapter, str(qwen3), device="cuda"))
+    with pytest.raises(AdapterError, match=f"no {name.upper()} device"):
+        identify(request)

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def model(qwen3: Path, make_adapter: Make) -> ScoringModel:
-    return identify(ModelRequest(make_adapter(qwen3), str(qwen3)))
+    return identify(ModelRequest(make_adapter(qwen3), str(qwen3), attention="fused"))
 
 
 def numbers_of(run: Run, items: int | None = None) -> dict[str, float]:
@@ -127,8 +127,9 @@ def test_the_adapter_switched_off_is_the_base_model(
     model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
     assert model.adapter is not None
-    off = identify(ModelRequest(model.adapter.folder, str(qwen3), apply_adapter=False))
-    alone = identify(ModelRequest(None, str(qwen3)))
+    of_base: Any = {"base_model": str(qwen3), "attention": "fused"}
+    off = identify(ModelRequest(model.adapter.folder, apply_adapter=False, **of_base))
+    alone = identify(ModelRequest(None, **of_base))
     dataset = read_dataset(HOLDOUT, k=1, limit=8)
     logits = {}
     for name, one in (("on", model), ("off", off), ("alone", alone)):
@@ -178,6 +179,7 @@ def _arguments(adapter: Path, base: Path, out: Path) -> list[str]:
     return [
         *("score", str(adapter), "--base-model", str(base), "--data", str(HOLDOUT)),
         *("--limit", str(3 * WINDOW_RECORDS), "--k", "4", "--out", str(out)),
+        *("--attention", "fused"),
     ]
 
 

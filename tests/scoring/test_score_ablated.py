@@ -37,7 +37,7 @@ ADAPTER = FIXTURES / "adapters" / "pact"
 
 @pytest.fixture(scope="module")
 def model() -> ScoringModel:
-    return identify(ModelRequest(ADAPTER, str(MODEL)))
+    return identify(ModelRequest(ADAPTER, str(MODEL), attention="fused"))
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +111,7 @@ def _arguments(data: Path, out: Path) -> list[str]:
     return [
         *("score", str(ADAPTER), "--base-model", str(MODEL)),
         *("--data", str(data), "--limit", "70", "--k", "2", "--out", str(out)),
+        *("--attention", "fused"),
     ]
 
 

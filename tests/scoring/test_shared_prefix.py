@@ -13,7 +13,9 @@ from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
 from pact_eval.scoring import shared_prefix_attention as shared_prefix
+from pact_eval.scoring.attention_kernels import ExplicitProducts, FusedAttention
 from pact_eval.scoring.passes import forked_in_place, new_cache
+from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.shared_prefix_attention import (
     Segments,
     SharedLayer,
@@ -27,6 +29,12 @@ pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 ROWS, HEADS, KEY_HEADS, WIDTH, PREFIX, NEW = 3, 4, 2, 16, 21, 5
+
+
+@pytest.fixture(params=["fused", "products"])
+def kernel(request: pytest.FixtureRequest) -> KernelName:
+    name: KernelName = request.param
+    return name
 
 
 def _softmax_by_hand(
@@ -91,9 +99,13 @@ def _rows(prefixes: Sequence[int], lengths: Sequence[int] | None = None) -> Segm
     return Segments(lengths or [NEW] * len(prefixes), prefixes, NEW, final=lengths is None)
 
 
-def _attended(inputs: Inputs, segments: Segments, scaling: float | None = None) -> Tensor:
+def _attended(
+    inputs: Inputs, segments: Segments, kernel: KernelName, scaling: float | None = None
+) -> Tensor:
     keys, values = _layer(inputs, segments).update(inputs.key, inputs.value)
-    output, weights = shared_prefix_attention(None, inputs.query, keys, values, None, scaling)
+    output, weights = shared_prefix_attention(
+        None, inputs.query, keys, values, None, scaling, kernel=kernel
+    )
     assert weights is None
     return output.double()
 
@@ -104,18 +116,19 @@ def _expected(inputs: Inputs, prefixes: Sequence[int]) -> Tensor:
 
 
 @pytest.mark.parametrize("scale", [1.0, 6.0])  # 6: one part of the keys takes nearly all weight
-def test_rows_behind_one_prefix_against_a_softmax_by_hand(scale: float) -> None:
+def test_rows_behind_one_prefix_against_a_softmax_by_hand(scale: float, kernel: KernelName) -> None:
     inputs = _inputs(1, scale=scale)
-    ours = _attended(inputs, _rows([0] * ROWS))
+    ours = _attended(inputs, _rows([0] * ROWS), kernel)
     torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=PRODUCT * scale**2, rtol=0)
 
 
 @pytest.mark.parametrize("prefixes", [[0, 0, 1], [0, 1, 1], [2, 0, 1], [1, 1, 1]])
 def test_rows_behind_prefixes_of_other_lengths_against_a_softmax_by_hand(
     prefixes: list[int],
+    kernel: KernelName,
 ) -> None:
     inputs = _inputs(6, prefixes=(PREFIX, 2, 40))
-    ours = _attended(inputs, _rows(prefixes))
+    ours = _attended(inputs, _rows(prefixes), kernel)
     torch.testing.assert_close(ours, _expected(inputs, prefixes), atol=PRODUCT, rtol=0)
 
 
@@ -123,13 +136,18 @@ def test_rows_behind_prefixes_of_other_lengths_against_a_softmax_by_hand(
 @pytest.mark.parametrize("final", [True, False])
 @pytest.mark.parametrize("prefixes", [(), (PREFIX, 3)])
 def test_segments_side_by_side_against_a_softmax_by_hand(
-    monkeypatch: pytest.MonkeyPatch, block: int, final: bool, prefixes: tuple[int, ...]
+    monkeypatch: pytest.MonkeyPatch,
+    block: int,
+    final: bool,
+    prefixes: tuple[int, ...],
+    kernel: KernelName,
 ) -> None:
     """Blocks smaller than a segment, of one, of some with a rest, and of all."""
-    monkeypatch.setattr(shared_prefix, "_BLOCK", block)
+    kernels = {"fused": FusedAttention(block), "products": ExplicitProducts(block)}
+    monkeypatch.setattr(shared_prefix, "KERNELS", kernels)
     lengths, numbers = [4, 1, 9, 2, 2, 6], [0, 0, 0, 1, 1, 1]
     inputs = _inputs(7, rows=1, new=sum(lengths), prefixes=prefixes)
-    ours = _attended(inputs, Segments(lengths, numbers, final=final))
+    ours = _attended(inputs, Segments(lengths, numbers, final=final), kernel)
     start = 0
     for length, number in zip(lengths, numbers, strict=True):
         here = slice(start, start + length)
@@ -143,7 +161,7 @@ def test_segments_side_by_side_against_a_softmax_by_hand(
         start += length
 
 
-def test_products_in_bfloat16_are_added_up_in_float32() -> None:
+def test_products_in_bfloat16_are_added_up_in_float32(kernel: KernelName) -> None:
     inputs = _inputs(8)
     inputs.query, inputs.key, inputs.value = (
         part.bfloat16() for part in (inputs.query, inputs.key, inputs.value)
@@ -151,18 +169,20 @@ def test_products_in_bfloat16_are_added_up_in_float32() -> None:
     inputs.prefixes = [(keys.bfloat16(), values.bfloat16()) for keys, values in inputs.prefixes]
     layer = _layer(inputs, _rows([0] * ROWS))
     keys, values = layer.update(inputs.key, inputs.value)
-    output, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
+    output, _ = shared_prefix_attention(None, inputs.query, keys, values, None, kernel=kernel)
     assert output.dtype == torch.bfloat16
     # Nothing but the rounding of the result, 2^-9 of it, and that of float32 sums near 0.
     expected = _expected(inputs, [0] * ROWS)
     torch.testing.assert_close(output.double(), expected, atol=PRODUCT, rtol=2**-8)
 
 
-def test_the_first_pass_has_no_prefix_and_leaves_one_a_row_without_its_padding() -> None:
+def test_the_first_pass_has_no_prefix_and_leaves_one_a_row_without_its_padding(
+    kernel: KernelName,
+) -> None:
     inputs = _inputs(2, prefixes=())
     layer = _layer(inputs, _rows([0] * ROWS, [NEW, 2, 1]))
     keys, values = layer.update(inputs.key, inputs.value)
-    ours, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
+    ours, _ = shared_prefix_attention(None, inputs.query, keys, values, None, kernel=kernel)
     torch.testing.assert_close(ours.double(), _expected(inputs, []), atol=PRODUCT, rtol=0)
     for row, length in enumerate([NEW, 2, 1]):
         assert torch.equal(layer.parts[row][0], inputs.key[row, :, :length])
@@ -197,9 +217,9 @@ def test_what_nothing_reads_is_not_computed() -> None:
     assert layer.get_seq_length() == PREFIX + NEW  # keys and values are kept
 
 
-def test_the_scale_of_the_products_is_the_models() -> None:
+def test_the_scale_of_the_products_is_the_models(kernel: KernelName) -> None:
     inputs = _inputs(4)
-    ours = _attended(inputs, _rows([0] * ROWS), scaling=0.5)
+    ours = _attended(inputs, _rows([0] * ROWS), kernel, scaling=0.5)
     inputs.query = inputs.query * 0.5 * WIDTH**0.5
     torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=PRODUCT, rtol=0)
 
@@ -218,14 +238,16 @@ def test_an_option_that_changes_the_weights_is_refused_and_not_ignored(name: str
         shared_prefix_attention(None, one.query, one.key, one.value, None, **{name: 30.0})
 
 
-def test_values_narrower_than_keys_against_a_softmax_by_hand() -> None:
+def test_values_narrower_than_keys_against_a_softmax_by_hand(kernel: KernelName) -> None:
     """As in multi-head latent attention."""
     inputs = _inputs(10)
     rows = [0] * ROWS
     expected = _expected(inputs, rows)[..., :6]
     inputs.value = inputs.value[..., :6]
     inputs.prefixes = [(keys, values[..., :6]) for keys, values in inputs.prefixes]
-    torch.testing.assert_close(_attended(inputs, _rows(rows)), expected, atol=PRODUCT, rtol=0)
+    torch.testing.assert_close(
+        _attended(inputs, _rows(rows), kernel), expected, atol=PRODUCT, rtol=0
+    )
 
 
 def test_the_model_attends_as_before_afterwards_also_after_an_error(qwen3: Path) -> None:

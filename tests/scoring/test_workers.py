@@ -80,7 +80,7 @@ def alone(qwen3: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) 
 def _command(adapter: Path, base: Path, out: Path, *more: str) -> list[str]:
     return [
         *("score", str(adapter), "--base-model", str(base), "--data", str(HOLDOUT)),
-        *("--k", "4", "--out", str(out), *more),
+        *("--k", "4", "--attention", "fused", "--out", str(out), *more),
     ]
 
 

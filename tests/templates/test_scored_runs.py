@@ -40,7 +40,8 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def scored(adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "adapter"
-    result = run("score", adapter, "--data", HOLDOUT, "--out", out, "--k", 2, "--limit", LIMIT)
+    words = ("--data", HOLDOUT, "--out", out, "--k", 2, "--limit", LIMIT, "--attention", "fused")
+    result = run("score", adapter, *words)
     assert f"Contract: {adapter}: decision template" in result.stderr
     return out
 
@@ -52,7 +53,9 @@ def test_a_full_model_with_its_lora_gives_the_same_rows(
     shutil.copytree(MODEL, full)
     shutil.copytree(adapter, full / "lora")
     write_decision_folder(full, TEMPLATES["own"] | {"adapter": "lora"})
-    made = pact_eval.score(HOLDOUT, tmp_path / "run", adapter=full, k=2, limit=LIMIT)
+    made = pact_eval.score(
+        HOLDOUT, tmp_path / "run", adapter=full, k=2, limit=LIMIT, attention="fused"
+    )
     first = pact_eval.read_run(scored)
     assert made.provenance.contract == first.provenance.contract
     assert np.array_equal(made.predictions.logits, first.predictions.logits)

@@ -73,7 +73,7 @@ class WindowWorker:
         if torch.get_num_threads() != order.threads:
             torch.set_num_threads(order.threads)
         model = identify(order.model)
-        scorer = self._open.enter_context(LocalSource(model).open(order.dataset))
+        scorer = self._open.enter_context(LocalSource(model, order.kernel).open(order.dataset))
         self._scorer = scorer
         return WorkerDescription(
             host=socket.gethostname(),
@@ -110,6 +110,8 @@ def _device_name(device: torch.device) -> str:
 
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
+    if device.type != "cpu":
+        return device.type
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -16,7 +16,7 @@ from pact_eval._json import Json
 from pact_eval.scoring.windows import Dataset
 
 if TYPE_CHECKING:
-    from pact_eval.scoring.request import ModelRequest
+    from pact_eval.scoring.request import KernelName, ModelRequest
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,13 @@ class WorkerOrder:
         model: the model, with absolute paths and a device that is not "auto".
         dataset: K, the orders, and the records that the engine is checked with.
         threads: number of threads of torch.
+        kernel: the kernel of attention of the run.
     """
 
     model: ModelRequest
     dataset: Dataset
     threads: int
+    kernel: KernelName = "fused"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from pact_eval.runs.provenance import RecordedEngine, RunNames
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.running import OnAnswer
-from pact_eval.scoring.score import PROOF_RECORDS, LocalSource
+from pact_eval.scoring.score import PROOF_RECORDS, LocalSource, kernel_of_run
 from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, missing_windows
 from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected
 from pact_eval.scoring.workers.messages import WorkerOrder
@@ -87,7 +87,9 @@ class WorkerSource:
         """
         windows = len(missing_windows(dataset, writer))
         proof = replace(dataset, records=tuple(dataset.records[:PROOF_RECORDS]))
-        order = WorkerOrder(self.request, proof, self.threads)
+        # Chosen once, here: workers that chose for themselves might not score alike.
+        kernel = kernel_of_run(self.model, dataset, writer)
+        order = WorkerOrder(self.request, proof, self.threads, kernel)
         device = self.model.device.type
         with connected(
             self.workers, device=device, threads=self.threads, most=max(windows, 1)

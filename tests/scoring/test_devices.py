@@ -1,0 +1,100 @@
+"""Scoring on an accelerator that torch offers: a stand-in without float64, in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tolerances import LOGIT
+
+import pact_eval
+from pact_eval.errors import AdapterError
+from pact_eval.prompts.encoding import EncodedView
+from pact_eval.scoring.model import resolve_device, resolve_dtype
+from pact_eval.scoring.scorer import Scorer
+from scoring.conftest import HOLDOUT, SMALL, Make, random_model
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(__file__).parent.parent / "stand_in_device.py"
+
+
+@pytest.mark.parametrize("base", ["qwen3", "qwen3_5_shell"])
+def test_auto_takes_the_accelerator_and_its_logits_are_those_of_the_cpu(
+    base: str, make_adapter: Make, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder: Path = request.getfixturevalue(base)
+    adapter = make_adapter(folder)
+    words = [str(part) for part in (adapter, folder, HOLDOUT, tmp_path / "standin")]
+    ran = subprocess.run(
+        [sys.executable, str(SCRIPT), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert ran.returncode == 0, ran.stderr
+    facts = json.loads(ran.stdout)
+    assert (facts["device"], facts["dtype"]) == ("standin", "float32")
+    assert facts["engine"] == "fork"
+    assert facts["kernel"] is None  # that of the model itself
+    assert facts["largest"] < LOGIT
+    of_cpu = pact_eval.score(
+        HOLDOUT, tmp_path / "cpu", adapter=adapter, base_model=str(folder), k=2, limit=8,
+        device="cpu",
+    )  # fmt: skip
+    theirs = pact_eval.read_run(tmp_path / "standin").predictions.logits
+    np.testing.assert_allclose(of_cpu.predictions.logits, theirs, atol=LOGIT, rtol=0)
+
+
+def test_the_stand_in_refuses_what_accelerators_refuse() -> None:
+    """Otherwise the test above would show little."""
+    code = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+from stand_in_device import NAME, register
+register()
+assert torch.accelerator.current_accelerator(check_available=True).type == NAME
+there = torch.ones(2, 3).to(NAME)
+assert there.device.type == NAME and (there + there).sum().item() == 12
+for fault in (
+    lambda: there + torch.ones(2, 3),
+    lambda: there.double(),
+    lambda: torch.ones(2, dtype=torch.float64).to(NAME),
+    lambda: torch.zeros(2, device=NAME, dtype=torch.float64),
+    lambda: there.numpy(),
+):
+    try:
+        fault()
+    except (RuntimeError, TypeError):
+        continue
+    raise AssertionError(fault)
+"""
+    words = [sys.executable, "-c", code, str(SCRIPT.parent)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_without_an_accelerator_auto_is_the_cpu() -> None:
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    expected = "cpu" if accelerator is None else accelerator.type
+    assert resolve_device("auto").type == expected
+
+
+def test_bfloat16_is_the_default_of_cuda_alone() -> None:
+    dtypes = {name: resolve_dtype("auto", torch.device(name)) for name in ("cpu", "mps", "cuda")}
+    assert dtypes == {"cpu": torch.float32, "mps": torch.float32, "cuda": torch.bfloat16}
+
+
+def test_a_device_without_a_kernel_for_the_model_is_an_error_with_advice() -> None:
+    """The `meta` device has no numbers: reading a logit there is not implemented."""
+    model = random_model("Qwen3", vocab_size=50, num_hidden_layers=1, **SMALL).to("meta")
+    view = EncodedView("a", 0, tuple(range(20)), (1, 2), (0, 1))
+    with pytest.raises(AdapterError, match="--device meta: .*give --device cpu"):
+        Scorer(model, 4096).score([view])
