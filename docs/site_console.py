@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
 
 
-class ConsoleLexer(RegexLexer):
+class ConsoleLexer(RegexLexer):  # type: ignore[misc]  # pygments has no types
     """Lexer of `$ command` lines; every other line is output.
 
     Example:
@@ -45,4 +45,4 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def console_block(source: str, *_: Any, **__: Any) -> str:
     """Return a block as the other blocks of code are written, with a button to copy it."""
     formatter = HtmlFormatter(cssclass="language-console highlight", wrapcode=True)
-    return highlight(f"{source}\n", ConsoleLexer(), formatter)
+    return str(highlight(f"{source}\n", ConsoleLexer(), formatter))
