@@ -41,7 +41,9 @@ EXAMPLES = (
     README,
     DOCS / "python.md",
     DOCS / "start" / "predictions.md",
+    DOCS / "index.md",
     DOCS / "drift.md",
+    DOCS / "prompt-changes.md",
     DOCS / "thresholds.md",
 )
 """The pages with Python."""

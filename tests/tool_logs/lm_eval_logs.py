@@ -6,6 +6,7 @@
     holding_texts      choices are names; the target is a text; mutual information; two filters
     tiny_wino          two prompts and one continuation, as in WinoGrande: target is not gold
     holding_several    in `lm_eval_several`: two right answers in every second question
+    holding_texts      in `lm_eval_pair` too: by the base model, and by an adapter
 
 The results lack what describes the machine (`pretty_env_info`, `upper_git_hash`).
 """
@@ -19,7 +20,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MODEL = Path(__file__).parents[2] / "fixtures" / "pact_fixtures" / "model"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
+MODEL = FIXTURES / "model"
+ADAPTER = FIXTURES / "adapters" / "nimble_recipe"
 NAMES = ("Ana", "Ben", "Cleo", "Dan", "Eve", "Finn")
 THINGS = ("lamp", "ring", "map", "key")
 
@@ -116,15 +119,30 @@ def write_tasks(folder: Path) -> None:
 
 
 def make(folder: Path) -> None:
-    """Run the harness in a folder; the results are in `out/tiny` and `several/tiny`."""
+    """Run the harness in a folder.
+
+    The results are in `out/tiny`, `several/tiny`, `base/tiny` and `adapter/nimble_recipe`.
+    """
     write_tasks(folder)
     (folder / "tiny").symlink_to(MODEL)
     with contextlib.chdir(folder):
         _run("out", ["holding_letters", "holding_texts", "tiny_wino"])
         _run("several", ["holding_several"])
+    make_pair(folder)
 
 
-def _run(out: str, tasks: list[str]) -> None:
+def make_pair(folder: Path) -> None:
+    """Run the base model and an adapter on the same questions."""
+    write_tasks(folder)
+    for link, place in (("tiny", MODEL), ("nimble_recipe", ADAPTER)):
+        if not (folder / link).is_symlink():
+            (folder / link).symlink_to(place)
+    with contextlib.chdir(folder):
+        _run("base", ["holding_texts"])
+        _run("adapter", ["holding_texts"], peft="nimble_recipe")
+
+
+def _run(out: str, tasks: list[str], **model: str) -> None:
     import lm_eval
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
@@ -132,7 +150,7 @@ def _run(out: str, tasks: list[str]) -> None:
     tracker = EvaluationTracker(output_path=out)
     results = lm_eval.simple_evaluate(
         model="hf",
-        model_args={"pretrained": "tiny", "dtype": "float32"},
+        model_args={"pretrained": "tiny", "dtype": "float32"} | model,
         tasks=tasks,
         task_manager=TaskManager(include_path="."),
         log_samples=True,
@@ -148,7 +166,7 @@ def _run(out: str, tasks: list[str]) -> None:
 
 if __name__ == "__main__":
     make(Path(sys.argv[1]))
-    for path in Path(sys.argv[1]).glob("*/tiny/results_*.json"):
+    for path in Path(sys.argv[1]).glob("*/*/results_*.json"):
         value = json.loads(path.read_text())
         for key in ("pretty_env_info", "upper_git_hash"):
             value.pop(key, None)
