@@ -50,7 +50,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
     from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.runs.remote.copies import run_folder
+    from pact_eval.runs.remote.places import run_folder
     from pact_reports.presenters.sweep import present
 
     experiment = Experiment.read([run_folder(run)], settings)
