@@ -44,11 +44,10 @@ from pact_eval.evaluation.resampled_groups import (
     ResampledGroup,
     joint_basis,
     resampled_groups,
-    same_stream,
 )
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
-from pact_eval.stats.bootstrap import Resampled
+from pact_eval.stats.bootstrap import Resampled, same_stream
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.few_errors import without_interval

@@ -35,15 +35,6 @@ from pact_eval.evaluation.answers import (
     decoded_rates,
     other_decoding,
 )
-from pact_eval.evaluation.arms.comparison import (
-    ArmPair,
-    ArmsComparison,
-    GroupMatch,
-    compare_arms,
-    compare_seeds,
-    resampled_matches,
-)
-from pact_eval.evaluation.arms.matching import SeedMatch, against
 from pact_eval.evaluation.common_views import (
     SharedViews,
     common_repeats,
@@ -110,14 +101,16 @@ from pact_eval.runs.folder import (
     unanswered_ids,
     unanswered_items,
 )
-from pact_eval.runs.remote.copies import run_folders
+from pact_eval.runs.remote.places import run_folders
 from pact_eval.runs.remote.urls import url_of
 from pact_eval.runs.seal import check_counts
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
-if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for what sweeps
+if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and sweeps
     from pact_eval.calibration.notes import CalibrationWarning
+    from pact_eval.evaluation.arms.comparison import ArmPair, ArmsComparison, GroupMatch
+    from pact_eval.evaluation.arms.matching import SeedMatch
     from pact_eval.evaluation.sweep import SweepPoint
 
 ITEMS_IN_MEMORY: Final = 100_000
@@ -772,6 +765,8 @@ class Experiment:
         Returns:
             By the name of each other arm, the matches by seed; none if it shares no seed.
         """
+        from pact_eval.evaluation.arms.matching import against
+
         by_seed = {arm: {run.seed: run for run in runs} for arm, runs in self.arms.items()}
         return against(by_seed, method)
 
@@ -903,7 +898,7 @@ class Experiment:
         names = (method, arm)
         if answer is None:
             return not_comparable(names, "the arms share no seed")
-        if isinstance(answer, ArmPair):
+        if not isinstance(answer, ComparisonAnswer):
             return self._better_of_pair(answer)
         (comparison,) = self.seeds(method, arm).seeds.values()
         return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
@@ -1090,6 +1085,8 @@ class Experiment:
         Raises:
             InputError: an arm is unknown, the arms have no seed in common, or items differ.
         """
+        from pact_eval.evaluation.arms.comparison import compare_seeds
+
         settings = self.settings
         return self.arms[a][0].once(
             ("seeds", a, b, settings),
@@ -1114,6 +1111,8 @@ class Experiment:
         Raises:
             InputError: an arm is unknown, the arms have no seed in common, or items differ.
         """
+        from pact_eval.evaluation.arms.comparison import resampled_matches
+
         matches, _ = resampled_matches(
             (a, self._scored_seeds(a)),
             (b, self._scored_seeds(b)),
@@ -1131,6 +1130,8 @@ class Experiment:
         Raises:
             InputError: there are fewer than two arms, or items differ.
         """
+        from pact_eval.evaluation.arms.comparison import compare_arms
+
         settings = self.settings
         return compare_arms(
             {arm: self._scored_seeds(arm) for arm in self.arms},

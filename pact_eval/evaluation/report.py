@@ -32,12 +32,13 @@ from pact_eval.evaluation.notes import (
     small_groups,
 )
 from pact_eval.evaluation.registry import Contexts, registered_metrics
-from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups, same_stream
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
 from pact_eval.evaluation.slice_columns import Bins
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run
 from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 

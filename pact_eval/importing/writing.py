@@ -18,7 +18,7 @@ from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import Run, RunWriter
 from pact_eval.runs.provenance import Data, RunLabels, RunNames
-from pact_eval.runs.remote.copies import log_path
+from pact_eval.runs.remote.places import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 
 

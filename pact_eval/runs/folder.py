@@ -51,7 +51,7 @@ from pact_eval.runs.provenance import (
     write_provenance,
 )
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
-from pact_eval.runs.remote.copies import run_folder, run_folders
+from pact_eval.runs.remote.places import run_folder, run_folders
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
 from pact_eval.runs.seal import PARTS as _PARTS

@@ -7,7 +7,7 @@ all values are numbers, text otherwise, null where a record has none. The seal c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl

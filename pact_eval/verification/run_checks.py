@@ -32,7 +32,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance, read_provenance
-from pact_eval.runs.remote.copies import run_folder
+from pact_eval.runs.remote.places import run_folder
 from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.runs.rows import check_columns, collected
 from pact_eval.runs.seal import (

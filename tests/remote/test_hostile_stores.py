@@ -12,7 +12,7 @@ from messages import assert_says
 
 from pact_eval.errors import InputError
 from pact_eval.runs.remote import copies
-from pact_eval.runs.remote.copies import log_path, run_folders
+from pact_eval.runs.remote.places import log_path, run_folders
 
 pytest.importorskip("obstore")
 

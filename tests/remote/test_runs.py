@@ -22,7 +22,7 @@ from pact_cli.main import main
 from pact_eval import Experiment, compare, evaluate, read_run
 from pact_eval.errors import InputError, MissingExtraError, RunError, TamperedError
 from pact_eval.runs.folder import RunWriter, open_run
-from pact_eval.runs.remote.copies import run_folder, run_folders
+from pact_eval.runs.remote.places import run_folder, run_folders
 from pact_reports.writers.json import to_json
 
 run, refused = runner(main), refuser(main)

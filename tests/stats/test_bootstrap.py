@@ -332,3 +332,24 @@ def test_bad_arguments_are_refused() -> None:
         ratio_statistic([1.0], [1.0, 1.0], [0], 1)
     with pytest.raises(ValueError, match="values: expected shape"):
         cluster_sums(np.zeros((1, 1, 1)), [0], 1)
+
+
+def test_replicates_do_not_depend_on_who_asks_first() -> None:
+    cluster = np.arange(20) // 2
+    values = np.random.default_rng(3).normal(size=(3, 20))
+    statistics = {
+        name: mean_statistic(row, cluster, 10) for name, row in zip("abc", values, strict=True)
+    }
+    eager, lazy = (
+        bootstrap.resample(
+            statistics,
+            n_clusters=10,
+            n=20,
+            rng=np.random.default_rng(4),
+            resamples=50,
+            lazily=lazily,
+        )
+        for lazily in (False, True)
+    )
+    for name in "bca":
+        np.testing.assert_allclose(lazy[name].replicates, eager[name].replicates, rtol=1e-12)

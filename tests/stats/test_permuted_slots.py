@@ -42,6 +42,12 @@ def test_answers_without_an_order_or_in_one_order_are_left_out() -> None:
         preference_of([[[0, 1, -1], [1, 0, -1]]], [[0, 2]])
 
 
+def test_slots_that_only_items_of_one_order_have_are_left_out() -> None:
+    wide = [[0, 1, 2]] * 2
+    result = preference_of([[[0, 1, -1], [1, 0, -1]], wide], [[0, 1], [2, 2]])
+    assert [slot.shown for slot in result.slots] == [2, 2]
+
+
 def test_answers_that_agree_in_all_orders_show_nothing() -> None:
     result = preference_of([LATIN] * 20, [[0, 0, 0]] * 20)
     assert result.moved == 0

@@ -12,8 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pact_eval._files import atomic_path, is_url, nothing_is_written, sha256_of_file
-from pact_eval._files import write_atomically
+from pact_eval._files import (
+    atomic_path,
+    is_url,
+    nothing_is_written,
+    sha256_of_file,
+    write_atomically,
+)
 from pact_eval._json import Json, dumps, dumps_indented
 from pact_eval.data.files import (
     MANIFEST_NAME,

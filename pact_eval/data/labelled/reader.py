@@ -21,11 +21,10 @@ from pact_eval._files import read_json, sha256_of_file
 from pact_eval._json import Json
 from pact_eval.data.defaults import Defaults, defaults_of
 from pact_eval.data.labelled.columns import ColumnReading, parse_columns, read_columns
-from pact_eval.data.labelled.draft import Draft, DraftError, as_object, as_text
+from pact_eval.data.labelled.draft import Draft, DraftError, as_text
 from pact_eval.data.labelled.entries import (
     ENCODING,
     Container,
-    Entries,
     Entry,
     container_of,
     json_lines,

@@ -51,16 +51,16 @@ def records_of_draft(
 ) -> Iterator[dict[str, Json]]:
     """Yield the full format of every question of an entry.
 
-        Args:
+    Args:
             draft: the entry.
             line: its line in the file.
             shape: name of its shape.
             own_id: the id if the entry names none; None takes `default_id`.
 
-        Raises:
+    Raises:
             DraftError: a question is malformed, or its answer is not one of the options.
 
-        Examples:
+    Examples:
             >>> from pact_eval.data.defaults import LABELLED
     from pact_eval.data.labelled.draft import AskedQuestion, Draft
             >>> asked = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)

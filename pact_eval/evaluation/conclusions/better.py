@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pact_eval._choices import Decoding
+from pact_eval._hints import readable_hints
 from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
-from pact_eval.evaluation.arms.comparison import ArmPair
-from pact_eval.evaluation.arms.differences import ArmDifference
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
@@ -18,6 +17,10 @@ from pact_eval.evaluation.marks import Evidence, sign_of
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.power import DetectableDifference
+
+if TYPE_CHECKING:  # a report of one run needs no arms
+    from pact_eval.evaluation.arms.comparison import ArmPair
+    from pact_eval.evaluation.arms.differences import ArmDifference
 
 BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
 """Of the first run or arm. equivalent: only with a margin."""
@@ -306,3 +309,6 @@ def claim_status(
     if verdict is not None and verdict.conclusion == "equivalent":
         return "equivalent"
     return "not shown"
+
+
+readable_hints([better_of_arms])

@@ -1,7 +1,7 @@
 """Copies of runs and logs of object stores, in a temporary folder of this process.
 
-This is the one place where a place that a user gives becomes a local folder or file. Everything
-else reads local files, so the seal of a run is checked on its exact bytes.
+`places` asks for them. Everything else reads local files, so the seal of a run is checked on its
+exact bytes.
 
     /tmp/pact-eval-x1y2/0/pact-17/run.json             s3://bucket/runs/pact-17
                          /pact-17/predictions.parquet
@@ -30,7 +30,7 @@ from pact_eval.errors import InputError, RunError
 from pact_eval.progress import step
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.runs.remote.stores import RemoteFile, Store, absence, store_of
-from pact_eval.runs.remote.urls import Url, is_name, stands_for, url_of
+from pact_eval.runs.remote.urls import Url, is_name, stands_for
 from pact_eval.runs.remote.waiting import in_background, waited
 from pact_eval.runs.seal import CALIBRATION_NAME, PREDICTIONS, UNANSWERED
 
@@ -46,65 +46,15 @@ _SMALL: Final = (PROVENANCE_NAME, CALIBRATION_NAME)
 _ROWS: Final = (PREDICTIONS, UNANSWERED)
 
 
-def run_folder(place: str | Path) -> Path:
-    """Return the local folder of a run: the one that was given, or the copy of a URL.
-
-    Args:
-        place: a run folder, or its URL.
-
-    Raises:
-        RunError: there is no complete run at the URL.
-        InputError: the URL cannot be read, or there is no space for the copy.
-        MissingExtraError: the library that reads it is not installed.
-
-    Examples:
-        >>> run_folder("runs/pact")
-        PosixPath('runs/pact')
-    """
-    url = url_of(place)
-    if url is None:
-        return Path(place)
-    if url.is_pattern:
-        message = f"{url}: expected one run folder, got a pattern"
-        raise RunError(message)
-    return _copied_run(url)
+def copied_runs(url: Url) -> list[Path]:
+    """Return the copies of the run folders that a URL stands for, those of a pattern by name."""
+    if not url.is_pattern:
+        return [_copied_run(url)]
+    return [_copied_run(folder) for folder in _matching_folders(url)]
 
 
-def run_folders(places: Iterable[str | Path]) -> list[Path]:
-    """Return the local folders of runs; a pattern stands for the folders that match, by name.
-
-    Args:
-        places: run folders, URLs, or URLs with `*`, `?` or `[` in the last part.
-
-    Raises:
-        RunError: there is no complete run at a URL, or nothing matches a pattern.
-        InputError: a URL cannot be read, or there is no space for the copy.
-        MissingExtraError: the library that reads it is not installed.
-    """
-    folders: list[Path] = []
-    for place in places:
-        url = url_of(place)
-        if url is None or not url.is_pattern:
-            folders.append(run_folder(place))
-        else:
-            folders += map(_copied_run, _matching_folders(url))
-    return folders
-
-
-def log_path(place: str | Path) -> Path:
-    """Return the local file or folder of a log: the one that was given, or the copy of a URL.
-
-    Args:
-        place: a file or folder, a URL, or a URL with a pattern: a folder of the files that match.
-
-    Raises:
-        InputError: the URL cannot be read, has too many files or names that lead out of their
-            folder, or there is no space for the copy.
-        MissingExtraError: the library that reads it is not installed.
-    """
-    url = url_of(place)
-    if url is None:
-        return Path(place)
+def copied_log(url: Url) -> Path:
+    """Return the copy of a file or folder, or a folder with the files that match a pattern."""
     store = store_of(url)
     if url.is_pattern:
         children = _listed(url, lambda: store.children(url.folder))
