@@ -33,6 +33,8 @@ RAW_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "flip_rate
 TEMPERED_METRICS: Final = ("nll_nats", "ece")
 """A temperature changes no answer, so only these differ after one."""
 
+NO_PROBABILITIES: Final = "a majority has no probabilities"
+
 _DECIDING: Final = ("accuracy", "nll_nats")
 
 
@@ -270,8 +272,10 @@ def _row(
             if reference != remedy and side is not None:
                 difference = metric_difference(name, [(group, side)])
                 differences[reference.name] = RemedyDifference(*difference)
-        spec = find_metric(name).spec
-        return RemedyMetric(spec, tempered, group.estimate(name), differences)
+        value = group.estimate(name)
+        if math.isnan(value.value):
+            value = replace(value, reason=_why_undefined(remedy, name) or value.reason)
+        return RemedyMetric(find_metric(name).spec, tempered, value, differences)
 
     metrics = [metric(name, own.raw, tempered=False) for name in RAW_METRICS]
     if own.tempered is not None:
@@ -286,6 +290,12 @@ def _row(
         fitting_prompts=prompts,
         paid_back=math.ceil(prompts / saved) if saved else None,
     )
+
+
+def _why_undefined(remedy: Remedy, metric: str) -> str | None:
+    if metric == "flip_rate":
+        return f"needs {2 * remedy.views} views: the answer of the next {remedy.views}"
+    return None if remedy.has_probabilities else NO_PROBABILITIES
 
 
 def _adjusted(
