@@ -24,13 +24,13 @@ Combination = Literal["log-probability", "probability", "majority"]
 
 _COMBINED: Final[Mapping[Combination, str]] = {
     "log-probability": "",
-    "probability": ", mean probability",
+    "probability": ", mean of p",
     "majority": ", majority",
 }
 _REMOVED: Final[Mapping[PriorMethod, str]] = {
-    "additive": ", letter prior removed",
+    "additive": ", prior removed",
     "pride": ", PriDe",
-    "batch": ", batch calibration",
+    "batch": ", batch calibrated",
 }
 
 
@@ -48,7 +48,7 @@ class Remedy:
 
     Examples:
         >>> Remedy(2).name, Remedy(1, prior="additive").title
-        ('k2', '1 view, letter prior removed')
+        ('k2', 'K = 1, prior removed')
         >>> Remedy(1, prior="batch", as_published=True).name
         'k1_batch_as_published'
     """
@@ -71,10 +71,9 @@ class Remedy:
     @property
     def title(self) -> str:
         """Name in tables."""
-        views = "1 view" if self.views == 1 else f"{self.views} views"
         removed = "" if self.prior is None else _REMOVED[self.prior]
-        fit = " as published" if self.as_published else ""
-        return f"{views}{_COMBINED[self.combination]}{removed}{fit}"
+        fit = " on itself" if self.as_published else ""
+        return f"K = {self.views}{_COMBINED[self.combination]}{removed}{fit}"
 
     @property
     def has_probabilities(self) -> bool:

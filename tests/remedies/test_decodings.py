@@ -96,7 +96,7 @@ def test_more_views_than_a_run_has_are_refused() -> None:
     run = planted_run(np.random.default_rng(4), families=5, k=2)
     with pytest.raises(InputError) as error:
         remedied(run, Remedy(3), None)
-    assert_says(error.value, "3 views", "got 2")
+    assert_says(error.value, "K = 3", "3 views", "got 2")
 
 
 def test_names_are_distinct_and_repeats_have_no_remedy_of_letters() -> None:

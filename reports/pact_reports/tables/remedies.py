@@ -27,6 +27,7 @@ _VALUES = (
     ("ece", False),
     ("flip_rate", False),
 )
+_SHORT: Final = {"Pair accuracy": "Pairs", "Flip rate": "Flips"}
 _DIFFERENCES = ("accuracy", "nll_nats")
 _LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
     ("significant", "shown to differ at 5%, adjusted by Holm over all remedies"),
@@ -61,13 +62,12 @@ def _values_table(comparison: RemedyComparison) -> Table:
         caption=(
             f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
             f"temperatures are fitted on other families ({folds}).\n"
-            "Rates in %, NLL in nats. At T: after a temperature. Flips: another answer from the "
+            "K: views, and prompts, per item. Rates in %, NLL in nats. At T: after a temperature. Flips: another answer from the "
             "next views.\nFit: prompts of the fit. Paid back: items from which on all views cost "
-            "more."
+            "more. On itself: fitted on the evaluated items, as published."
         ),
         columns=(
             Column("Remedy", "left"),
-            Column("Prompts", numbers=("prompts per item",)),
             *map(_value_column, specs, (tempered for _, tempered in _VALUES)),
             Column("Fit", numbers=("prompts of the fit",)),
             Column("Paid back", numbers=("items at which the fit is paid back",)),
@@ -78,7 +78,11 @@ def _values_table(comparison: RemedyComparison) -> Table:
 
 def _value_column(spec: MetricSpec, tempered: bool) -> Column:
     title = f"{spec.title} at T" if tempered else spec.title
-    return Column(title, numbers=(f"{title} ({unit_of(spec, SINGLE)})",), better=spec.better)
+    return Column(
+        _SHORT.get(title, title),
+        numbers=(f"{title} ({unit_of(spec, SINGLE)})",),
+        better=spec.better,
+    )
 
 
 def _values_row(row: RemedyRow) -> Row:
@@ -95,7 +99,6 @@ def _values_row(row: RemedyRow) -> Row:
     return Row(
         (
             Cell(row.remedy.title, data=row.remedy.name),
-            count_cell(row.remedy.views),
             *(value(name, tempered) for name, tempered in _VALUES),
             count_cell(fit),
             count_cell(row.paid_back if fit else None),
