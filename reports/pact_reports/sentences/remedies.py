@@ -23,8 +23,8 @@ def remedies_answer(comparison: RemedyComparison) -> str:
         return f"Shown to help over one view: {'; '.join(titles)}."
     row = comparison.row(comparison.enough)
     return (
-        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.remedy.views)} per item). "
-        f"{_gain(row)} It is not shown to be worse than K = {comparison.k}."
+        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.remedy.views)} per "
+        f"item). {_gain(row)} It is not shown to be worse than K = {comparison.k}."
     )
 
 

@@ -62,9 +62,10 @@ def _values_table(comparison: RemedyComparison) -> Table:
         caption=(
             f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
             f"temperatures are fitted on other families ({folds}).\n"
-            "K: views, and prompts, per item. Rates in %, NLL in nats. At T: after a temperature. Flips: another answer from the "
-            "next views.\nFit: prompts of the fit. Paid back: items from which on all views cost "
-            "more. On itself: fitted on the evaluated items, as published."
+            "K: views, and prompts, per item. Rates in %, NLL in nats. At T: after a temperature.\n"
+            "Flips: another answer from the next views. Fit: prompts of the fit. Paid back: items "
+            "from which on all views cost more.\n"
+            "On itself: fitted on the evaluated items, as published."
         ),
         columns=(
             Column("Remedy", "left"),
@@ -151,7 +152,8 @@ def _difference_cell(metric: RemedyMetric, reference: str) -> Cell:
     unit: Unit = "points" if metric.spec.unit == "percent" else metric.spec.unit
     cell = estimate_cell(against.difference, unit)
     mark: Mark | None = "significant" if against.marked and sign_of(against.difference) else None
-    return Cell(cell.text, cell.numbers, mark, cell.reason, cell.interval, cell.below)
+    reason = NO_PROBABILITIES if math.isnan(against.difference.value) else cell.reason
+    return Cell(cell.text, cell.numbers, mark, reason, cell.interval, cell.below)
 
 
 def _views(reference: str) -> str:
