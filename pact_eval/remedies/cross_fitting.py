@@ -1,0 +1,165 @@
+"""Cross-fitting: every item is decoded with a prior and a temperature of other families."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from pact_eval._typing import FloatArray, IntArray
+from pact_eval.calibration.fitting import minimise
+from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
+from pact_eval.errors import InputError
+from pact_eval.remedies.decodings import Remedy, remedied
+from pact_eval.remedies.letter_priors import LetterPrior, fit_letter_prior
+from pact_eval.runs.predictions import Predictions
+
+FoldUnit = Literal["source family", "family"]
+"""What a fold keeps together."""
+
+_SOURCE_FAMILIES: Final = 5
+_FOLDS: Final = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Parts of a run that are decoded in turn with what the others fit.
+
+    Attributes:
+        unit: what a fold keeps together: source families if there are five or more, else families.
+        fold: (n,) number of the fold of each item, from 0.
+    """
+
+    unit: FoldUnit
+    fold: IntArray
+
+    @property
+    def number(self) -> int:
+        """Number of folds."""
+        return int(self.fold.max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """A run under one remedy, each item with a fit of other families.
+
+    Attributes:
+        predictions: the remedied distributions; see `remedied`.
+        tempered: the same, each fold divided by the temperature that the others fit by NLL; None
+            if the remedy gives answers without probabilities.
+        without_prior: number of items that kept their letter prior, because their number of
+            answers has none; 0 for remedies without one.
+        fitted_on: mean number of items that a prior was fitted on; 0 without one.
+        fitting_prompts: mean number of prompts that such a fit took.
+    """
+
+    predictions: Predictions
+    tempered: Predictions | None
+    without_prior: int
+    fitted_on: float
+    fitting_prompts: float
+
+
+def folds_of(predictions: Predictions) -> Folds:
+    """Deal the families of a run into folds of about equal size, at most ten.
+
+    Args:
+        predictions: a run.
+
+    Raises:
+        InputError: there is one family only.
+    """
+    n_sources = len(np.unique(predictions.source_family))
+    unit: FoldUnit = "source family" if n_sources >= _SOURCE_FAMILIES else "family"
+    names = predictions.source_family if unit == "source family" else predictions.family
+    _, codes, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        raise InputError(
+            "remedies: expected two families or more, to fit on one and apply to others"
+        )
+    loads = np.zeros(min(_FOLDS, len(sizes)), dtype=np.int64)
+    fold_of_unit = np.zeros(len(sizes), dtype=np.int64)
+    for at in np.argsort(-sizes, kind="stable"):
+        fold_of_unit[at] = loads.argmin()
+        loads[fold_of_unit[at]] += sizes[at]
+    return Folds(unit, fold_of_unit[codes])
+
+
+def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> CrossFitted:
+    """Decode a run by a remedy, with fits of other families.
+
+    A prior `as_published` is fitted on the evaluated items. Temperatures never are.
+
+    Args:
+        predictions: the views of a run with references.
+        remedy: the decoding.
+        folds: those of the run.
+
+    Raises:
+        InputError: see `remedied` and `fit_letter_prior`.
+    """
+    everyone = None
+    if remedy.prior is not None and remedy.as_published:
+        everyone = fit_letter_prior(predictions, remedy.prior)
+    parts: list[_Part] = []
+    for left_out in range(folds.number):
+        rows = np.flatnonzero(folds.fold == left_out)
+        others = predictions.taken(np.flatnonzero(folds.fold != left_out))
+        prior = everyone
+        if remedy.prior is not None and everyone is None:
+            prior = fit_letter_prior(others, remedy.prior)
+        parts.append(_decoded_part(predictions.taken(rows), others, remedy, prior))
+    place = np.argsort(np.argsort(folds.fold, kind="stable"), kind="stable")
+    decoded = remedied(predictions, replace(remedy, prior=None), None)
+    raw = replace(decoded, logits=np.concatenate([part.raw for part in parts])[place])
+    tempered = [part.tempered for part in parts if part.tempered is not None]
+    all_tempered = len(tempered) == len(parts)
+    return CrossFitted(
+        predictions=raw,
+        tempered=replace(raw, logits=np.concatenate(tempered)[place]) if all_tempered else None,
+        without_prior=sum(part.without_prior for part in parts),
+        fitted_on=float(np.mean([part.fitted_on for part in parts])),
+        fitting_prompts=float(np.mean([part.fitting_prompts for part in parts])),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    raw: FloatArray
+    tempered: FloatArray | None
+    without_prior: int
+    fitted_on: int
+    fitting_prompts: int
+
+
+def _decoded_part(
+    evaluated: Predictions, others: Predictions, remedy: Remedy, prior: LetterPrior | None
+) -> _Part:
+    part = remedied(evaluated, remedy, prior)
+    return _Part(
+        raw=part.logits,
+        tempered=_tempered(part, remedied(others, remedy, prior)),
+        without_prior=0 if prior is None else int((~prior.covers(part.n_choices)).sum()),
+        fitted_on=0 if prior is None else sum(prior.items.values()),
+        fitting_prompts=0 if prior is None else prior.prompts,
+    )
+
+
+def _tempered(evaluated: Predictions, others: Predictions) -> FloatArray | None:
+    """Return log-probabilities (n, K, C) divided by the temperature that others fit by NLL.
+
+    None if nothing can be fitted: answers without probabilities, several right answers, or a right
+    answer of probability 0.
+    """
+    if others.answers_only or others.accepted is not None:
+        return None
+    of_right = np.take_along_axis(others.logits[:, 0], others.reference[:, np.newaxis], axis=1)
+    if np.isneginf(of_right).any():
+        return None
+    items = CalibrationItems.from_predictions(others, "single")
+    design = make_design(items, "scalar")
+    fitted = minimise(TemperatureLikelihood.of_items(items), design).fitted
+    return design.calibrator(fitted).apply(
+        evaluated.logits, kind=evaluated.kind, n_choices=evaluated.n_choices
+    )

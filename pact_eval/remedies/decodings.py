@@ -1,0 +1,170 @@
+"""Remedies: ways to combine the views of an item, with a letter prior removed or not.
+
+A remedy takes the first views of every item and gives one distribution. Its cost is its number of
+views, which are prompts. `remedied` also decodes the next views, so the flip rate of a remedy says
+whether its answer still depends on the orders that it happened to get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from pact_eval._typing import FloatArray
+from pact_eval.errors import InputError
+from pact_eval.metrics.decoding import NONE_LEFT, normalise
+from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod
+from pact_eval.runs.predictions import Predictions
+
+Combination = Literal["log-probability", "probability", "majority"]
+"""How the views of an item become one answer."""
+
+_COMBINED: Final[Mapping[Combination, str]] = {
+    "log-probability": "",
+    "probability": ", mean of p",
+    "majority": ", majority",
+}
+_REMOVED: Final[Mapping[PriorMethod, str]] = {
+    "additive": ", prior removed",
+    "pride": ", PriDe",
+    "batch": ", batch calibrated",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A decoding of some views of every item.
+
+    Attributes:
+        views: number of views, from 1: prompts per item.
+        combination: of several views: mean log-probability, mean probability, or the answer of most
+            views, with ties broken by the mean log-probability.
+        prior: the estimator of the letter prior that is removed from every view; None for none.
+        as_published: whether the prior is fitted on the evaluated items themselves, as batch
+            calibration was published. It is fitted on other families otherwise.
+
+    Examples:
+        >>> Remedy(2).name, Remedy(1, prior="additive").title
+        ('k2', 'K = 1, prior removed')
+        >>> Remedy(1, prior="batch", as_published=True).name
+        'k1_batch_as_published'
+    """
+
+    views: int
+    combination: Combination = "log-probability"
+    prior: PriorMethod | None = None
+    as_published: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in files and in JSON."""
+        parts = [f"k{self.views}"]
+        if self.combination != "log-probability":
+            parts.append(self.combination)
+        if self.prior is not None:
+            parts.append(self.prior)
+        return "_".join([*parts, "as_published"] if self.as_published else parts)
+
+    @property
+    def title(self) -> str:
+        """Name in tables."""
+        removed = "" if self.prior is None else _REMOVED[self.prior]
+        fit = " on itself" if self.as_published else ""
+        return f"K = {self.views}{_COMBINED[self.combination]}{removed}{fit}"
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the result is a distribution: a majority is an answer only."""
+        return self.combination != "majority"
+
+
+def remedies_for(k: int, *, same_orders: bool = False) -> tuple[Remedy, ...]:
+    """Return the remedies that a run of K views can show, the cheapest first.
+
+    Args:
+        k: number of views per item.
+        same_orders: whether the views repeat one order, as repeats do: they say nothing of letters.
+
+    Examples:
+        >>> [remedy.name for remedy in remedies_for(2)]
+        ['k1', 'k1_additive', 'k1_pride', 'k1_batch', 'k1_batch_as_published', 'k2', 'k2_additive']
+    """
+    of_one = [Remedy(1, prior="batch"), Remedy(1, prior="batch", as_published=True)]
+    if k > 1 and not same_orders:
+        of_one = [Remedy(1, prior="additive"), Remedy(1, prior="pride"), *of_one]
+    several = [Remedy(views) for views in range(2, k + 1)]
+    if k > 1 and not same_orders:
+        several.insert(1, Remedy(2, prior="additive"))
+    if k > 1:
+        several += [Remedy(k, "probability")] if k > 2 else []
+        several += [Remedy(k, "majority")] if k > 2 else []
+    return (Remedy(1), *of_one, *several)
+
+
+def remedied(predictions: Predictions, remedy: Remedy, prior: LetterPrior | None) -> Predictions:
+    """Decode the views of a run by a remedy.
+
+    Args:
+        predictions: views of items; at least as many as the remedy takes.
+        remedy: the decoding.
+        prior: its letter prior; None if it has none.
+
+    Returns:
+        The same items. Their view 0 is the remedied distribution of the first views. Their view 1,
+        if there are twice as many views, is that of the next ones.
+
+    Raises:
+        InputError: there are fewer views, or the prior is missing or of another estimator.
+        ValueError: the views of an item leave no answer possible.
+    """
+    if remedy.views > predictions.k:
+        message = f"{remedy.title}: expected {remedy.views} views or more, got {predictions.k}"
+        raise InputError(message)
+    if (prior and prior.method) != remedy.prior:
+        raise InputError(f"{remedy.title}: expected its letter prior, and no other")
+    by_view = predictions.log_probs_by_view if prior is None else prior.removed(predictions)
+    starts = [start for start in (0, remedy.views) if start + remedy.views <= predictions.k]
+    combine = _COMBINE[remedy.combination]
+    sets = [combine(by_view[:, start : start + remedy.views]) for start in starts]
+    return replace(
+        predictions,
+        logits=np.stack(sets, axis=1),
+        code_order=predictions.code_order[:, starts],
+        answer_mass=predictions.answer_mass[:, starts],
+        censored=None,
+        answers_only=not remedy.has_probabilities,
+        repeats=predictions.repeats and len(starts) > 1,
+    )
+
+
+def _mean_log_probability(by_view: FloatArray) -> FloatArray:
+    return normalise(by_view.mean(axis=1), NONE_LEFT)
+
+
+def _mean_probability(by_view: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        mean: FloatArray = np.log(np.exp(by_view).mean(axis=1))
+    return mean
+
+
+def _majority(by_view: FloatArray) -> FloatArray:
+    """Return 0 at the answer of most views and -inf elsewhere; ties have the largest mean."""
+    n, _, width = by_view.shape
+    answers = by_view.argmax(axis=2)
+    votes = (answers[..., np.newaxis] == np.arange(width)).sum(axis=1)
+    tied = votes == votes.max(axis=1, keepdims=True)
+    # An answer that one view excludes keeps its votes: only its mean is -inf.
+    mean = np.where(tied, np.maximum(by_view.mean(axis=1), np.finfo(np.float64).min), -np.inf)
+    chosen = np.full((n, width), -np.inf)
+    chosen[np.arange(n), mean.argmax(axis=1)] = 0.0
+    return chosen
+
+
+_COMBINE: Final[Mapping[Combination, Callable[[FloatArray], FloatArray]]] = {
+    "log-probability": _mean_log_probability,
+    "probability": _mean_probability,
+    "majority": _majority,
+}

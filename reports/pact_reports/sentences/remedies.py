@@ -1,0 +1,49 @@
+"""Sentences on remedies of order effects."""
+
+from __future__ import annotations
+
+from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.remedies.comparison import RemedyComparison, RemedyMetric, RemedyRow
+from pact_reports.numbers import interval_text
+
+
+def remedies_answer(comparison: RemedyComparison) -> str:
+    """Answer whether any remedy helps, and which of them is enough."""
+    if comparison.status == "cannot tell":
+        if comparison.k == 1:
+            return (
+                "Cannot tell whether a remedy helps: the run has one view per item. "
+                "Score it with --k 4 to compare views and letter priors."
+            )
+        return "Cannot tell whether a remedy helps: there are too few families for an interval."
+    if comparison.status == "none shown":
+        return "None is shown to help: no remedy improves accuracy or NLL over one view."
+    if comparison.enough is None:
+        titles = [comparison.row(name).remedy.title for name in comparison.helping]
+        return f"Shown to help over one view: {'; '.join(titles)}."
+    row = comparison.row(comparison.enough)
+    return (
+        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.remedy.views)} per "
+        f"item). {_gain(row)} It is not shown to be worse than K = {comparison.k}."
+    )
+
+
+def _gain(row: RemedyRow) -> str:
+    """Say which of accuracy and NLL is better than that of one view, with the interval."""
+    shown = [row.metric(name) for name in ("accuracy", "nll_nats")]
+    return " ".join(_difference(metric) for metric in shown if metric.is_better("k1"))
+
+
+def _difference(metric: RemedyMetric) -> str:
+    difference = metric.differences["k1"].difference
+    unit = _unit_of_difference(metric.spec)
+    word = " points" if unit == "points" else " nats"
+    return f"{metric.spec.title} changes by {interval_text(difference, unit, word)}."
+
+
+def _unit_of_difference(spec: MetricSpec) -> str:
+    return "points" if spec.unit == "percent" else spec.unit
+
+
+def _prompts(number: int) -> str:
+    return "1 prompt" if number == 1 else f"{number} prompts"

@@ -1,0 +1,160 @@
+"""Remedies of order effects: their values and prices, and differences from one and K views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from pact_eval.evaluation.decoding import SINGLE
+from pact_eval.evaluation.marks import sign_of
+from pact_eval.evaluation.metric_specs import MetricSpec, Unit
+from pact_eval.remedies.comparison import (
+    NO_PROBABILITIES,
+    RemedyComparison,
+    RemedyMetric,
+    RemedyRow,
+)
+from pact_reports.numbers import UNDEFINED, methods_text, value_text
+from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
+from pact_reports.tables.cells import count_cell, estimate_cell, unit_of, value_cell
+
+_VALUES = (
+    ("accuracy", False),
+    ("pair_accuracy", False),
+    ("nll_nats", False),
+    ("nll_nats", True),
+    ("ece", False),
+    ("flip_rate", False),
+)
+_SHORT: Final = {"Pair accuracy": "Pairs", "Flip rate": "Flips"}
+_DIFFERENCES = ("accuracy", "nll_nats")
+_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
+    ("significant", "shown to differ at 5%, adjusted by Holm over all remedies"),
+)
+
+
+def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
+    """Lay out remedies: values and prices, differences, and what was fitted on what."""
+    yield _values_table(comparison)
+    yield _differences_table(comparison)
+    without = [row for row in comparison.rows if row.without_prior]
+    for row in without:
+        yield Line(
+            f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items keep "
+            "their letters, because the run has too few orders for their number of answers.",
+            "caution",
+        )
+    if any(row.remedy.prior == "batch" for row in comparison.rows):
+        shares = ", ".join(value_text(share, "percent") for share in comparison.letter_shares)
+        yield Line(
+            f"Batch calibration takes right answers to be at every letter equally often. Here they "
+            f"are at A, B, ... in {shares}% of the items."
+        )
+
+
+def _values_table(comparison: RemedyComparison) -> Table:
+    specs = [comparison.rows[0].metric(name).spec for name, _ in _VALUES]
+    folds = f"{comparison.folds} folds by {comparison.fold_unit}"
+    return Table(
+        name="remedies",
+        title="Remedies, the cheapest first",
+        caption=(
+            f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
+            f"temperatures are fitted on other families ({folds}).\n"
+            "K: views, and prompts, per item. Rates in %, NLL in nats. At T: after a temperature.\n"
+            "Flips: another answer from the next views. Fit: prompts of the fit. Paid back: items "
+            "from which on all views cost more.\n"
+            "On itself: fitted on the evaluated items, as published."
+        ),
+        columns=(
+            Column("Remedy", "left"),
+            *map(_value_column, specs, (tempered for _, tempered in _VALUES)),
+            Column("Fit", numbers=("prompts of the fit",)),
+            Column("Paid back", numbers=("items at which the fit is paid back",)),
+        ),
+        rows=tuple(map(_values_row, comparison.rows)),
+    )
+
+
+def _value_column(spec: MetricSpec, tempered: bool) -> Column:
+    title = f"{spec.title} at T" if tempered else spec.title
+    return Column(
+        _SHORT.get(title, title),
+        numbers=(f"{title} ({unit_of(spec, SINGLE)})",),
+        better=spec.better,
+    )
+
+
+def _values_row(row: RemedyRow) -> Row:
+    def value(name: str, tempered: bool) -> Cell:
+        if tempered and not row.remedy.has_probabilities:
+            return Cell(UNDEFINED, (math.nan,), reason=NO_PROBABILITIES)
+        try:
+            metric = row.metric(name, tempered=tempered)
+        except KeyError:
+            return Cell(UNDEFINED, (math.nan,), reason="no temperature can be fitted")
+        return value_cell(metric.value.value, metric.spec, metric.value.reason)
+
+    fit = round(row.fitting_prompts) if row.fitting_prompts else None
+    return Row(
+        (
+            Cell(row.remedy.title, data=row.remedy.name),
+            *(value(name, tempered) for name, tempered in _VALUES),
+            count_cell(fit),
+            count_cell(row.paid_back if fit else None),
+        )
+    )
+
+
+def _differences_table(comparison: RemedyComparison) -> Table:
+    references = comparison.references
+    metrics = [comparison.rows[0].metric(name).spec for name in _DIFFERENCES]
+    columns = [
+        Column(f"{spec.title} − {_views(reference)}", "left", better=spec.better)
+        for reference in references
+        for spec in metrics
+    ]
+    others = [row for row in comparison.rows if row.remedy.name != references[0]]
+    estimates = [
+        against.difference
+        for row in others
+        for name in _DIFFERENCES
+        for against in row.metric(name).differences.values()
+    ]
+    return Table(
+        name="remedies-differences",
+        title="Differences on the same items",
+        caption=f"Differences of rates in points; in brackets the {methods_text(estimates)}.\n"
+        "Fits are held fixed in the resamples.",
+        columns=(Column("Remedy", "left"), *columns),
+        rows=tuple(
+            Row(
+                (
+                    Cell(row.remedy.title, data=row.remedy.name),
+                    *(
+                        _difference_cell(row.metric(name), reference)
+                        for reference in references
+                        for name in _DIFFERENCES
+                    ),
+                )
+            )
+            for row in others
+        ),
+        legend=_LEGEND,
+    )
+
+
+def _difference_cell(metric: RemedyMetric, reference: str) -> Cell:
+    against = metric.differences.get(reference)
+    if against is None:
+        return Cell(UNDEFINED)
+    unit: Unit = "points" if metric.spec.unit == "percent" else metric.spec.unit
+    cell = estimate_cell(against.difference, unit)
+    mark: Mark | None = "significant" if against.marked and sign_of(against.difference) else None
+    reason = NO_PROBABILITIES if math.isnan(against.difference.value) else cell.reason
+    return Cell(cell.text, cell.numbers, mark, reason, cell.interval, cell.below)
+
+
+def _views(reference: str) -> str:
+    return f"K = {reference.removeprefix('k')}"

@@ -1,0 +1,116 @@
+"""Remedies compared on planted order effects: what must win, lose, or not be shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from messages import assert_says
+from remedies.planted_orders import letter_priors, planted_run
+
+from pact_eval.errors import InputError
+from pact_eval.remedies.comparison import RemedyComparison, compare_remedies
+from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
+from pact_eval.remedies.decodings import Remedy, remedied
+from pact_eval.remedies.letter_priors import fit_letter_prior
+from pact_eval.runs.predictions import Predictions
+
+
+def _compared(run: Predictions) -> RemedyComparison:
+    return compare_remedies(run, rng=np.random.default_rng(0), resamples=200)
+
+
+def _nll(comparison: RemedyComparison, name: str) -> float:
+    return comparison.row(name).metric("nll_nats").value.value
+
+
+def test_a_pure_letter_prior_is_removed_by_the_prior_remedies() -> None:
+    rng = np.random.default_rng(1)
+    run = planted_run(rng, k=4, prior=letter_priors(rng, 1.0), choices=(2, 3, 4))
+    comparison = _compared(run)
+    assert comparison.status == "some help"
+    for name in ("k1_additive", "k1_pride"):
+        assert comparison.row(name).helps("k1")
+        assert _nll(comparison, name) < _nll(comparison, "k2")
+    assert comparison.enough in ("k1_additive", "k1_pride")
+
+
+def test_order_effects_of_single_items_are_not_removed_by_a_prior() -> None:
+    run = planted_run(np.random.default_rng(2), k=4, order_noise=1.5, choices=(3, 4, 5, 6))
+    comparison = _compared(run)
+    assert comparison.row("k2").helps("k1")
+    for name in ("k1_additive", "k1_pride", "k1_batch"):
+        assert not comparison.row(name).helps("k1")
+        assert _nll(comparison, name) > _nll(comparison, "k2")
+    assert not comparison.row("k1_additive").metric("nll_nats").is_better("k4")
+
+
+@pytest.mark.slow
+def test_without_order_effects_none_is_shown_to_help() -> None:
+    statuses = [
+        _compared(planted_run(np.random.default_rng(seed), families=80, order_noise=1e-6)).status
+        for seed in range(30)
+    ]
+    # Holm keeps the chance at 5%: four or more of 30 have a chance of 6%.
+    assert statuses.count("some help") <= 3
+    assert set(statuses) <= {"some help", "none shown"}
+
+
+def test_batch_calibration_does_not_help_where_right_answers_are_at_a() -> None:
+    run = planted_run(np.random.default_rng(4), k=2, share_at_a=0.5)
+    comparison = _compared(run)
+    assert comparison.letter_shares[0] == pytest.approx(0.5, abs=0.05)
+    for name in ("k1_batch", "k1_batch_as_published"):
+        row = comparison.row(name)
+        assert not row.helps("k1")
+        assert row.metric("nll_nats").is_worse("k1")
+
+
+def test_a_run_of_one_view_cannot_tell() -> None:
+    comparison = _compared(planted_run(np.random.default_rng(5), families=40, k=1))
+    assert comparison.status == "cannot tell"
+    assert [row.remedy.name for row in comparison.rows] == [
+        "k1",
+        "k1_batch",
+        "k1_batch_as_published",
+    ]
+
+
+def test_folds_keep_source_families_together_and_priors_come_from_the_others() -> None:
+    rng = np.random.default_rng(6)
+    run = planted_run(rng, families=60, k=2, prior=letter_priors(rng, 1.0))
+    folds = folds_of(run)
+    assert folds.unit == "source family"
+    for name in np.unique(run.source_family):
+        assert len(set(folds.fold[run.source_family == name].tolist())) == 1
+    remedy = Remedy(1, prior="additive")
+    fitted = cross_fitted(run, remedy, folds)
+    for fold in range(folds.number):
+        rows = np.flatnonzero(folds.fold == fold)
+        others = fit_letter_prior(run.taken(np.flatnonzero(folds.fold != fold)), "additive")
+        expected = remedied(run.taken(rows), remedy, others).logits
+        assert np.array_equal(fitted.predictions.logits[rows], expected)
+
+
+def test_fewer_than_five_source_families_are_dealt_by_family() -> None:
+    run = planted_run(np.random.default_rng(7), families=30, k=2)
+    few = replace(run, source_family=np.array(["a", "b"])[np.arange(60) // 2 % 2])
+    folds = folds_of(few)
+    assert (folds.unit, folds.number) == ("family", 10)
+    assert all(len(set(folds.fold[run.family == name].tolist())) == 1 for name in run.family)
+
+
+def test_one_family_is_refused() -> None:
+    run = planted_run(np.random.default_rng(8), families=1, k=2)
+    with pytest.raises(InputError) as error:
+        compare_remedies(run, rng=np.random.default_rng(0))
+    assert_says(error.value, "two families or more")
+
+
+def test_a_fit_is_paid_back_when_it_saved_its_prompts() -> None:
+    run = planted_run(np.random.default_rng(9), families=60, k=4)
+    row = _compared(run).row("k1_additive")
+    assert row.fitting_prompts == row.fitted_on * 4
+    assert row.paid_back == np.ceil(row.fitting_prompts / 3)
+    assert _compared(run).row("k4").paid_back is None

@@ -1,0 +1,110 @@
+"""Remedies against hand computations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from messages import assert_says
+from remedies.planted_orders import planted_run
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.remedies.decodings import Remedy, remedied, remedies_for
+from pact_eval.remedies.letter_priors import fit_letter_prior
+from pact_eval.runs.predictions import Predictions
+
+
+def _two_answers(*probabilities: float) -> Predictions:
+    """Returns one item whose views give answer 0 these probabilities; orders alternate."""
+    views = np.log([[p, 1 - p] for p in probabilities])
+    run = planted_run(np.random.default_rng(0), families=1, k=1, choices=(2,))
+    orders = [[view % 2, 1 - view % 2] for view in range(len(probabilities))]
+    return replace(
+        run.taken(np.array([0])),
+        logits=views[np.newaxis],
+        code_order=np.array([orders]),
+        answer_mass=np.ones((1, len(probabilities))),
+        references=np.array([0]),
+    )
+
+
+def _answer(run: Predictions, remedy: Remedy) -> list[float]:
+    probabilities: list[float] = np.exp(remedied(run, remedy, None).logits[0, 0]).tolist()
+    return probabilities
+
+
+def test_means_of_two_views_by_hand() -> None:
+    run = _two_answers(0.9, 0.5)
+    assert _answer(run, Remedy(1)) == pytest.approx([0.9, 0.1])
+    # sqrt(0.9 x 0.5) : sqrt(0.1 x 0.5) = 3 : 1
+    assert _answer(run, Remedy(2)) == pytest.approx([0.75, 0.25])
+    assert _answer(run, Remedy(2, "probability")) == pytest.approx([0.7, 0.3])
+
+
+def test_a_majority_counts_views_and_breaks_ties_by_the_mean_log_probability() -> None:
+    two_of_three = _two_answers(0.45, 0.45, 0.99)
+    assert _answer(two_of_three, Remedy(3, "majority")) == [0.0, 1.0]
+    assert _answer(two_of_three, Remedy(3))[0] > 0.5
+    tied = _two_answers(0.45, 0.99)
+    assert _answer(tied, Remedy(2, "majority")) == [1.0, 0.0]
+
+
+def test_a_majority_survives_a_view_that_excludes_an_answer() -> None:
+    run = _two_answers(0.6, 0.6, 0.5)
+    run.logits[0, 2] = [-np.inf, 0.0]
+    assert _answer(run, Remedy(3, "majority")) == [1.0, 0.0]
+
+
+def test_a_majority_has_an_accuracy_and_no_probabilities() -> None:
+    decoded = remedied(planted_run(np.random.default_rng(1), k=3), Remedy(3, "majority"), None)
+    items = ScoredItems.of(decoded, "single")
+    assert items.answers_only
+    assert np.isnan(items.nll).all()
+    assert 0 < items.correct.mean() < 1
+
+
+def test_the_next_views_say_whether_the_answer_depends_on_the_orders() -> None:
+    run = planted_run(np.random.default_rng(2), k=4, order_noise=2.0, choices=(4,))
+    two = remedied(run, Remedy(2), None)
+    halves = [
+        remedied(run.chosen_views(np.tile(views, (len(run), 1))), Remedy(2), None)
+        for views in ([0, 1], [2, 3])
+    ]
+    answers = [half.logits[:, 0].argmax(axis=1) for half in halves]
+    flipped = ScoredItems.of(two, "single").flipped
+    assert two.k == 2
+    assert flipped.tolist() == (answers[0] != answers[1]).tolist()
+    assert remedied(run, Remedy(3), None).k == 1  # one view is left over
+
+
+def test_a_prior_of_another_estimator_is_refused() -> None:
+    run = planted_run(np.random.default_rng(3), families=5, k=2)
+    prior = fit_letter_prior(run, "batch")
+    for remedy, wrong in (
+        (Remedy(1, prior="additive"), prior),
+        (Remedy(1), prior),
+        (Remedy(1, prior="batch"), None),
+    ):
+        with pytest.raises(InputError) as error:
+            remedied(run, remedy, wrong)
+        assert_says(error.value, remedy.title, "letter prior")
+
+
+def test_more_views_than_a_run_has_are_refused() -> None:
+    run = planted_run(np.random.default_rng(4), families=5, k=2)
+    with pytest.raises(InputError) as error:
+        remedied(run, Remedy(3), None)
+    assert_says(error.value, "K = 3", "3 views", "got 2")
+
+
+def test_names_are_distinct_and_repeats_have_no_remedy_of_letters() -> None:
+    for k in (1, 2, 3, 4, 16):
+        remedies = remedies_for(k)
+        assert len({remedy.name for remedy in remedies}) == len(remedies)
+        assert remedies[0] == Remedy(1)
+        views = [remedy.views for remedy in remedies]
+        assert views == sorted(views)
+        assert max(views) == k
+    assert all(remedy.prior in (None, "batch") for remedy in remedies_for(4, same_orders=True))
