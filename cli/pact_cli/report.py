@@ -24,7 +24,13 @@ from pact_cli.options import (
 )
 from pact_cli.parameters import option
 from pact_cli.steps import load
-from pact_cli.views_of_run import Views, print_views, views_option
+from pact_cli.views_of_run import (
+    Views,
+    print_remedies,
+    print_views,
+    remedies_option,
+    views_option,
+)
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,6 +84,7 @@ _ELSEWHERE: Final = {
     help="Print every table; with --json, the whole order audit. --by prints the tables too.",
 )
 @views_option
+@remedies_option
 @option(
     "--local-run",
     group="Server",
@@ -100,6 +107,7 @@ def report(
     outputs: Outputs,
     full: bool,
     views: Views | None,
+    remedies: bool,
     local_run: Path | None,
     open_page: bool,
     as_json: bool,
@@ -120,12 +128,18 @@ def report(
     added in their order; K = 1 is the canonical view alone. View TV and flip rate are computed on
     raw views.
 
+    --remedies compares decodings that remove order effects, by their price in prompts: several
+    views, letter priors fitted on other families, and batch calibration.
+
     Exits with 3 if items of a RUN are also in a file that the model is made from (see
     --without-leaks), and with 5 if the criteria differ from the registered ones, or were registered
     after a run began.
     """
     if views is not None:
         print_views(runs, views, replace(settings, data=named_data(outputs.data)), as_json=as_json)
+        return
+    if remedies:
+        print_remedies(runs, replace(settings, data=named_data(outputs.data)), as_json=as_json)
         return
     _check_usage(runs, settings, outputs, full=full)
     if open_page and outputs.html is None:

@@ -1,4 +1,4 @@
-"""`pact-eval report --views`: metrics of a run for every number of views."""
+"""`pact-eval report --views` and `--remedies`: a run with other views than its report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pact_cli.console import emit
+from pact_cli.console import emit, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.parameters import option
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 _ALL: Final = "all"
 _RANGE: Final = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?")
-_USED: Final = (
-    *("runs", "views", "resamples", "seed", "calibration", "shipped", "allow", "data", "audit"),
-    *("without_leaks", "as_json"),
-)
+_OF_RUN: Final = ("runs", "resamples", "seed", "allow", "data", "audit", "without_leaks", "as_json")
+_OF_VIEWS: Final = (*_OF_RUN, "views", "calibration", "shipped")
+_OF_REMEDIES: Final = (*_OF_RUN, "remedies", "unit")
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,14 @@ views_option: Final = option(
 )
 """`--views`; the command gets `Views`, or None."""
 
+remedies_option: Final = option(
+    "--remedies",
+    group="Views",
+    is_flag=True,
+    first_page=True,
+    help="Compare what removes order effects: more views, letter priors, batch calibration.",
+)
+
 
 def print_views(runs: Sequence[Path], views: Views, settings: Settings, *, as_json: bool) -> None:
     """Print the metrics of a run for several numbers of views.
@@ -78,32 +85,60 @@ def print_views(runs: Sequence[Path], views: Views, settings: Settings, *, as_js
         click.UsageError: there are several runs, or an option changes nothing here.
     """
     from pact_eval.evaluation.experiment import Experiment
-    from pact_eval.runs.remote.copies import run_folder
+    from pact_eval.runs.remote.places import run_folder
     from pact_reports.presenters.sweep import present
 
-    _refuse_other_options()
-    if len(runs) > 1:
-        message = f"--views: expected one RUN, got {len(runs):,}; report each of them alone"
-        raise click.UsageError(message)
-    experiment = Experiment.read([run_folder(runs[0])], replace(settings, decoding="ensemble"))
+    _refuse_other_options("--views", _OF_VIEWS)
+    source = run_folder(_one_run("--views", runs))
+    experiment = Experiment.read([source], replace(settings, decoding="ensemble"))
     (swept,) = experiment.all_runs
     points = experiment.sweep(swept, views.numbers)
     emit(present(experiment, swept, points), as_json=as_json)
     exit_on_leak([experiment.data])
 
 
-def _refuse_other_options() -> None:
+def print_remedies(runs: Sequence[Path], settings: Settings, *, as_json: bool) -> None:
+    """Print the remedies of the order effects of a run.
+
+    Args:
+        runs: the run.
+        settings: those of the report; distributions are raw.
+        as_json: print JSON.
+
+    Raises:
+        click.UsageError: there are several runs, or an option changes nothing here.
+    """
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.remedies.comparison import remedies_of_run
+    from pact_eval.runs.remote.places import run_folder
+    from pact_reports.presenters.remedy_comparison import present
+    from pact_reports.sentences.notes import warning_sentence
+
+    _refuse_other_options("--remedies", _OF_REMEDIES)
+    experiment = Experiment.read([run_folder(_one_run("--remedies", runs))], settings)
+    (run,) = experiment.all_runs
+    comparison = remedies_of_run(experiment, run)
+    warned = warn(map(warning_sentence, experiment.applied_warnings))
+    emit(present(comparison, leak=experiment.data.leak), warned=warned, as_json=as_json)
+    exit_on_leak([experiment.data])
+
+
+def _one_run(option_name: str, runs: Sequence[Path]) -> Path:
+    if len(runs) > 1:
+        message = f"{option_name}: expected one RUN, got {len(runs):,}; report each of them alone"
+        raise click.UsageError(message)
+    return runs[0]
+
+
+def _refuse_other_options(option_name: str, used: Sequence[str]) -> None:
     context = click.get_current_context()
     others = [
         parameter.opts[0]
         for parameter in context.command.params
-        if parameter.name not in _USED
+        if parameter.name not in used
         and context.get_parameter_source(str(parameter.name))
         is click.core.ParameterSource.COMMANDLINE
     ]
     if others:
-        message = (
-            f"{others[0]} does not go with --views, which shows single views and their ensembles; "
-            "leave one of them out"
-        )
+        message = f"{others[0]} changes nothing with {option_name}; leave one of them out"
         raise click.UsageError(message)

@@ -15,6 +15,8 @@ import numpy as np
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.evaluation.comparison import metric_difference
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import Evidence, adjusted, sign_of, too_few_resamples
 from pact_eval.evaluation.metric_specs import MetricSpec
@@ -27,7 +29,7 @@ from pact_eval.remedies.cross_fitting import CrossFitted, FoldUnit, cross_fitted
 from pact_eval.remedies.decodings import Remedy, remedies_for
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate
 
 RAW_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "flip_rate")
 TEMPERED_METRICS: Final = ("nll_nats", "ece")
@@ -231,6 +233,24 @@ def compare_remedies(
     )
 
 
+def remedies_of_run(experiment: Experiment, run: ExperimentRun) -> RemedyComparison:
+    """Compare the remedies of a run of an experiment, with its resamples, seed and units.
+
+    Args:
+        experiment: the runs and their settings.
+        run: a run on full contexts.
+
+    Raises:
+        InputError: see `compare_remedies`.
+        RunError: the run is on ablated contexts, which have no references.
+    """
+    run.run.require_references()
+    settings = experiment.settings
+    return compare_remedies(
+        run.predictions, rng=settings.rng(), resamples=settings.resamples, unit=settings.unit
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Sampled:
     """A remedied run with the resamples of its metrics."""
@@ -274,7 +294,8 @@ def _row(
                 differences[reference.name] = RemedyDifference(*difference)
         value = group.estimate(name)
         if math.isnan(value.value):
-            value = replace(value, reason=_why_undefined(remedy, name) or value.reason)
+            why = _why_undefined(remedy, name)
+            value = replace(value, reason=ClusterText(why) if why else value.reason)
         return RemedyMetric(find_metric(name).spec, tempered, value, differences)
 
     metrics = [metric(name, own.raw, tempered=False) for name in RAW_METRICS]

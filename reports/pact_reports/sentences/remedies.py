@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.remedies.comparison import RemedyComparison, RemedyMetric, RemedyRow
 from pact_reports.numbers import interval_text
 
@@ -41,7 +41,7 @@ def _difference(metric: RemedyMetric) -> str:
     return f"{metric.spec.title} changes by {interval_text(difference, unit, word)}."
 
 
-def _unit_of_difference(spec: MetricSpec) -> str:
+def _unit_of_difference(spec: MetricSpec) -> Unit:
     return "points" if spec.unit == "percent" else spec.unit
 
 
