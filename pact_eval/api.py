@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pact_eval.importing.options import LogOptions
     from pact_eval.importing.writing import ImportedRun
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+    from pact_eval.remedies.comparison import RemedyComparison
     from pact_eval.runs.folder import Run, RunSource
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.options import ScoreOptions
@@ -50,6 +51,7 @@ __all__ = [
     "choose_answer_sets",
     "choose_thresholds",
     "compare",
+    "compare_remedies",
     "evaluate",
     "fit_calibrator",
     "import_run",
@@ -423,6 +425,34 @@ def fit_calibrator(
         decoding=decoding,
         allow=allow,
     )
+
+
+def compare_remedies(run: RunSource, settings: Settings | None = None) -> RemedyComparison:
+    """Compare what removes the order effects of a run, as `pact-eval report --remedies` does.
+
+    Args:
+        run: a run, or its folder; several views per item show more remedies.
+        settings: resamples, seed and unit; None takes the defaults.
+
+    Returns:
+        One row per remedy, with its price in prompts, its metrics, and its differences from one
+        view and from all K views.
+
+    Raises:
+        RunError: the folder is not a complete run with references.
+        InputError: the run has answers and no probabilities, or its letter orders are unknown.
+
+    Examples:
+        >>> import pact_eval
+        >>> remedies = pact_eval.compare_remedies("runs/method")
+        >>> remedies.rows[0].remedy.name, remedies.k
+        ('k1', 3)
+    """
+    from pact_eval.remedies.comparison import remedies_of_run
+
+    experiment = _experiment([run], settings)
+    (read,) = experiment.all_runs
+    return remedies_of_run(experiment, read)
 
 
 def measure_drift(
