@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -79,11 +79,11 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     "--demand",
     group="Numbers",
     type=choice(Demand),
-    is_flag=False,
-    flag_value="values",
+    alone="values",
+    accepts=get_args(Demand).__contains__,
     first_page=True,
     help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
-    "values, or as shown. --demand alone, last on the line, means values.",
+    "values, or as shown. --demand alone means values.",
 )
 @json_option
 def scorecard(

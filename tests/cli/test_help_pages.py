@@ -57,14 +57,14 @@ def long_names(command: click.Command) -> set[str]:
 
 def test_the_commands_are_in_the_groups_of_a_user() -> None:
     text = run_help()
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     for line in text.splitlines():
         if re.fullmatch(r"\w+:", line):
-            found[line[:-1]] = []
-        elif found and line.startswith("  "):
-            found[[*found][-1]].append(line.split()[0])
-    del found["Options"]
-    assert found == GROUPS
+            sections[line[:-1]] = []
+        elif sections and line.startswith("  "):
+            sections[[*sections][-1]].append(line.split()[0])
+    del sections["Options"]
+    assert sections == GROUPS
     assert len(text.splitlines()) <= 50
 
 
