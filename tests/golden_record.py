@@ -129,12 +129,12 @@ def of_the_experiment() -> Iterator[Case]:
     criteria = ("--criteria", "hypotheses.toml")
     tables = ("paper", *runs, *ablated, "--tables", "all")
     yield Case(
-        "paper-tables",
+        "tables",
         ("pact-eval", *tables, *method, *criteria, "--out", "golden-tables"),
         "golden-tables",
     )
     figures = ("paper", "--figures", "all", *runs, *method, "--out", "golden-figures")
-    yield Case("paper-figures", ("pact-eval", *figures))
+    yield Case("figures", ("pact-eval", *figures))
     seeds = [run for run in runs if run.endswith("-17")]
     report = ("report", *seeds, "--data", "data", *method, "--target-error", "0.1")
     yield Case("report-seed-17", ("pact-eval", *report, "--full"))

@@ -153,7 +153,7 @@ class PactCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups; one group alone needs no name."""
         groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
-        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         everything = ctx.meta.get(ALL_OPTIONS, False)
         for shown in options if everything else _first_page(options):
             record = _with_source(shown, ctx).get_help_record(ctx)

@@ -65,10 +65,8 @@ _RENAMED: Final = {
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    Only score, decide, demo and export need torch and a model; with --server, score and decide need
-    neither. `pact-audit` checks datasets and adapters. COMMAND --help shows the options that most
-    people need, --help-all all of them. pact.toml may hold them (`pact-eval init`).
+    COMMAND --help shows the options that most people need, COMMAND --help-all shows every option.
+    Only score, decide, demo and export need torch; with --server, score and decide do not.
 
-    Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict (both only if a
-    verdict is required, or with --check), 5 a hash or a registration does not match.
+    Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict, 5 tampered.
     """

@@ -66,7 +66,7 @@ def _value(place: str, option: click.Option, value: object, folder: Path) -> Any
         return value if option.flag_value is not False else not value  # such as --no-probe
     if option.multiple:
         values = value if isinstance(value, list) else [value]
-        return tuple(_single(place, option, each, folder) for each in values)
+        return tuple(_single(place, option, item, folder) for item in values)
     return _single(place, option, value, folder)
 
 

@@ -77,10 +77,10 @@ class RunPath(click.Path):
 
 def _named_run(path: Path, ctx: click.Context) -> Path | None:
     """Return the run of a name in the folder of runs, and note it to be announced."""
-    from pact_eval.scoring.sources import RUNS
-
     if is_url(str(path)) or path.exists():
         return None
+    from pact_eval.scoring.sources import RUNS
+
     runs = config_of(ctx).values.get("runs")
     named = Path(RUNS if runs is None else runs.value) / path
     if not named.exists():

@@ -133,8 +133,8 @@ def _chosen(
 
     both = figures is None and tables is None
     draws, makes = both or figures is not None, both or tables is not None
-    known = [*(FIGURE_FORMATS if draws else ()), *(TABLE_FORMATS if makes else ())]
-    names = [] if formats is None else listed("--format", formats, known)
+    choices = [*(FIGURE_FORMATS if draws else ()), *(TABLE_FORMATS if makes else ())]
+    names = [] if formats is None else listed("--format", formats, choices)
     figure_formats = tuple(name for name in names if name in FIGURE_FORMATS)
     table_formats = tuple(name for name in names if name in TABLE_FORMATS)
     return replace(
@@ -148,10 +148,10 @@ def _chosen(
     )
 
 
-def _names(option_name: str, text: str | None, known: Iterable[str]) -> tuple[str, ...]:
+def _names(option_name: str, text: str | None, choices: Iterable[str]) -> tuple[str, ...]:
     if text is None or text.strip() == _ALL:
-        return tuple(known)
-    return tuple(listed(option_name, text, tuple(known)))
+        return tuple(choices)
+    return tuple(listed(option_name, text, tuple(choices)))
 
 
 def _refuse_nothing(outputs: Outputs, reasons: Sequence[str]) -> None:

@@ -63,6 +63,16 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     emit(present(lock, lock_path(criteria)), brief=True, as_json=False)
 
 
+def _is_demand(word: str) -> bool:
+    """Whether the word after --demand is its value, maybe a wrong one, and not a run.
+
+    Examples:
+        >>> _is_demand("shown"), _is_demand("runs/pact-17"), _is_demand("--json")
+        (True, False, False)
+    """
+    return word[:1] not in ("", "-") and "/" not in word and not Path(word).exists()
+
+
 @command(loads=("pact_eval.preregistration.run_scorecard", "pact_reports.tables.scorecard"))
 @path_argument("criteria", "HYPOTHESES.toml")
 @click.argument("sources", nargs=-1, required=True, type=RUN, metavar="RUNS...")
@@ -79,11 +89,11 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     "--demand",
     group="Numbers",
     type=choice(Demand),
-    is_flag=False,
-    flag_value="values",
+    alone="values",
+    accepts=_is_demand,
     first_page=True,
     help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
-    "values, or as shown. --demand alone, last on the line, means values.",
+    "values, or as shown. --demand alone means values.",
 )
 @json_option
 def scorecard(

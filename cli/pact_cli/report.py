@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,13 +25,6 @@ from pact_cli.options import (
 )
 from pact_cli.parameters import option
 from pact_cli.steps import load
-from pact_cli.views_of_run import (
-    Views,
-    print_remedies,
-    print_views,
-    remedies_option,
-    views_option,
-)
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +35,8 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
     from pact_reports.outputs import Outputs
 
-
+_ALL: Final = "all"
+_RANGE: Final = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?")
 _PAPER: Final = "pact-eval paper RUN..."
 _ELSEWHERE: Final = {
     "--figures": f"{_PAPER} --figures all -o DIR",
@@ -52,6 +47,45 @@ _ELSEWHERE: Final = {
     "--mcnemar": "pact-eval compare A B --mcnemar",
     "--sets": "pact-eval thresholds RUN --sets",
 }
+
+
+@dataclass(frozen=True)
+class Views:
+    """Numbers of views to show; None stands for all that the run has."""
+
+    numbers: range | None = None
+
+
+def _views(context: click.Context, parameter: click.Parameter, text: str | None) -> Views | None:
+    if text is None or text == _ALL:
+        return None if text is None else Views()
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        message = f"expected a number or FROM..TO, got {text!r}"
+        raise click.BadParameter(message, context, parameter)
+    return Views(range(int(match[1]), int(match[2] or match[1]) + 1))
+
+
+def _accepts(word: str) -> bool:
+    """Whether the word after --views is its value, and not a RUN.
+
+    Examples:
+        >>> _accepts("1..4"), _accepts("runs/17"), _accepts("--json")
+        (True, False, False)
+    """
+    return word == _ALL or word[:1].isdigit()
+
+
+_VIEWS_OPTION: Final = option(
+    "--views",
+    group="Views",
+    metavar="[FROM..TO]",
+    first_page=True,
+    callback=_views,
+    alone=_ALL,
+    accepts=_accepts,
+    help="Show the metrics for every number of views, or for a range such as 1..4.",
+)
 
 
 @command(
@@ -83,8 +117,14 @@ _ELSEWHERE: Final = {
     first_page=True,
     help="Print every table; with --json, the whole order audit. --by prints the tables too.",
 )
-@views_option
-@remedies_option
+@_VIEWS_OPTION
+@option(
+    "--remedies",
+    group="Views",
+    is_flag=True,
+    first_page=True,
+    help="Compare what removes order effects: more views, letter priors, batch calibration.",
+)
 @option(
     "--local-run",
     group="Server",
@@ -136,9 +176,14 @@ def report(
     after a run began.
     """
     if views is not None:
-        print_views(runs, views, replace(settings, data=named_data(outputs.data)), as_json=as_json)
+        from pact_cli.views_of_run import print_views
+
+        settings = replace(settings, data=named_data(outputs.data))
+        print_views(runs, views.numbers, settings, as_json=as_json)
         return
     if remedies:
+        from pact_cli.views_of_run import print_remedies
+
         print_remedies(runs, replace(settings, data=named_data(outputs.data)), as_json=as_json)
         return
     _check_usage(runs, settings, outputs, full=full)

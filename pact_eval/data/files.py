@@ -202,9 +202,9 @@ def evaluation_file(folder: Path) -> DataFile:
 def _only_file(folder: Path) -> DataFile:
     names = _found_names(folder)
     if len(names) != 1:
-        found = ", ".join(str(folder / name) for name in names) or "none"
+        files = ", ".join(str(folder / name) for name in names) or "none"
         message = (
-            f"{folder}: no {MANIFEST_NAME}, and expected one .jsonl file, found {found}; give "
+            f"{folder}: no {MANIFEST_NAME}, and expected one .jsonl file, found {files}; give "
             f"--data FILE, or write a manifest: pact-audit manifest {folder}"
         )
         raise InputError(message)

@@ -39,7 +39,15 @@ from pact_eval.thresholds.choice import Gate, Rule, Thresholds
 from pact_eval.thresholds.targets import Target, TargetKind
 
 FORMAT: Final = "pact-thresholds-1"
-"""What the format calls itself."""
+"""What the format of thresholds calls itself."""
+
+SETS_FORMAT: Final = "pact-answer-sets-1"
+"""What the format of answer sets calls itself."""
+
+_READERS: Final = {
+    FORMAT: "; `pact-eval thresholds RUN --check FILE` reads it",
+    SETS_FORMAT: "; `pact-eval thresholds RUN --sets --check FILE` reads it",
+}
 
 EVERY_ANSWER: Final = -10.0
 """Written for a gate that accepts every answer: no sureness is so low."""
@@ -222,7 +230,8 @@ def read_promise(
     value = read_json(path)
     if not isinstance(value, dict) or value.get("format") != format_:
         got = describe(value) if not isinstance(value, dict) else describe(value.get("format"))
-        message = f'{path}: expected a {noun} with format "{format_}", got {got}'
+        reader = _READERS.get(got.strip('"'), "")
+        message = f'{path}: expected a {noun} with format "{format_}", got {got}{reader}'
         raise InputError(message)
     advice = f"restore it from a copy, or choose again with `pact-eval {command}`"
     if value.get("sha256") != sha256_of_json({key: value[key] for key in value if key != "sha256"}):

@@ -20,17 +20,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pact_eval._files import write_atomically
 from pact_eval._json import Json, dumps_indented, sha256_of_json
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
 from pact_eval.thresholds.choice import Rule
-from pact_eval.thresholds.files import counting_text, origin, read_promise, read_rule
-
-SETS_FORMAT: Final = "pact-answer-sets-1"
-"""What the format calls itself."""
+from pact_eval.thresholds.files import SETS_FORMAT, counting_text, origin, read_promise, read_rule
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ def read_answer_sets(path: Path) -> AnswerSetsFile:
         InputError: it cannot be read, or is not a file of answer sets.
         TamperedError: it has changed since it was written.
     """
-    return read_promise(path, SETS_FORMAT, "file of answer sets", "sets", _read)
+    return read_promise(path, SETS_FORMAT, "file of answer sets", "thresholds --sets", _read)
 
 
 def _read(path: Path, value: Mapping[str, Any]) -> AnswerSetsFile:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
+from datasets import healthy
 from published import printed_cells
 
 from pact_cli.main import main
@@ -112,7 +113,7 @@ def test_an_audit_that_is_missing_is_named(made: Path, tmp_path: Path) -> None:
 def test_full_is_for_the_terminal(made: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     said = failed("report", made, "--full", "--html", page, code=2)
-    assert "--full is for the terminal; files have every table" in said
+    assert "--full is for the terminal; the page has every table" in said
 
 
 def test_piped_output_is_plain_and_fits_its_width(published: Path, report: str) -> None:
@@ -344,6 +345,26 @@ def test_a_wrong_path_is_found_before_torch_is_loaded() -> None:
     """Five seconds of imports came before the message."""
     result = without_torch("score", "adapter", "--data", "missing.jsonl", "--out", "y")
     assert result.stderr == "Error: missing.jsonl: no such file\n"
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_reader_that_goes_away_does_not_change_the_exit_code(
+    tmp_path: Path, form: list[str]
+) -> None:
+    data = healthy(families=8)
+    data.train += data.holdout
+    folder = data.write(tmp_path / "bad")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pact_cli.audit", "data", folder, *form],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()  # as `head` does after its last line
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (3, b"")
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import click
 import polars as pl
 import pytest
 from commands import refuser, runner
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.conftest import FIXTURES
 
@@ -118,9 +119,35 @@ def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:
     assert "give --data FILE" in message
 
 
-def test_data_without_a_manifest_says_what_writes_one(home: Path) -> None:
+def test_several_files_without_a_manifest_are_listed(home: Path) -> None:
     (home / "data" / "manifest.json").unlink()
-    assert "pact-audit manifest data" in refused("score", "adapter")
+    message = refused("score", "adapter", code=2)
+    assert_says(message, "data/holdout.jsonl, data/train.jsonl", "give --data FILE")
+    assert_says(message, "pact-audit manifest data")
+
+
+@pytest.mark.slow
+def test_the_only_file_without_a_manifest_is_taken(home: Path) -> None:
+    for name in ("manifest.json", "train.jsonl"):
+        (home / "data" / name).unlink()
+    result = run("score", "adapter", "--k", 1, "--limit", 2)
+    assert_says(
+        result.stderr.splitlines()[0],
+        "Using --data data/holdout.jsonl (the only dataset file of data, without a manifest)",
+    )
+    assert json.loads((home / "runs" / "adapter" / "run.json").read_text())["data"].endswith(
+        "data/holdout.jsonl"
+    )
+
+
+def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -> None:
+    (home.parent / "model").unlink()
+    run("init")
+    lines = (home / "pact.toml").read_text().splitlines()
+    assert '# base-model = "../model"' in lines
+    assert "base-model" not in tomllib.loads("\n".join(lines))
+    place = lines.index('# base-model = "../model"')
+    assert_says(lines[place - 1], "#", "does not exist")
 
 
 def test_no_folder_of_data_is_wrong_usage(home: Path) -> None:
@@ -300,12 +327,13 @@ def test_the_page_is_opened_after_it_was_written(
 @pytest.mark.parametrize("program", [main, audit])
 def test_summaries_fit_into_80_columns(program: click.Group) -> None:
     shown = runner(program)("--help", COLUMNS="80").stdout
-    commands = shown.split("Commands:\n")[1].splitlines()
+    rest = shown.split("-h, --help")[1].splitlines()[1:]
+    commands = [line for line in rest if line.startswith("  ")]
     assert [line.split()[0] for line in commands] == list(program.commands)
     assert not any("..." in line and "(and with" not in line for line in commands)
 
 
 def test_options_of_score_are_in_groups() -> None:
-    lines = run("score", "--help").stdout.splitlines()
+    lines = run("score", "--help-all").stdout.splitlines()
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert heads == ["Data:", "Model:", "Server:", "Views:", "Numbers:", "Speed:", "Output:"]

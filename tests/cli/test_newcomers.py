@@ -8,6 +8,7 @@ import re
 import sys
 import tarfile
 import tomllib
+import webbrowser
 import zipfile
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -156,6 +157,15 @@ def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     made = {each.name for each in (tmp_path / "runs").iterdir()}
     assert made == {"demo-nimble_recipe", "demo-pact", "demo.html"}
     assert "next: pact-eval compare runs/demo-pact runs/demo-nimble_recipe" in out
+    opened: list[str] = []
+
+    def browser(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", browser)
+    run("demo", "--k", 2, "--limit", 6, "--open")
+    assert opened == [(tmp_path / "runs" / "demo.html").as_uri()]
     run("verify", "runs/demo-pact", "--strict")
 
 

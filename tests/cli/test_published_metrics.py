@@ -50,7 +50,7 @@ def test_tables_have_the_planted_numbers(planted: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = tables(planted, "-o", out, "--json")
     written = json.loads(done.stdout)
-    assert written["files"].keys() == MADE | {"report"}
+    assert written["files"]["tables"].keys() == MADE | {"report"}
     assert set(written["skipped"].values()) == {
         "needs runs: published metrics have no items",
         "no criteria were given (--criteria HYPOTHESES.toml)",
@@ -114,7 +114,7 @@ def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
 def test_figures_are_main_and_ece_by_kind(planted: Path, tmp_path: Path) -> None:
     done = figures(planted, "-o", tmp_path / "out", "--json", "--format", "svg,pdf")
     written = json.loads(done.stdout)
-    assert written["files"].keys() == {"main", "ece-kind", "differences"}
+    assert written["files"]["figures"].keys() == {"main", "ece-kind", "differences"}
     assert set(written["skipped"].values()) == {
         "needs runs: published metrics have no items",
         "no selection is known: expected a folder with dev_history.json files",

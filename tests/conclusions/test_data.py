@@ -350,7 +350,7 @@ def test_figures_have_the_leak_in_their_metadata_and_fail(leak: Path, tmp_path: 
     assert result.exit_code == 3
     value = json.loads(result.stdout)
     assert value["answer"]["data"]["status"] == "leak"
-    for path in map(Path, value["files"]["reliability"]):
+    for path in map(Path, value["files"]["figures"]["reliability"]):
         assert b"Leak: 12 items" in path.read_bytes(), path
     printed = command(*figures, "-o", tmp_path, *RESAMPLES)
     assert printed.exit_code == 3

@@ -313,9 +313,9 @@ def test_the_command_draws_what_it_can(tmp_path: Path) -> None:
     result = run("paper", *folders, "-o", out, *options)
     assert str(out / "pairs-pact-1.svg") in result.stdout.splitlines()
     assert (out / "reliability-pact-1.png").read_bytes().startswith(b"\x89PNG")
-    assert "differences: not drawn: one arm only" in result.stderr
-    assert "training: not drawn: pact, seed 1: run.json names no adapter folder" in result.stderr
-    assert "not drawn" not in result.stdout
+    assert "figure differences: left out: one arm only" in result.stderr
+    assert "figure training: left out: pact, seed 1: run.json names no" in result.stderr
+    assert "left out" not in result.stdout
 
 
 def test_the_command_as_json(tmp_path: Path) -> None:
@@ -324,15 +324,15 @@ def test_the_command_as_json(tmp_path: Path) -> None:
     result = run("paper", *folders, "-o", tmp_path / "figs", *only)
     said = json.loads(result.stdout)
     assert set(said) == {"answer", "files", "skipped", "notes", "warnings"}
-    assert said["files"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
+    assert said["files"]["figures"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
     assert said["skipped"] == {}
 
 
 def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
     result = run("paper", folder, "--figures", "tv", "-o", tmp_path / "figs", code=1)
-    assert "no figure could be drawn" in result.stderr
-    assert "tv: not drawn: one view only (K is 1)" in result.stderr
+    assert "no figure could be made" in result.stderr
+    assert "figure tv: left out: one view only (K is 1)" in result.stderr
     assert not (tmp_path / "figs").exists()
 
 
