@@ -82,7 +82,7 @@ def report(
     open_page: bool,
     as_json: bool,
 ) -> None:
-    """Show what RUN is worth, in ten lines; --full shows all.
+    """Show what RUN is worth, in twelve lines; --full shows all.
 
     RUN is a run folder, or the URL of one in an object store, such as s3://bucket/runs/pact-17.
 
@@ -165,7 +165,7 @@ def print_reports(
         folders: the run folders, or URLs.
         settings: decoding, grouping and bootstrap.
         as_json: print JSON, which has every number.
-        full: print every table instead of the first ten lines.
+        full: print every table instead of the first twelve lines.
         local: run scored here, with whose temperatures those of served runs are compared.
 
     Returns:
