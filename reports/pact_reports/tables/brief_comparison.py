@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pact_eval.drift.run_comparison import RunComparison
-from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.experiment import Experiment
@@ -77,14 +76,20 @@ def _worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
     return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
 
 
-def _discordant(comparison: Comparison, names: Sequence[str], turn: int) -> str:
+def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:
     """Count the items that only one run answers correctly, of how many."""
     group = comparison.groups[0]
     test = group.accuracy.items
     left, right = (test.b, test.c)[::turn]
     answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
     sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
-    return f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
+    counted = f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
+    return f"{counted}; {_decoding(comparison.experiment)}"
+
+
+def _decoding(experiment: Experiment) -> str:
+    label = experiment.settings.label
+    return f"{label['views']}, {label['calibration']}"
 
 
 def _differences(conclusion: BetterConclusion) -> Iterator[Fact]:
@@ -125,7 +130,7 @@ def brief_comparisons(
     return Brief(
         answer=(*leak_lines(leak), answer, *_cautions(experiment)),
         facts=[
-            Fact("sample", sample),
+            Fact("sample", f"{sample}; {_decoding(experiment)}"),
             data_fact(experiment.data),
             Fact("adjusted", adjustment(conclusions[0]).removeprefix("p-values are ").strip()),
         ],
