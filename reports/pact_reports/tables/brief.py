@@ -32,7 +32,7 @@ MOST_LINES: Final = 12
 COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
-    *(ChangedModel, DifferentViews, IncompletePairs, LowAnswerMass, RepeatedPrompts),
+    *(ChangedModel, IncompletePairs, LowAnswerMass, RepeatedPrompts),
     *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
@@ -99,6 +99,8 @@ def _on_accuracy(note: Note) -> bool:
     """Whether a note is about numbers of a brief output, which are of all items."""
     if isinstance(note, SmallGroups):
         return note.groups[0].name == "all"
+    if isinstance(note, DifferentViews):
+        return note.ensembles
     return isinstance(note, _ON_ACCURACY)
 
 
