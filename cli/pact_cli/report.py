@@ -91,10 +91,10 @@ def report(
     gap between the two answers, view TV, flip rate and answer mass.
 
     --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
-    --figures, --latex and --markdown write files for a paper. Then only the paths are printed, and
-    the calibration.json in the folder of each run is applied. Exits with 3 if items of a RUN are
-    also in a file that the model is made from (see --without-leaks), and with 5 if the criteria
-    differ from the registered ones, or were registered after a run began.
+    --figures, --latex and --markdown write files for a paper. Then the paths are printed, and the
+    answer of the page. The calibration.json in the folder of each run is applied. Exits with 3 if
+    items of a RUN are also in a file that the model is made from (see --without-leaks), and with 5
+    if the criteria differ from the registered ones, or were registered after a run began.
     """
     _check_usage(runs, settings, outputs, full=full)
     if open_page and outputs.html is None:
