@@ -115,7 +115,7 @@ def test_a_metric(source: Copy, run: Path) -> None:
     doubt = report["groups"][0]["metrics"]["doubt"]
     assert doubt["value"] == pytest.approx(1 - confidence.mean())
     assert doubt["low"] < doubt["value"] < doubt["high"]
-    assert "Doubt" in source.pact_eval("compare", run, run, "--resamples", 100)
+    assert "Doubt" in source.pact_eval("compare", run, run, "--resamples", 100, "--full")
     assert len(source.edited) == counted("metric")
 
 

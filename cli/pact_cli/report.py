@@ -152,7 +152,7 @@ def report(
     open_page: bool,
     as_json: bool,
 ) -> None:
-    """Show what RUN is worth, in ten lines; --full shows all.
+    """Show what RUN is worth, in twelve lines; --full shows all.
 
     RUN is a run folder, or the URL of one in an object store, such as s3://bucket/runs/pact-17.
     --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
@@ -161,8 +161,8 @@ def report(
     turn; with --json, as one object {"runs": [...]}. Runs on ablated contexts show confidence, the
     gap between the two answers, view TV, flip rate and answer mass.
 
-    With --html, only the path is printed, and the calibration.json in the folder of each run is
-    applied. `pact-eval paper` writes figures and tables.
+    With --html, the path is printed, and the answer of the page. The calibration.json in the folder
+    of each run is applied. `pact-eval paper` writes figures and tables.
 
     --views shows accuracy, NLL, ECE, view TV and flip rate for every number of views. Views are
     added in their order; K = 1 is the canonical view alone. View TV and flip rate are computed on
@@ -266,7 +266,7 @@ def print_reports(
         folders: the run folders, or URLs.
         settings: decoding, grouping and bootstrap.
         as_json: print JSON, which has every number.
-        full: print every table instead of the first ten lines.
+        full: print every table instead of the first twelve lines.
         local: run scored here, with whose temperatures those of served runs are compared.
 
     Returns:

@@ -52,9 +52,12 @@ def calibration_run(tmp_path: Path) -> Path:
 
 
 def test_two_runs_side_by_side(a: Path, b: Path) -> None:
-    text = run("compare", a, b, *FAST, "--holm", "--mcnemar", "--equivalence-margin", 0.5).stdout
-    assert text.startswith(f"Decoding: single, raw.\nA = {a}\nB = {b}\n60 items, 30 families;")
-    for words in ("Holm", "McNemar", "sign flip", "Only A is correct (", "Only B is correct ("):
+    options = ("--holm", "--mcnemar", "--equivalence-margin", 0.5)
+    text = run("compare", a, b, *FAST, *options, "--full").stdout
+    first, rest = text.split("\n", maxsplit=1)
+    assert run("compare", a, b, *FAST, *options).stdout.startswith(f"{first}\n")
+    assert rest.startswith(f"Decoding: single, raw.\nA = {a}\nB = {b}\n60 items, 30 families;")
+    for words in ("Holm", "McNemar over items", "sign flip", "only a-17 right", "only b-17 right"):
         assert words in text
     assert "Accuracy, margin 50.0 points: " in text
     assert "Smallest difference that this holdout shows with 80% power" in text
@@ -80,7 +83,7 @@ def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
     value = json.loads(run("report", a, *FAST, *source, "--json").stdout)
     assert (value["unit"], value["intervals"]) == ("source_family", "new source families")
     assert value["groups"][0]["metrics"]["nll_nats"]["source_families"] == 6
-    text = " ".join(run("compare", a, b, *FAST, *source).stdout.split())
+    text = " ".join(run("compare", a, b, *FAST, *source, "--full").stdout.split())
     assert "Intervals: new source families." in text
     assert "take source families as the units" in text
     value = json.loads(run("compare", a, b, *FAST, *source, "--json").stdout)
@@ -92,7 +95,7 @@ def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
 
 def test_more_runs_are_each_compared_with_the_first(a: Path, b: Path, tmp_path: Path) -> None:
     c = write_run(tmp_path / "c", rows(3))
-    text = run("compare", a, b, c, *FAST, "--decoding", "ensemble").stdout
+    text = run("compare", a, b, c, *FAST, "--decoding", "ensemble", "--full").stdout
     assert text.count(f"A = {a}") == 2
     assert f"B = {c}" in text
 
@@ -305,8 +308,8 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     assert written[0]["format"] == "pact-calibrator-2"
     assert written[0]["fit"]["run"]["data_sha256"] == "0" * 64
     report = run("report", a, *FAST, "--calibration", a / "calibration.json").stdout
-    assert "K = 3; single, calibrated" in " ".join(report.split())
-    assert "Decoding: single, calibrated." in run("compare", a, b, *FAST, "--calibrated").stdout
+    assert "K = 3, single, calibrated" in " ".join(report.split())
+    assert "; single, calibrated\n" in run("compare", a, b, *FAST, "--calibrated").stdout
     raw = json.loads(run("report", a, *FAST, "--json").stdout)["groups"][0]["metrics"]
     value = json.loads(
         run("report", a, *FAST, "--json", "--calibration", a / "calibration.json").stdout

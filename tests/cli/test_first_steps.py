@@ -240,9 +240,13 @@ def test_long_lists_are_cut_in_the_terminal_and_full_in_json(home: Path) -> None
     result = json.loads(run("compare", one, other, *FAST, "--mcnemar", "--json").stdout)
     items = result["comparisons"][0]["items"]
     only_a = sum(item["correct"] == "a" for item in items)
-    assert f"{only_a - 20:,} more; --json lists all." in text
+    only_b = len(items) - only_a
+    left = only_a - 20 + max(0, only_b - 20)
+    assert f"{left:,} more; --json lists all." in text
     assert only_a > 20
-    assert sum(line.startswith("  f") for line in text.splitlines()) <= 2 * 20
+    rows_of = [line.split()[1] for line in text.splitlines() if line.startswith("| o")]
+    assert rows_of.count("one") == 20
+    assert rows_of.count("other") == min(20, only_b)
 
 
 def test_a_dataset_of_the_settings_is_not_audited(home: Path, two: Runs) -> None:

@@ -100,12 +100,12 @@ def test_every_command_says_what_it_can(runs: Path, tmp_path: Path) -> None:
     assert "NLL" not in run("report", runs / "a").stdout.split("Note")[0]
     value = json.loads(run("report", runs / "a", "--json").stdout)
     assert value["groups"][0]["nll"] is None
-    compared = run("compare", runs / "a", runs / "b").stdout
+    compared = run("compare", runs / "a", runs / "b", "--full").stdout
     assert "answers and no probabilities" in compared
     assert "sign flip" in compared
     page = tmp_path / "page.html"
     run("report", runs / "a", runs / "b", "--html", page)
-    done = run("paper", runs / "a", runs / "b", "--out", tmp_path / "paper")
+    done = run("paper", runs / "a", runs / "b", "--out", tmp_path / "paper", "-v")
     assert_says(done.stderr, "risk-coverage: left out", "a, seed 1", "has answers")
     assert page.exists()
     for words in (

@@ -175,7 +175,7 @@ def test_the_commands_print_a_new_metric(tmp_path: Path) -> None:
     run = runner(main)
     assert "Margin ↑" in run("report", folders[0], "--full", "--resamples", 100).stdout
     assert '"margin"' in run("report", folders[0], "--json", "--resamples", 100).stdout
-    assert "Margin ↑" in run("compare", *folders, "--resamples", 100).stdout
+    assert "Margin ↑" in run("compare", *folders, "--resamples", 100, "--full").stdout
 
 
 @pytest.mark.usefixtures("registered")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from pact_eval._json import Json
@@ -39,31 +39,10 @@ def present(
     """
     experiment = comparisons[0].experiment
 
-    def differing() -> Iterable[Part]:
-        if not show_items:
-            return ()
-        return (part for pair in comparisons for part in _differing(pair, records))
-
-    def brief() -> Iterable[Part]:
-        first, *others = comparisons
-        analysed = [Line(text) for pair in comparisons for text in analysis_sentences(pair)]
-        if others:
-            parts = brief_comparisons(comparisons, analysed, items=show_items)
-        else:
-            parts = brief_comparison(first, analysed, items=show_items)
-        return (*parts, *differing())
-
-    def block(comparison: RunComparison) -> Iterable[Part]:
-        first, second = comparison.runs
-        return (
-            *leak_lines(experiment.data.leak),
-            *answer_lines([_headline(comparison)]),
-            *heading(experiment),
-            *comparison_parts(comparison, names=(first.title, second.title)),
-            *(_differing(comparison, records) if show_items else ()),
-            *map(Line, analysis_sentences(comparison)),
-            *answer_lines([_answer(comparison)]),
-        )
+    def blocks() -> Iterable[Iterable[Part]]:
+        if full:
+            return (_block(pair, records, show_items=show_items) for pair in comparisons)
+        return (_brief(comparisons, records, show_items=show_items),)
 
     def as_json() -> dict[str, Json]:
         better = [comparison.conclusion for comparison in comparisons]
@@ -94,8 +73,37 @@ def present(
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
         headline=lambda: map(_headline, comparisons),
-        blocks=lambda: map(block, comparisons) if full else (brief(),),
+        blocks=blocks,
     )
+
+
+def _block(
+    comparison: RunComparison, records: Mapping[str, Record] | None, *, show_items: bool
+) -> Iterable[Part]:
+    """Lay out every table of a comparison, between its answer in short and in full."""
+    first, second = comparison.runs
+    return (
+        *leak_lines(comparison.data.leak),
+        *answer_lines([_headline(comparison)]),
+        *heading(comparison.experiment),
+        *comparison_parts(comparison, names=(first.title, second.title)),
+        *(_differing(comparison, records) if show_items else ()),
+        *map(Line, analysis_sentences(comparison)),
+        *answer_lines([_answer(comparison)]),
+    )
+
+
+def _brief(
+    comparisons: Sequence[RunComparison], records: Mapping[str, Record] | None, *, show_items: bool
+) -> Iterable[Part]:
+    """Lay out the answer in at most twelve lines, and the items if they are shown."""
+    analysed = [Line(text) for pair in comparisons for text in analysis_sentences(pair)]
+    if len(comparisons) > 1:
+        parts = brief_comparisons(comparisons, analysed, items=show_items)
+    else:
+        parts = brief_comparison(comparisons[0], analysed, items=show_items)
+    shown = comparisons if show_items else ()
+    return (*parts, *(part for pair in shown for part in _differing(pair, records)))
 
 
 def _differing(comparison: RunComparison, records: Mapping[str, Record] | None) -> tuple[Part, ...]:

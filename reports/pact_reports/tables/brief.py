@@ -17,6 +17,7 @@ from pact_eval.evaluation.notes import (
     RepeatedPrompts,
     RoundedProbabilities,
     SeveralRight,
+    SmallGroups,
     TooFewResamples,
     Unanswered,
 )
@@ -31,7 +32,7 @@ MOST_LINES: Final = 12
 COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
-    *(ChangedModel, DifferentViews, IncompletePairs, LowAnswerMass, RepeatedPrompts),
+    *(ChangedModel, IncompletePairs, LowAnswerMass, RepeatedPrompts),
     *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
@@ -76,7 +77,7 @@ class Brief:
 
     def parts(self) -> tuple[Part, ...]:
         """Return the answer, the facts, as many notes as there is room for, and the last line."""
-        shown = [note for note in self.notes if isinstance(note, _ON_ACCURACY)]
+        shown = [note for note in self.notes if _on_accuracy(note)]
         for number in range(len(shown), 0, -1):
             parts = self._with(shown[:number])
             if to_text(*parts, width=COLUMNS).count("\n") <= self.most:
@@ -92,6 +93,15 @@ class Brief:
             more = more.replace("All metrics", f"{counted} and all metrics", 1)
         last = Line(more, "faint")
         return (*self.answer, *self.tables, facts_table(facts), *self.lines, last)
+
+
+def _on_accuracy(note: Note) -> bool:
+    """Whether a note is about numbers of a brief output, which are of all items."""
+    if isinstance(note, SmallGroups):
+        return note.groups[0].name == "all"
+    if isinstance(note, DifferentViews):
+        return note.ensembles
+    return isinstance(note, _ON_ACCURACY)
 
 
 def _counted(notes: int) -> str:

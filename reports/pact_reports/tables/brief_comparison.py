@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pact_eval.drift.run_comparison import RunComparison
-from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.notes import Note
+from pact_eval.evaluation.notes import (
+    DifferentViews,
+    Note,
+    RoundedProbabilities,
+    SeveralRight,
+)
 from pact_reports.numbers import interval_text, sample_text, value_text, views_words
 from pact_reports.sentences.brief import (
     beside,
@@ -61,10 +66,22 @@ def brief_comparison(
             *_differences(conclusion),
             *_tested(comparison, conclusion),
         ],
-        notes=comparison.notes,
+        notes=[_named(note, names[::turn]) for note in comparison.notes],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
         lines=others,
     ).parts()
+
+
+def _named(note: Note, names: Sequence[str]) -> Note:
+    """Return a note that names the runs instead of A and B."""
+    called = dict(zip("AB", names, strict=True))
+    match note:
+        case DifferentViews():
+            return replace(note, ks={called.get(run, run): k for run, k in note.ks.items()})
+        case RoundedProbabilities() | SeveralRight():
+            return replace(note, run=called.get(note.run, note.run))
+        case _:
+            return note
 
 
 def _cautions(experiment: Experiment) -> Iterator[Line]:
@@ -77,14 +94,20 @@ def _worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
     return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
 
 
-def _discordant(comparison: Comparison, names: Sequence[str], turn: int) -> str:
+def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:
     """Count the items that only one run answers correctly, of how many."""
     group = comparison.groups[0]
     test = group.accuracy.items
     left, right = (test.b, test.c)[::turn]
     answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
     sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
-    return f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
+    counted = f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
+    return f"{counted}; {_decoding(comparison.experiment)}"
+
+
+def _decoding(experiment: Experiment) -> str:
+    label = experiment.settings.label
+    return f"{label['views']}, {label['calibration']}"
 
 
 def _differences(conclusion: BetterConclusion) -> Iterator[Fact]:
@@ -125,7 +148,7 @@ def brief_comparisons(
     return Brief(
         answer=(*leak_lines(leak), answer, *_cautions(experiment)),
         facts=[
-            Fact("sample", sample),
+            Fact("sample", f"{sample}; {_decoding(experiment)}"),
             data_fact(experiment.data),
             Fact("adjusted", adjustment(conclusions[0]).removeprefix("p-values are ").strip()),
         ],
@@ -141,7 +164,9 @@ def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
     """Return the notes of several comparisons, equal ones once; they cannot be hashed."""
     notes: list[Note] = []
     for comparison in comparisons:
-        notes += [note for note in comparison.notes if note not in notes]
+        sides = short_names([run.name for run in comparison.runs])
+        named = [_named(note, sides) for note in comparison.notes]
+        notes += [note for note in named if note not in notes]
     return notes
 
 

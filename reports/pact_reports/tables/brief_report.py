@@ -10,6 +10,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import sample_text, views_words
@@ -93,7 +94,15 @@ def _run(report: RunReport, names: ArmNames) -> str:
         provenance.quantisation,
         None if provenance.seed is None else f"seed {provenance.seed}",
         sample_text(everything.items, everything.clusters, evaluation.unit),
-        f"K = {evaluation.k}" if evaluation.repeats == 1 else f"{evaluation.repeats} repeats",
-        f"{evaluation.decoding}, {evaluation.calibration}",
+        *_decoding(evaluation),
+        evaluation.calibration,
     )
     return one_line(", ".join(fact for fact in facts if fact))
+
+
+def _decoding(evaluation: Evaluation) -> tuple[str, str]:
+    """Name the views, or repeats, and how they become one answer."""
+    if evaluation.repeats == 1:
+        return f"K = {evaluation.k}", evaluation.decoding
+    together = "decoded together" if evaluation.decoding == "ensemble" else "mean"
+    return f"{evaluation.repeats} repeats", together

@@ -78,7 +78,7 @@ def test_a_server_that_prefers_the_first_slot(tmp_path: Path) -> None:
     # All families gain alike: there is no interval, and not because the gain is small.
     assert "all families agree" in str(nll.difference.reason)
     text = " ".join(runner(main, "report")(run).stdout.split())
-    assert_says(text, "Order:", "letter A", "100.0% of views")
+    assert_says(text, "order", "FOLLOWS THE LETTER A")
     full = " ".join(runner(main, "report")(run, "--full").stdout.split())
     assert_says(full, "order moves probabilities")
     assert_says(full, "repeats moved", "0.0%", "0 flips of 5")
@@ -90,7 +90,7 @@ def test_a_server_that_sorts_its_options(tmp_path: Path) -> None:
     assert (result.effect.finding, result.items, result.gains) == ("identical", 0, ())
     for options in ([], ["--full"]):
         text = " ".join(runner(main, "report")(run, *options).stdout.split())
-        assert_says(text, "Order: cannot tell", "did not reach the model")
+        assert_says(text, "order", "cannot tell: ", "did not reach the model")
     assert_says(text, "Views", "identical in every order")
 
 
@@ -104,7 +104,7 @@ def test_a_server_with_noise_only(tmp_path: Path) -> None:
     assert result.slots.preferred == result.slots.avoided == ()
     assert not any(gain.beyond_floor for gain in result.gains)
     text = " ".join(runner(main, "report")(run).stdout.split())
-    assert_says(text, "Order: cannot tell", "asking again", "same order")
+    assert_says(text, "order", "cannot tell: ", "asking again", "same order")
 
 
 def test_a_run_without_a_probe_names_the_command(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def test_the_mass_of_a_run_is_unknown_if_one_reply_shows_logits(tmp_path: Path) 
     run = read_run(tmp_path / "run")
     assert np.isnan(run.predictions.answer_mass).all()
     assert np.isfinite(run.predictions.logits[:, :, :2]).all()
-    assert "Accuracy" in runner(main, "report")(tmp_path / "run").stdout
+    assert " answers " in runner(main, "report")(tmp_path / "run").stdout
     with serving(answering({"/v1/completions": lambda sent: vllm(sent, later)})) as server:
         words = ["--server", server.url, "--model", "mine", "--wire", "vllm"]
         shown = runner(main, "probe")(*words, "--tokenizer", MODEL).stdout
