@@ -183,6 +183,9 @@ def test_matrix_fits_two_screens_without_violations_of_axe(
     try:
         page.open(made.path, scheme=scheme)
         assert page.js("return document.documentElement.scrollWidth") <= width
+        hidden = "const s = document.querySelector('#runs .scroll'); "
+        hidden += "return s.scrollWidth - s.clientWidth"
+        assert page.js(hidden) == 0
         bottom = "return document.querySelector('#runs').getBoundingClientRect().bottom"
         assert page.js(bottom) < 2 * height
         assert lines_of_answer(page) <= 3
