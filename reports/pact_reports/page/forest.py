@@ -102,7 +102,7 @@ def forest_html(differences: Sequence[PairedDifference], method: str, names: Arm
             element(
                 "p",
                 "Points, method minus other arm; 95% intervals over families. Filled: shown, the "
-                "interval excludes 0. Hollow: not shown.",
+                "interval excludes 0. Hollow: not shown, with its p-value.",
                 class_="hint",
             ),
         ]

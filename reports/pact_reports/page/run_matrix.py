@@ -52,8 +52,10 @@ class _References:
 
     def axis(self, reference: int) -> Axis:
         """Return the axis that holds the intervals of the differences from a reference."""
-        compared = (one.difference for one in self.rows[reference] if one is not None)
-        ends = [end for one in compared for end in (one.value, one.low, one.high)]
+        compared = (run.difference for run in self.rows[reference] if run is not None)
+        ends = [
+            end for estimate in compared for end in (estimate.value, estimate.low, estimate.high)
+        ]
         return Axis.of(ends)
 
 
@@ -223,13 +225,12 @@ def _data(data: DataConclusion, at: int) -> Html:
 
 def _order(order: OrderConclusion, at: int) -> Html:
     changes = value_text(order.flip_rate.value, "percent")
-    known = order.status != "cannot tell"
-    number = f"{changes}% change" if known else ""
+    number = "" if order.status == "cannot tell" else f"{changes}% change"
     return _concluded(order, order_words(order).finding, number, items_href(at, outcome="flips"))
 
 
 def _probabilities(probabilities: ProbabilitiesConclusion, at: int) -> Html:
-    known = probabilities.status != "cannot tell"
-    number = f"ECE {value_text(probabilities.ece.value, 'percent')}%" if known else ""
+    ece = value_text(probabilities.ece.value, "percent")
+    number = "" if probabilities.status == "cannot tell" else f"ECE {ece}%"
     finding = probabilities_words(probabilities).finding
     return _concluded(probabilities, finding, number, items_href(at))

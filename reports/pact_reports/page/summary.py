@@ -151,7 +151,7 @@ def _answers(request: PageRequest, method: str) -> list[Html]:
     if not experiment.same_items:
         return []
     conclusions = list(experiment.better_than(method).values())
-    sentences = [beside_leak(better_words(each, names), leak) for each in conclusions]
+    sentences = [beside_leak(better_words(conclusion, names), leak) for conclusion in conclusions]
     if not sentences:
         return []
     finding = sentences[0].finding

@@ -494,13 +494,24 @@ def test_print_leaves_the_controls_out_and_keeps_the_items(page: Page, made: Mad
     assert page.js("return [...document.querySelectorAll('details')].every(each => each.open)")
 
 
+def marked_sections(page: Page) -> list[str]:
+    """Returns the links of the navigation that are marked."""
+    marked: list[str] = page.js(
+        "return [...document.querySelectorAll('nav [aria-current]')].map(a => a.hash)"
+    )
+    return marked
+
+
 def test_the_navigation_marks_the_section_that_is_read(page: Page, made: Made) -> None:
     page.open(made.path)
-    marked = "return [...document.querySelectorAll('nav [aria-current]')].map(a => a.hash)"
-    assert page.js(marked) == ["#summary"]
+    assert marked_sections(page) == ["#summary"]
     for section in ("#calibration", "#items", "#provenance", "#summary"):
         page.js("document.querySelector(arguments[0]).scrollIntoView()", section)
-        page.until(lambda section=section: page.js(marked) == [section])
+        page.until(partial(marks, page, section))
+
+
+def marks(page: Page, section: str) -> bool:
+    return marked_sections(page) == [section]
 
 
 def test_rows_of_figures_have_no_empty_cell(page: Page, made: Made) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from axe_core_python.selenium import Axe
 from reports.page.chromium import Page
@@ -126,6 +127,29 @@ def test_words_and_colours_are_those_of_the_conclusions(page: Page, made: Made) 
             assert cell.get_attribute("class") == conclusion.tone
 
 
+def test_a_planted_letter_and_confidence_are_named_in_the_row_of_their_run(
+    page: Page, tmp_path: Path
+) -> None:
+    sound = [rows(n, k=3, families=60, skill=9.0) for n in range(2)]
+    first = pl.col("code_order").list.first()
+    towards_a = pl.concat_list(
+        *(pl.when(first == at).then(9.0).otherwise(0.0) for at in range(6))
+    ).list.head(pl.col("n_choices"))
+    biased = rows(2, k=3, families=60, skill=0.5)
+    biased = biased.with_columns((pl.col("logits") + towards_a).cast(pl.List(pl.Float32)))
+    folders = [
+        write_run(tmp_path / arm, frame, arm=arm, seed=1)
+        for arm, frame in zip(("a", "b", "biased"), [*sound, biased], strict=True)
+    ]
+    request = PageRequest(experiment_of(folders), figures=(), tables=("splits",))
+    write_page(make_page(request), tmp_path / "page.html")
+    page.open(tmp_path / "page.html")
+    *others, line = page.all("#runs tbody tr")
+    for words in ("Follows the letter A", "Over-confident", "worse"):
+        assert line.find_elements("xpath", f".//span[@class='bad' and text()='{words}']"), words
+        assert not any(words in other.text for other in others)
+
+
 def test_every_cell_links_to_its_items(page: Page, made: Made) -> None:
     page.open(made.path)
     for at, run in enumerate(made.experiment.runs):
@@ -183,6 +207,9 @@ def test_matrix_fits_two_screens_without_violations_of_axe(
     try:
         page.open(made.path, scheme=scheme)
         assert page.js("return document.documentElement.scrollWidth") <= width
+        hidden = "const s = document.querySelector('#runs .scroll'); "
+        hidden += "return s.scrollWidth - s.clientWidth"
+        assert page.js(hidden) == 0
         bottom = "return document.querySelector('#runs').getBoundingClientRect().bottom"
         assert page.js(bottom) < 2 * height
         assert lines_of_answer(page) <= 3
