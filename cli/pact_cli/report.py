@@ -71,6 +71,13 @@ if TYPE_CHECKING:
     help="Run of the same model, scored here: test whether the probabilities of a served RUN were "
     "divided by a temperature.",
 )
+@option(
+    "--find-slices",
+    group="Numbers",
+    is_flag=True,
+    help="Search half of the families for slices whose accuracy differs, and test these on the "
+    "other half: print the tests instead of the report.",
+)
 @option("--open", "open_page", is_flag=True, help="Open the page of --html in the browser.")
 @json_option
 def report(
@@ -79,6 +86,7 @@ def report(
     outputs: Outputs,
     full: bool,
     local_run: Path | None,
+    find_slices: bool,
     open_page: bool,
     as_json: bool,
 ) -> None:
@@ -101,6 +109,9 @@ def report(
         raise click.UsageError("--open opens the page of --html, which was not given")
     if outputs.any and local_run is not None:
         raise click.UsageError("--local-run is for the report in the terminal and --json")
+    if find_slices:
+        _print_slices(runs, settings, outputs, as_json=as_json)
+        return
     if not outputs.any:
         full = full or _grouped()
         settings = replace(settings, data=named_data(outputs.data))
@@ -123,6 +134,22 @@ def report(
         _open(written.html)
     written.check_registration()
     exit_on_leak([written.data])
+
+
+def _print_slices(
+    runs: Sequence[Path], settings: Settings, outputs: Outputs, *, as_json: bool
+) -> None:
+    """Print the slices of one run that were tested."""
+    if outputs.any or len(runs) != 1:
+        what = "the terminal and --json" if outputs.any else f"one RUN, got {len(runs)}"
+        raise click.UsageError(f"--find-slices is for {what}")
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_reports.presenters.slice_search import present
+    from pact_reports.sentences.notes import warning_sentence
+
+    experiment = Experiment.read(runs, settings)
+    warn(map(warning_sentence, experiment.warnings))
+    emit(present(experiment.find_slices()), as_json=as_json)
 
 
 def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[Json]]:
