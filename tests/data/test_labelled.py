@@ -28,6 +28,8 @@ from pact_eval.data.labelled.reader import (
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.runs.folder import read_run
 
 run, refused = runner(main), refuser(main)
@@ -248,3 +250,27 @@ def test_answers_by_name_and_rows_of_other_data(tmp_path: Path) -> None:
     results.write_text('{"run_id": "a1", "payload_sha256": "x", "status": "ok"}\n')
     message = refused("import", results, "--suite", suite, *words[:2], "--out", tmp_path / "other")
     assert_says(message, "--data", "rows of your own", "Decision Index")
+
+
+def test_a_report_reads_the_data_as_the_run_did(tmp_path: Path) -> None:
+    """The texts of a page and the audit of a report take the columns that the run recorded."""
+    path = FILES["intents"].write(tmp_path)
+    with serving(systemone) as server:
+        words = ("--server", server.url, "--model", "m", "--no-probe", "--k", 1, "--data", path)
+        run("score", *words, "--out", tmp_path / "run", *FILES["intents"].options)
+    report = ("report", tmp_path / "run", "--resamples", 100, "--data", path)
+    data = json.loads(run(*report, "--json").stdout)["answer"]["data"]
+    assert data["status"] != "leak"
+    assert {"families", "certificates"} <= {part["name"] for part in data["unchecked"]}
+    found = read_item_records([path], Experiment.read([tmp_path / "run"]))
+    assert not found.different
+    assert {item.state for item in found.records.values()} == {f"I want {n}" for n in range(77)}
+
+
+def test_records_stay_records_next_to_labelled_files(tmp_path: Path) -> None:
+    train = write_jsonl(tmp_path / "train.jsonl", [record("t-base", split="train")])
+    (tmp_path / "eval.csv").write_text("body,mark\nGood,pos\nBad,neg\n")
+    words = ("data", "--train", train, "--eval", tmp_path / "eval.csv", "--json")
+    result = audit(*words, "--columns", "state=body,answer=mark", code=3)
+    files = {file["name"]: file["rows"] for file in json.loads(result.stdout)["files"]}
+    assert sorted(files.values()) == [1, 2]
