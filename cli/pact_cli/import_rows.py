@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from pact_cli.commands import command
 from pact_cli.console import announce
+from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.options import PATH, RUN_OR_LOG, gathered, json_option, label_options, path_argument
 from pact_cli.parameters import LazyChoice, choice, option
 from pact_cli.report import print_reports
@@ -14,6 +18,7 @@ from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.importing.registry import source_names
 
 if TYPE_CHECKING:
+    from pact_eval.data.labelled.reader import Reading
     from pact_eval.importing.source import ImportOptions
     from pact_eval.runs.provenance import RunLabels
 
@@ -44,6 +49,14 @@ _read = gathered(
             metavar="COLUMN=NAME",
             first_page=True,
             help="Name of one of our columns in a file of rows; may be given several times.",
+        ),
+        option(
+            "--data",
+            group="Data",
+            metavar="FILE",
+            type=PATH,
+            help="Dataset file with the references of rows of your own, joined by id: records, or "
+            "labelled data of a known shape.",
         ),
         option(
             "--family-from",
@@ -94,10 +107,16 @@ _read = gathered(
 @path_argument("log", "LOG", RUN_OR_LOG)
 @option("--out", required=True, type=PATH, first_page=True, help="Run folder to write.")
 @_read
+@reading_options
 @label_options
 @json_option
 def import_rows(
-    log: Path, out: Path, options: ImportOptions, labels: RunLabels, as_json: bool
+    log: Path,
+    out: Path,
+    options: ImportOptions,
+    reading: Reading,
+    labels: RunLabels,
+    as_json: bool,
 ) -> None:
     """Import a log or predictions as a run, and report on it.
 
@@ -112,5 +131,11 @@ def import_rows(
     """
     from pact_eval.importing.writing import import_run
 
-    announce(import_run(log, out, labels, options).remarks)
+    if reading.named and options.data is None:
+        message = "--shape, --columns, --question and --questions are for --data, which is missing"
+        raise click.UsageError(message)
+    options = replace(options, reading=reading)
+    rows = import_run(log, out, labels, options)
+    announce_labelled([rows.labelled])
+    announce(rows.remarks)
     print_reports([out], as_json=as_json)

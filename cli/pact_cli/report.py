@@ -134,6 +134,13 @@ _VIEWS_OPTION: Final = option(
     "divided by a temperature.",
 )
 @option(
+    "--find-slices",
+    group="Numbers",
+    is_flag=True,
+    help="Search half of the families for slices whose accuracy differs, and test these on the "
+    "other half: print the tests instead of the report.",
+)
+@option(
     "--open",
     "open_page",
     is_flag=True,
@@ -149,6 +156,7 @@ def report(
     views: Views | None,
     remedies: bool,
     local_run: Path | None,
+    find_slices: bool,
     open_page: bool,
     as_json: bool,
 ) -> None:
@@ -191,6 +199,9 @@ def report(
         raise click.UsageError("--open opens the page of --html, which was not given")
     if outputs.html is not None and local_run is not None:
         raise click.UsageError("--local-run is for the report in the terminal and --json")
+    if find_slices:
+        _print_slices(runs, settings, outputs, as_json=as_json)
+        return
     if outputs.html is not None:
         _write_page(runs, settings, outputs, open_page=open_page, as_json=as_json)
         return
@@ -222,6 +233,24 @@ def _write_page(
         open_in_browser(written.html)
     written.check_registration()
     exit_on_leak([written.data])
+
+
+def _print_slices(
+    runs: Sequence[Path], settings: Settings, outputs: Outputs, *, as_json: bool
+) -> None:
+    """Print the slices of one run that were tested."""
+    if outputs.html is not None or len(runs) != 1:
+        what = (
+            "the terminal and --json" if outputs.html is not None else f"one RUN, got {len(runs)}"
+        )
+        raise click.UsageError(f"--find-slices is for {what}")
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_reports.presenters.slice_search import present
+    from pact_reports.sentences.notes import warning_sentence
+
+    experiment = Experiment.read(runs, settings)
+    warn(map(warning_sentence, experiment.warnings))
+    emit(present(experiment.find_slices()), as_json=as_json)
 
 
 def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[Json]]:

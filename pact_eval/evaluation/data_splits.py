@@ -10,7 +10,8 @@ from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval.data.files import MANIFEST_NAME, DataFile, Role, dataset_files, read_manifest
-from pact_eval.data.records import Record, read_records
+from pact_eval.data.labelled.reader import read_dataset_records
+from pact_eval.data.records import Record
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs.predictions import Predictions
@@ -77,7 +78,7 @@ def splits_of_folder(folder: Path) -> tuple[Split, ...]:
             file.name,
             _ROLES[file.role],
             sha256_of_file(file.path),
-            read_records(file.path, require_reference=False),
+            read_dataset_records(file.path, require_reference=False),
         )
         for file in files_of(folder)
     )

@@ -111,6 +111,7 @@ if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and 
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.evaluation.arms.comparison import ArmPair, ArmsComparison, GroupMatch
     from pact_eval.evaluation.arms.matching import SeedMatch
+    from pact_eval.evaluation.slice_search import SliceSearch
     from pact_eval.evaluation.sweep import SweepPoint
 
 ITEMS_IN_MEMORY: Final = 100_000
@@ -562,6 +563,26 @@ class Experiment:
         decoding, calibrated = self._choice(decoding, calibrated)
         key = ("evaluation", decoding, calibrated, self.settings)
         return run.once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
+
+    def find_slices(self, run: ExperimentRun | None = None) -> SliceSearch:
+        """Search half of the families for slices that differ, and test them on the other half.
+
+        Args:
+            run: a run on full contexts; None takes the first.
+
+        Raises:
+            InputError: there is no run, it has no references or fewer than 40 families, or it does
+                not have the decoding of the settings.
+        """
+        from pact_eval.evaluation.slice_search import search_slices
+
+        if run is None:
+            run = self.report().run
+        settings = self.settings
+        run.applied(settings.decoding, calibrated=settings.calibrated)
+        items = run.scored(settings.decoding, calibrated=settings.calibrated).over(settings.unit)
+        key = ("slices", settings)
+        return run.once(key, lambda: search_slices(items, seed=settings.seed, place=run.run.place))
 
     def report(self, run: ExperimentRun | None = None) -> RunReport:
         """Return what `pact-eval report` shows of a run.

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data.records import Record, read_records
+from pact_eval.data.labelled.reader import AUTOMATIC, read_dataset_records
+from pact_eval.data.records import Record
 from pact_eval.errors import InputError
 from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.run_data import scored_hash
+from pact_eval.evaluation.run_data import scored_hash, scored_reading
 
 _SHOWN: Final = 5
 
@@ -68,7 +69,9 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
                 different.append(DifferentData("critical", run.label, folder, sha256, names))
         for file in files:
             if file not in read:
-                read[file] = {record.id: record for record in read_records(file)}
+                reading = scored_reading(run) if sha256 in hashes else AUTOMATIC
+                found = read_dataset_records(file, reading)
+                read[file] = {record.id: record for record in found}
         records = _matched(run, [read[file] for file in files], files)
         _check_questions(run, records)
         for key, record in records.items():

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._files import sha256_of_file
+from pact_eval._json import dumps, loads
+from pact_eval.data.labelled.reader import AUTOMATIC, Reading, reading_of_json
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -28,6 +30,11 @@ def scored_hash(run: ExperimentRun) -> str | None:
     """Return the hash of the dataset that a run scored; None for imports, which lack it."""
     recorded = run.provenance
     return recorded.data.sha256 if recorded.source in (None, "score") else None
+
+
+def scored_reading(run: ExperimentRun) -> Reading:
+    """Return how the dataset of a run was read, if it is a labelled file."""
+    return reading_of_json(run.provenance.settings.get("labelled"))
 
 
 def recorded_data(runs: Sequence[ExperimentRun]) -> tuple[Path, ...] | None:
@@ -59,7 +66,7 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
     if settings.audit is not None:
         conclusion = DataConclusion.read(settings.audit, hashes)
     elif settings.data:
-        conclusion = _audited(settings.data, hashes, None)
+        conclusion = _audited(settings.data, hashes, None, _common_reading(runs))
     else:
         conclusion = _checked_for_leaks(runs, hashes)
     conclusion = conclusion.with_custody([run.provenance.custody for run in runs])
@@ -83,7 +90,7 @@ def _checked_for_leaks(
 
     if all(len(DatasetSource.of_paths([path]).files) == 1 for path in paths):
         return DataConclusion.without_audit(_NO_DATA)
-    conclusion = _audited(paths, hashes, "separation")
+    conclusion = _audited(paths, hashes, "separation", _common_reading(runs))
     others = tuple(Unchecked(name, _NO_DATA) for name in DATA_CHECKS if name != "separation")
     sound = conclusion.status == "sound as far as checked"
     return replace(
@@ -93,8 +100,14 @@ def _checked_for_leaks(
     )
 
 
+def _common_reading(runs: Sequence[ExperimentRun]) -> str:
+    """Return the reading that all runs have, as JSON; that of detection if they differ."""
+    readings = {dumps(scored_reading(run).to_json()) for run in runs}
+    return readings.pop() if len(readings) == 1 else dumps(AUTOMATIC.to_json())
+
+
 def _audited(
-    paths: Sequence[Path], hashes: Sequence[str | None], only: str | None
+    paths: Sequence[Path], hashes: Sequence[str | None], only: str | None, reading: str
 ) -> DataConclusion:
     from pact_eval.audit.context import DatasetSource
 
@@ -103,18 +116,21 @@ def _audited(
         reason = f"more than {MOST_AUDITED:,} records: give --audit with an audit's JSON"
         return DataConclusion.without_audit(reason)
     contents = tuple(sha256_of_file(file.path) for file in files)
-    return DataConclusion.of_audit(_audit(tuple(paths), contents, only), hashes)
+    return DataConclusion.of_audit(_audit(tuple(paths), contents, only, reading), hashes)
 
 
 @lru_cache(maxsize=4)
-def _audit(paths: tuple[Path, ...], contents: tuple[str, ...], only: str | None) -> DataAudit:
+def _audit(
+    paths: tuple[Path, ...], contents: tuple[str, ...], only: str | None, reading: str
+) -> DataAudit:
     """Audit datasets; once for all runs on them, as long as their files have these hashes."""
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
 
     del contents
     settings = DataAuditSettings(only=None if only is None else [only])
-    return audit_data(DatasetSource.of_paths(paths), settings)
+    source = replace(DatasetSource.of_paths(paths), reading=reading_of_json(loads(reading)))
+    return audit_data(source, settings)
 
 
 def _lines(path: Path) -> int:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, get_args
+from typing import Any, Final, TypedDict, get_args
 
 from pact_eval._choices import LogMetric, SeveralRight, check_choice
+from pact_eval.data.labelled.reader import reading_of
 from pact_eval.importing.row_reader import check_mapping
 from pact_eval.importing.source import ImportOptions
 
@@ -28,6 +29,14 @@ class LogOptions(TypedDict, total=False):
     metric: LogMetric | None
     scorer: str | None
     multi: SeveralRight | None
+    data: Path | str | None
+    shape: str | None
+    columns: Mapping[str, str] | Sequence[str]
+    question: str | None
+    questions: Path | str | None
+
+
+_READING: Final = ("shape", "columns", "question", "questions")
 
 
 def import_options(options: LogOptions) -> ImportOptions:
@@ -45,4 +54,12 @@ def import_options(options: LogOptions) -> ImportOptions:
     check_choice("--multi", values.get("multi"), get_args(SeveralRight))
     mapping = check_mapping(values.pop("map", {}))
     suites = tuple(Path(path) for path in values.pop("suite", ()))
-    return ImportOptions(mapping=mapping, suites=suites, **values)
+    read = {name: values.pop(name) for name in _READING if name in values}
+    data = values.pop("data", None)
+    return ImportOptions(
+        mapping=mapping,
+        suites=suites,
+        data=None if data is None else Path(data),
+        reading=reading_of(**read),
+        **values,
+    )

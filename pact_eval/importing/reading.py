@@ -103,6 +103,7 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         ),
         model=facts.model,
         log_remarks=tuple(remarks),
+        labelled=None if log.references is None else log.references.labelled,
     )
     return imported, log
 

@@ -191,6 +191,19 @@ class RowReader:
         record_id = self._get(value, "id") if isinstance(value, dict) else None
         return record_id if isinstance(record_id, str) else None
 
+    def name_in(self, row: Mapping[str, Json], column: str) -> str | None:
+        """Return the name under which a row has one of our columns; None without it."""
+        return next((name for name in self._names[column] if row.get(name) is not None), None)
+
+    def with_columns(self, row: Mapping[str, Json], columns: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a row with our columns that it does not have; null is no value."""
+        missing = {
+            self._names[column][0]: value
+            for column, value in columns.items()
+            if value is not None and self.name_in(row, column) is None
+        }
+        return {**row, **missing}
+
     def unmet_mapping(self) -> list[Problem]:
         """Return one problem per mapped column that no row has."""
         return [

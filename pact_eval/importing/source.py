@@ -23,17 +23,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
 from pact_eval._json import Json, describe, refuse_deep
+from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.grouping import Grouping
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
+
+if TYPE_CHECKING:
+    from pact_eval.importing.references import References
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class ImportOptions:
             acc_mutual_info; None uses acc.
         scorer: name of the Inspect scorer whose scores are read.
         multi: "any" counts an answer that is one of several right ones; None refuses such items.
+        data: dataset file with the references of rows of your own, joined by id.
+        reading: how it is read, if it is a labelled file.
     """
 
     source: str | None = None
@@ -62,6 +68,8 @@ class ImportOptions:
     metric: LogMetric | None = None
     scorer: str | None = None
     multi: SeveralRight | None = None
+    data: Path | None = None
+    reading: Reading = AUTOMATIC
 
     @property
     def grouping(self) -> Grouping:
@@ -141,6 +149,7 @@ class Log:
         tolerance: how far its probabilities may miss a sum of 1, if not by rounding.
         files: the files that it consists of, for its hash.
         named: the file that messages name; None for the path that the user gave.
+        references: records that rows were joined with; None without any.
     """
 
     rows: Iterator[LogRow | Problem]
@@ -148,6 +157,7 @@ class Log:
     facts: Callable[[Outcome], LogFacts] = lambda _outcome: LogFacts()
     tolerance: float = SUM_TOLERANCE
     named: Path | None = None
+    references: References | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +216,7 @@ class ImportedRows:
         facts: what `run.json` keeps of the import.
         model: name of the model; None if it is not known.
         log_remarks: remarks of the source.
+        labelled: how the labelled data with the references were read; None for other data.
     """
 
     frame: pl.DataFrame
@@ -213,6 +224,7 @@ class ImportedRows:
     facts: ImportFacts
     model: str | None = None
     log_remarks: tuple[str, ...] = ()
+    labelled: LabelledData | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -13,10 +13,12 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
+from pact_eval.errors import InputError
 from pact_eval.importing.detection import find_source
 from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import Run, RunWriter
+from pact_eval.runs.metadata import with_metadata
 from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.runs.remote.places import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
@@ -63,11 +65,18 @@ def import_run(
     path = log_path(path)
     with naming_urls():
         source = find_source(path, options.source)
+        if options.data is not None and not source.own:
+            message = (
+                f"--data is for rows of your own; {path} is a log of {source.title}, which has its "
+                "references: leave --data out"
+            )
+            raise InputError(message)
         rows, log = read_log(source, path, options)
     settings: dict[str, Json] = {
         "data": Data(_sha256(log.files)).to_json(),
         **({} if source.own else {"log": source.name}),
         **options.settings,
+        **({} if log.references is None else {"references": log.references.to_json()}),
         "k": rows.frame["view"].n_unique(),
         "values": rows.values,
     }
@@ -76,7 +85,10 @@ def import_run(
         names["base_model"] = rows.model
     with RunWriter(out, settings, names) as writer:
         if not writer.complete:
-            writer.write_part(0, _by_item(rows.frame))
+            frame = _by_item(rows.frame)
+            if log.references is not None:
+                frame = with_metadata(frame, log.references.records)
+            writer.write_part(0, frame)
             writer.finish(time.monotonic() - started, rows.facts.to_json())
     return rows
 

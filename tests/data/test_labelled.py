@@ -28,6 +28,9 @@ from pact_eval.data.labelled.reader import (
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.item_records import read_item_records
+from pact_eval.runs.folder import read_run
 
 run, refused = runner(main), refuser(main)
 audit, audit_refused = runner(audit_main), refuser(audit_main)
@@ -205,3 +208,73 @@ def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:
     full = write_jsonl(tmp_path / "full.jsonl", [record()])
     assert_says(audit_refused("convert", full, tmp_path / "new" / "b.jsonl"), "full format")
     assert not (tmp_path / "new").exists()
+
+
+TABLE = "id,text,label,shop\nr1,Good,pos,a\nr2,Bad,neg,b\nr3,Fine,pos,a\n"
+
+
+def test_references_of_rows_come_from_labelled_data(tmp_path: Path) -> None:
+    """Rows need an id and what the model said; values may be by the names of answers."""
+    (tmp_path / "data.csv").write_text(TABLE)
+    log = write_jsonl(
+        tmp_path / "rows.jsonl",
+        [{"id": "r1", "p": {"pos": 0.75, "neg": 0.25}}, {"id": "r2", "p": [0.5, 0.5]}],
+    )
+    words = ("import", log, "--map", "probabilities=p", "--data", tmp_path / "data.csv")
+    result = run(*words, "--out", tmp_path / "run")
+    assert_says(result.stderr, '"columns"', "1 record has no row")
+    rows = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
+    assert rows["reference"].to_list() == [1, 0]
+    assert rows["logits"].list.eval(pl.element().exp()).to_list() == [[0.25, 0.75], [0.5, 0.5]]
+    assert rows["metadata.shop"].to_list() == ["a", "b"]
+    from pact_eval import import_run
+
+    options: Any = {"map": {"probabilities": "p"}, "data": tmp_path / "data.csv"}
+    made = import_run(log, tmp_path / "python", **options)
+    assert pl.read_parquet(tmp_path / "python" / "predictions.parquet").equals(rows)
+    assert made.provenance["settings"] == read_run(tmp_path / "run").provenance["settings"]
+
+
+def test_answers_by_name_and_rows_of_other_data(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text(TABLE)
+    words = ("--data", tmp_path / "data.csv", "--out", tmp_path / "run")
+    answers = [{"id": "r1", "answer": "pos"}, {"id": "r3", "answer": 0}]
+    run("import", write_jsonl(tmp_path / "rows.jsonl", answers), *words)
+    wrong = [
+        {"id": "r9", "answer": "pos"},
+        {"id": "r1", "probabilities": {"pos": 1.0}},
+        {"id": "r2", "answer": "good"},
+    ]
+    message = refused("import", write_jsonl(tmp_path / "wrong.jsonl", wrong), *words)
+    assert_says(message, ":1 (id r9)", "data.csv", ":2 (id r1)", "neg, pos", ":3 (id r2)")
+    message = refused("import", tmp_path / "wrong.jsonl", "--out", "x", "--shape", "labels", code=2)
+    assert_says(message, "--data")
+    suite = FILES["suite"].write(tmp_path)
+    results = write_jsonl(tmp_path / "results.jsonl", [])
+    results.write_text('{"run_id": "a1", "payload_sha256": "x", "status": "ok"}\n')
+    message = refused("import", results, "--suite", suite, *words[:2], "--out", tmp_path / "other")
+    assert_says(message, "--data", "rows of your own", "Decision Index")
+
+
+def test_a_report_reads_the_data_as_the_run_did(tmp_path: Path) -> None:
+    """The texts of a page and the audit of a report take the columns that the run recorded."""
+    path = FILES["intents"].write(tmp_path)
+    with serving(systemone) as server:
+        words = ("--server", server.url, "--model", "m", "--no-probe", "--k", 1, "--data", path)
+        run("score", *words, "--out", tmp_path / "run", *FILES["intents"].options)
+    report = ("report", tmp_path / "run", "--resamples", 100, "--data", path)
+    data = json.loads(run(*report, "--json").stdout)["answer"]["data"]
+    assert data["status"] != "leak"
+    assert {"families", "certificates"} <= {part["name"] for part in data["unchecked"]}
+    found = read_item_records([path], Experiment.read([tmp_path / "run"]))
+    assert not found.different
+    assert {item.state for item in found.records.values()} == {f"I want {n}" for n in range(77)}
+
+
+def test_records_stay_records_next_to_labelled_files(tmp_path: Path) -> None:
+    train = write_jsonl(tmp_path / "train.jsonl", [record("t-base", split="train")])
+    (tmp_path / "eval.csv").write_text("body,mark\nGood,pos\nBad,neg\n")
+    words = ("data", "--train", train, "--eval", tmp_path / "eval.csv", "--json")
+    result = audit(*words, "--columns", "state=body,answer=mark", code=3)
+    files = {file["name"]: file["rows"] for file in json.loads(result.stdout)["files"]}
+    assert sorted(files.values()) == [1, 2]

@@ -55,7 +55,7 @@ __all__ = [
 
 _QUESTIONS_SUFFIX: Final = ".questions.json"
 _OTHER_SHAPE: Final = "entries of another shape"
-_FULL_FORMAT: Final = frozenset({"input", "reference", "evidence_certificate", "variant"})
+_OF_RECORDS: Final = frozenset({"source_family", "variant"})
 
 
 @dataclass(frozen=True)
@@ -198,20 +198,25 @@ def reading_of_json(value: Json) -> Reading:
 def is_labelled(path: Path, reading: Reading = AUTOMATIC) -> bool:
     """Tell whether a file is to be read by shape: it is not in the full format.
 
-    A file of JSON lines is in the full format if its first line is a record, or is not an object:
-    then its own reader says what is wrong.
+    A file of JSON lines is in the full format if its first line has an `input`, or looks like a
+    record without one, or is not an object: then its own reader says what is wrong. What the user
+    says of labelled files does not make a record anything else.
 
     Raises:
         InputError: the file cannot be read.
     """
     if reading.shape == RECORDS.name:
         return False
-    if reading.named or container_of(path) != "JSON lines":
+    if container_of(path) != "JSON lines":
         return True
     first = next(json_lines(path), None)
+    if isinstance(first, Entry) and RECORDS.fits(first.value):
+        return False
+    if reading.named:
+        return True
     if isinstance(first, Problem):
         return first.kind == ENCODING
-    return first is not None and not _FULL_FORMAT & first.value.keys()
+    return first is not None and not first.value.keys() >= _OF_RECORDS
 
 
 def read_dataset_records(

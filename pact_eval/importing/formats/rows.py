@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +12,9 @@ from pact_eval._json import Json, loads
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.grouping import Grouping
 from pact_eval.importing.parquet_rows import parquet_files, parquet_rows
+from pact_eval.importing.references import References, read_references
 from pact_eval.importing.row_reader import RowReader, as_object
-from pact_eval.importing.source import ImportOptions, Log, LogRow, Source, Start
+from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
 
 _ANSWERED: Final = ("probabilities", "log_probabilities", "logits", "answer", "status")
 
@@ -32,13 +34,38 @@ class Rows(Source):
         """Open a file of rows, or a folder of Parquet files."""
         names = RowReader(options.mapping)
         files = parquet_files(path)
-        if files:
-            return Log(parquet_rows(files, names, options.grouping), files)
-        return Log(_rows(path, names, options.grouping), (path,))
+        rows = (
+            parquet_rows(files, names, options.grouping)
+            if files
+            else _rows(path, names, options.grouping)
+        )
+        if options.data is None:
+            return Log(rows, files or (path,))
+        references = read_references(options.data, options.reading)
+        return Log(
+            _completed(rows, references, names),
+            files or (path,),
+            facts=lambda _outcome: LogFacts(remarks=references.remarks),
+            references=references,
+        )
 
 
 SOURCE: Final = Rows()
 """The entry of the registry."""
+
+
+def _completed(
+    rows: Iterator[LogRow | Problem], references: References, names: RowReader
+) -> Iterator[LogRow | Problem]:
+    """Yield rows with what their records know."""
+    for entry in rows:
+        if isinstance(entry, Problem):
+            yield entry
+            continue
+        try:
+            yield replace(entry, row=references.complete(entry.row, names))
+        except ValueError as error:
+            yield Problem(entry.line, entry.record, f"{entry.where}{error}")
 
 
 def _rows(path: Path, names: RowReader, grouping: Grouping) -> Iterator[LogRow | Problem]:

@@ -1,0 +1,220 @@
+"""Slices: groups of any column, and the search for those that differ."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from builders import question, write_jsonl
+from commands import refuser, runner
+from messages import assert_says
+from run_frames import rows, write_run
+from scoring.servers.loopback import serving, systemone
+
+import pact_eval
+from pact_cli.main import main
+from pact_eval.errors import InputError
+from pact_eval.evaluation.items import ScoredItems, read_items
+from pact_eval.evaluation.slice_columns import MISSING, Bins, column_labels, parse_bins
+from pact_eval.evaluation.slice_search import search_slices
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.slice_permutation import slice_permutation_test
+
+run, refused = runner(main), refuser(main)
+
+
+def test_small_permutation_against_every_permutation() -> None:
+    """Three families of two items: all choices of two families are equally likely."""
+    values, cluster = np.array([1.0, 1, 1, 0, 0, 0, 0, 1]), np.repeat(np.arange(4), 2)
+    inside = cluster < 2
+    rng = np.random.default_rng(0)
+    test = slice_permutation_test(values, cluster, inside, rng=rng, permutations=20_000)
+    # Sums by family are 2, 1, 0, 1: pairs {0,1}, {0,3} and their complements differ by 0.5.
+    assert test.p_value == pytest.approx(4 / 6, abs=0.015)
+    assert (test.inside, test.outside, test.clusters) == (0.75, 0.25, 4)
+
+
+def test_membership_within_families_against_every_permutation() -> None:
+    """Families with both kinds of items: in each, one of its two items is inside."""
+    values, cluster = np.array([1.0, 0, 1, 0, 1, 0]), np.repeat(np.arange(3), 2)
+    inside = np.array([True, False] * 3)
+    rng = np.random.default_rng(0)
+    test = slice_permutation_test(values, cluster, inside, rng=rng, permutations=20_000)
+    assert test.p_value == pytest.approx(2 / 8, abs=0.015)
+    with_others = slice_permutation_test(
+        np.append(values, 0.0), np.append(cluster, 9), np.append(inside, True), rng=rng
+    )
+    assert (with_others.inside, with_others.clusters) == (1.0, 3)
+    for wrong in (inside | True, inside & False, inside[:2]):
+        with pytest.raises(ValueError, match="inside"):
+            slice_permutation_test(values, cluster, wrong, rng=rng)
+
+
+@pytest.fixture(scope="module")
+def items() -> ScoredItems:
+    return ScoredItems.of(Predictions.from_frame(rows(0, families=120, k=1)), "single")
+
+
+def with_columns(items: ScoredItems, draw: np.random.Generator, effect: float = 0.0) -> ScoredItems:
+    """Items with right answers that depend on their family, and on the column "hard" if at all."""
+    family, n = items.cluster, len(items)
+    hard = draw.integers(0, 3, items.n_families)[family]
+    rate = draw.beta(4, 1.5, items.n_families)[family] * (1 - effect * (hard == 2))
+    columns = {
+        "hard": np.array(list("abc"))[hard],
+        "shop": np.array(list("uvwxy"))[draw.integers(0, 5, items.n_families)][family],
+        "row": np.array(list("kl"))[draw.integers(0, 2, n)],
+        "length": draw.normal(size=n),
+        "stars": draw.integers(1, 4, n).astype(np.float64),
+    }
+    assert items.views is not None
+    return replace(
+        items,
+        values={**items.values, "accuracy": (draw.random(n) < rate).astype(np.float64)},
+        views=replace(items.views, metadata=pl.DataFrame(columns)),
+    )
+
+
+def test_without_slices_one_is_reported_in_at_most_5_percent(items: ScoredItems) -> None:
+    """The issue's proof: 400 draws."""
+    draws = [with_columns(items, np.random.default_rng(seed)) for seed in range(400)]
+    searches = [search_slices(draw, seed=seed) for seed, draw in enumerate(draws)]
+    assert sum(bool(search.tests) for search in searches) > 200
+    assert sum(bool(search.shown) for search in searches) <= 20
+
+
+def test_a_planted_slice_is_reported(items: ScoredItems) -> None:
+    draws = [with_columns(items, np.random.default_rng(seed), 0.7) for seed in range(20)]
+    searches = [search_slices(draw, seed=seed) for seed, draw in enumerate(draws)]
+    shown = [{(test.column, test.name) for test in search.shown} for search in searches]
+    assert sum(("hard", "c") in slices for slices in shown) >= 18
+    test = next(test for test in searches[0].tests if test.name == "c")
+    assert test.difference < 0
+    assert test.adjusted >= test.p_value
+    again = search_slices(draws[0], seed=0)
+    assert again == searches[0]
+    assert searches[0].searched + searches[0].tested == items.n_families
+
+
+def test_too_few_families_and_ablated_contexts_are_refused(items: ScoredItems) -> None:
+    few = ScoredItems.of(Predictions.from_frame(rows(0, families=20, k=1)), "single")
+    with pytest.raises(InputError, match="40 families"):
+        search_slices(few, seed=0)
+    with pytest.raises(InputError, match="ablated"):
+        search_slices(replace(items, reference=None), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "bins", "names"),
+    [
+        (["b", None, "a"], None, ["b", MISSING, "a"]),
+        ([10.0, 2.0, None], None, ["10", "2", MISSING]),
+        ([0.0, 1.0, 2.0, 3.0], 2, ["[0, 1)", "[1, 3]", "[1, 3]", "[1, 3]"]),
+        ([0.0, 10.0, 20.0], (10.0, 15.0), ["[0, 10)", "[10, 15)", "[15, 20]"]),
+        ([5.0, 5.0, 5.0], 4, ["[5, 5]"] * 3),
+    ],
+)
+def test_groups_of_a_column(values: list[Any], bins: Bins | None, names: list[str]) -> None:
+    labels = column_labels(pl.Series(values), "column", bins)
+    assert labels.names[labels.codes].tolist() == names
+
+
+def test_numbers_are_in_their_order() -> None:
+    labels = column_labels(pl.Series([10.0, 2.0, None, -1.0]), "column")
+    assert list(labels.rows_by_name()) == ["-1", "2", "10", MISSING]
+    labels = column_labels(pl.Series([float(n) for n in range(100)]), "column", 4)
+    names = list(labels.rows_by_name())
+    assert [name[1:].split(",")[0] for name in names] == ["0", "24", "49", "74"]
+
+
+def test_many_values_need_bins() -> None:
+    with pytest.raises(InputError, match="21 different numbers.*--bins 4"):
+        column_labels(pl.Series([float(n) for n in range(21)]), "days")
+    assert len(column_labels(pl.Series([float(n) for n in range(20)]), "days")) == 20
+    with pytest.raises(InputError, match="at most 200 different texts, got 201"):
+        column_labels(pl.Series([str(n) for n in range(201)]), "name")
+    with pytest.raises(InputError, match="leave --bins out"):
+        column_labels(pl.Series(["a"]), "name", 2)
+    for text in ("1", "x", "2,1", "", "nan,1"):
+        with pytest.raises(InputError, match="--bins"):
+            parse_bins(text)
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs on labelled data with further columns."""
+    folder = tmp_path_factory.mktemp("slices")
+    asked = {"urgent": question("noul"), "topic": question()}
+    entries = [
+        {"state": f"Ticket {n}", "questions": asked, "shop": "xyz"[n % 3], "days": n}
+        | {"expected": {"urgent": n % 2 == 0, "topic": f"answer_{n % 3}"}}
+        for n in range(60)
+    ]
+    path = write_jsonl(folder / "data.jsonl", entries)
+    with serving(systemone) as server:
+        words = ("--server", server.url, "--no-probe", "--k", 2, "--data", path)
+        for name in "ab":
+            run("score", *words, "--model", name, "--out", folder / name)
+    return folder
+
+
+def test_further_columns_stay_with_the_run(scored: Path) -> None:
+    frame = pl.read_parquet(scored / "a" / "predictions.parquet")
+    assert frame["metadata.days"].dtype == pl.Float64
+    metadata = read_run(scored / "a").predictions.metadata
+    assert metadata is not None
+    assert metadata.columns == ["shop", "days", "question"]
+    assert metadata["question"].to_list() == ["urgent", "topic"] * 60
+
+
+def test_a_run_is_grouped_by_any_column(scored: Path) -> None:
+    """Terminal, JSON and Python have the same groups; a large run has them from its file."""
+    settings = pact_eval.Settings(by="days", bins=3, resamples=200)
+    evaluation = pact_eval.evaluate(scored / "a", settings)
+    names = [group.name for group in evaluation.groups]
+    words = ("report", scored / "a", "--by", "days", "--bins", 3, "--resamples", 200)
+    printed = json.loads(run(*words, "--json").stdout)
+    assert [group["name"] for group in printed["groups"]] == names
+    assert all(name in run(*words).stdout for name in names)
+    by_number: Any = [("days", 3), ("shop", None), ("question", None)]
+    predictions = read_run(scored / "a").predictions
+    for by, bins in by_number:
+        path = scored / "a" / "predictions.parquet"
+        from_file = read_items(path, "single", by=by, bins=bins).rows_by_group(by)
+        in_memory = ScoredItems.of(predictions, "single").grouped(by, bins).rows_by_group(by)
+        assert list(from_file) == list(in_memory)
+        assert all(np.array_equal(from_file[name], in_memory[name]) for name in in_memory)
+
+
+def test_a_comparison_is_grouped_by_any_column(scored: Path) -> None:
+    words = ("compare", scored / "a", scored / "b", "--by", "shop", "--resamples", 200)
+    printed = json.loads(run(*words, "--json").stdout)["comparisons"][0]
+    groups = printed["comparison"]["groups"]
+    assert [group["name"] for group in groups] == ["all", "x", "y", "z"]
+
+
+def test_an_unknown_column_is_refused_with_those_that_there_are(scored: Path) -> None:
+    words = ("report", scored / "a", "--by")
+    assert_says(refused(*words, "nope"), "nope", "kind", "shop", "days", "question")
+    assert_says(refused(*words, "days"), "60 different", "--bins")
+    assert_says(refused(*words, "days", "--bins", "a", code=2), "--bins")
+    with pytest.raises(InputError, match="shop"):
+        read_items(scored / "a" / "predictions.parquet", "single", by="nope")
+
+
+def test_slices_are_found_from_the_command_and_python(scored: Path, tmp_path: Path) -> None:
+    printed = json.loads(run("report", scored / "a", "--find-slices", "--json").stdout)
+    search = pact_eval.Experiment.read([scored / "a"]).find_slices()
+    assert search.to_json() == printed
+    assert {test["column"] for test in printed["tests"]} <= {"kind", "shop", "days", "question"}
+    assert_says(run("report", scored / "a", "--find-slices").stdout, "Slices: ")
+    few = write_run(tmp_path / "few", rows(1, families=6))
+    assert_says(refused("report", few, "--find-slices"), "few", "40 families")
+    message = refused("report", scored / "a", scored / "b", "--find-slices", code=2)
+    assert_says(message, "one RUN")
