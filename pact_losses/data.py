@@ -60,10 +60,15 @@ class PactData:
     selection: Sequence[TrainingView] = ()
     record: AdapterRecord | None = None
 
+    @property
+    def primary_views(self) -> list[TrainingView]:
+        """The selection views that count in the NLL, whatever their batches."""
+        return [view for view in self.selection if view.role == "primary"]
+
     def selection_batches(
         self, rows: int = 8, *, rank: int = 0, processes: int = 1
     ) -> Iterator[PactBatch]:
-        """Yield the selection views in batches of `rows` views; with several processes, a share.
+        """Yield the primary selection views in batches; with several processes, a share.
 
         Args:
             rows: views per batch, 1 or more.
@@ -73,12 +78,15 @@ class PactData:
         Raises:
             PactLossError: there are no selection views.
         """
-        if not self.selection:
-            message = "expected views of the selection split, got none; pass PactData(selection=)"
+        views = self.primary_views
+        if not views:
+            message = (
+                "expected primary views of the selection split, got none; pass PactData(selection=)"
+            )
             raise PactLossError(message)
         collate = replace(self.collate, require_pairs=False)
-        for start in range(rank * rows, len(self.selection), rows * processes):
-            yield collate(self.selection[start : start + rows])
+        for start in range(rank * rows, len(views), rows * processes):
+            yield collate(views[start : start + rows])
 
     def save(
         self, model: nn.Module, folder: str | Path, training: Mapping[str, Any] | None = None

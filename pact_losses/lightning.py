@@ -29,8 +29,11 @@ from pact_losses.processes import rank_and_count, summed
 from pact_losses.selection import mean_nll, nll_sums
 from pact_losses.steps import StepBatches, StepSampler, pact_step
 
+if TYPE_CHECKING:
+    from pytorch_lightning import LightningModule
+
 try:
-    from pytorch_lightning import LightningDataModule, LightningModule
+    from pytorch_lightning import LightningDataModule
 except ModuleNotFoundError as error:
     message = (
         f"pact_losses.lightning needs {error.name}, which is not installed; install it: "
@@ -38,7 +41,10 @@ except ModuleNotFoundError as error:
     )
     raise ModuleNotFoundError(message, name=error.name) from error
 
-_Module = LightningModule if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    _Module = LightningModule
+else:
+    _Module = object  # so that the mixin comes before any module
 
 
 class PactModuleMixin(_Module):
@@ -185,7 +191,7 @@ class _Selection:
         self._data, self._rows = data, rows
 
     def __len__(self) -> int:
-        return -(-len(self._data.selection) // (self._rows * rank_and_count()[1]))
+        return -(-len(self._data.primary_views) // (self._rows * rank_and_count()[1]))
 
     def __iter__(self) -> Iterator[StepBatches]:
         rank, processes = rank_and_count()

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -33,9 +33,12 @@ from pact_losses.selection import shared_selection_nll
 from pact_losses.steps import TermSums
 from pact_losses.views import TrainingView
 
+if TYPE_CHECKING:
+    from transformers import Trainer
+
 try:
     import accelerate  # noqa: F401 - Trainer needs it, and says so only when it is constructed
-    from transformers import EarlyStoppingCallback, Trainer, TrainerCallback
+    from transformers import EarlyStoppingCallback, TrainerCallback
     from transformers.trainer_utils import EvalLoopOutput
 except ModuleNotFoundError as error:
     message = (
@@ -44,7 +47,10 @@ except ModuleNotFoundError as error:
     )
     raise ModuleNotFoundError(message, name=error.name) from error
 
-_Trainer = Trainer if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    _Trainer = Trainer
+else:
+    _Trainer = object  # so that a mixin comes before any trainer
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,9 @@ class TermsCallback(TrainerCallback):
         """Forget what an earlier training has left."""
         self.sums = TermSums()
 
-    def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Add the means to the log."""
+        logs = kwargs.get("logs")
         if logs is None or "loss" not in logs:
             return
         means = self.sums.take()
@@ -108,7 +115,7 @@ class SelectionStopping(EarlyStoppingCallback):
         """Let the Trainer compare the selection NLL of checkpoints."""
         if args.metric_for_best_model is None:
             args.metric_for_best_model, args.greater_is_better = "eval_loss", False
-        super().on_train_begin(args, state, control, **kwargs)
+        super().on_train_begin(args, state, control, **kwargs)  # type: ignore[no-untyped-call]
 
 
 class PactTrainerMixin(_Trainer):
@@ -230,13 +237,17 @@ class PactTrainerMixin(_Trainer):
     ) -> EvalLoopOutput:
         """Compute the exact NLL of the selection split over all processes."""
         with self.compute_loss_context_manager():
-            nll = shared_selection_nll(self.model, dataloader)
+            nll = shared_selection_nll(self._model, dataloader)
         return EvalLoopOutput(
             predictions=None,  # type: ignore[arg-type]
             label_ids=None,
             metrics={f"{metric_key_prefix}_loss": nll},
-            num_samples=len(self._pact_data.selection),
+            num_samples=len(self._pact_data.primary_views),
         )
+
+    @property
+    def _model(self) -> nn.Module:
+        return cast(nn.Module, self.model)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Save checkpoint or model, and the record of its training data."""
@@ -244,7 +255,7 @@ class PactTrainerMixin(_Trainer):
         if self.args.should_save:
             folder = Path(output_dir or str(self.args.output_dir))
             facts = {"steps": self.state.global_step, "seed": self.args.seed}
-            self._pact_data.write_record(self.model, folder, facts)
+            self._pact_data.write_record(self._model, folder, facts)
 
 
 def _datasets(trainer: type, data: PactData, args: Any) -> tuple[Any, Any]:
@@ -255,6 +266,8 @@ def _datasets(trainer: type, data: PactData, args: Any) -> tuple[Any, Any]:
 
     if hasattr(args, "dataset_kwargs"):
         args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
-    numbered = (Dataset.from_dict({"view": list(range(len(views)))}) if views else None
-                for views in (data.train, data.selection))  # fmt: skip
-    return tuple(numbered)
+    train, selection = (
+        Dataset.from_dict({"view": list(range(len(views)))}) if views else None
+        for views in (data.train, data.selection)
+    )
+    return train, selection

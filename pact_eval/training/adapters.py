@@ -100,7 +100,14 @@ def save_adapter(
         ['model', 'folder', 'base']
     """
     base = Path(base) if Path(base).is_dir() else base
-    schema = _schema_config(base, folder, contract, max_prompt_tokens, revision)
+    schema = schema_config(
+        base,
+        folder,
+        contract,
+        max_prompt_tokens=max_prompt_tokens,
+        revision=revision,
+        base_sha256=sha256_of_weights(base) if isinstance(base, Path) else None,
+    )
     tokenizer = _tokenizer_of(base) if tokenizer is None else tokenizer
     if tokenizer is not None:
         schema |= TrainingPrompts.of(Encoder(tokenizer, contract)).to_json()
@@ -120,7 +127,7 @@ def save_adapter(
             weights = sha256_of_file(partial / ADAPTER_WEIGHTS)
             record = TrainingRecord(weights, used, stated)
             schema[TRAINING_RECORD_KEY] = write_training_record(partial, record)
-        _write_json(partial / SCHEMA_CONFIG, schema | dict(facts or {}))
+        write_json(partial / SCHEMA_CONFIG, schema | dict(facts or {}))
         further = contract.adapter_files()
         for name, text in further.items():
             write_atomically(partial / name, text)
@@ -159,22 +166,33 @@ def _save_with_peft(model: PeftModel, folder: Path, state: Mapping[str, torch.Te
     if isinstance(config.get("target_modules"), list):
         config["target_modules"].sort()  # a set in memory: its order would vary
     config["base_model_name_or_path"] = _public_name(config.get("base_model_name_or_path"))
-    _write_json(folder / ADAPTER_CONFIG, config)
+    write_json(folder / ADAPTER_CONFIG, config)
     (folder / ADAPTER_WEIGHTS).chmod(0o644)
 
 
-def _schema_config(
+def schema_config(
     base: str | Path,
     folder: Path,
     contract: PromptContract,
+    *,
     max_prompt_tokens: int | None,
-    revision: str | None,
+    base_sha256: str | None,
+    revision: str | None = None,
 ) -> dict[str, Json]:
-    is_folder = isinstance(base, Path)
+    """Return the content of `schema_config.json`, apart from tokenizer, arm and seed.
+
+    Args:
+        base: hub id of the base model, or its folder.
+        folder: folder of the adapter.
+        contract: prompt contract of the training.
+        max_prompt_tokens: limit on the length of prompts; the contract's if None.
+        base_sha256: hash of the base's weights; None for a hub id.
+        revision: revision of a hub model.
+    """
     return contract.schema_config() | {
-        "model": os.path.relpath(base, folder) if is_folder else str(base),
+        "model": os.path.relpath(base, folder) if isinstance(base, Path) else base,
         "revision": revision,
-        "base_weights_sha256": sha256_of_weights(base) if isinstance(base, Path) else None,
+        "base_weights_sha256": base_sha256,
         "max_length": max_prompt_tokens or contract.max_prompt_tokens,
     }
 
@@ -220,5 +238,6 @@ def _public_name(name: Json) -> Json:
     return Path(name).name if isinstance(name, str) and Path(name).exists() else name
 
 
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file of an adapter's folder."""
     write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -7,11 +7,38 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from adapters import MODEL
 from losses import trainers
-from losses.trainers import STEPS, TRAINERS, Setting, Weights, plain
+from losses.tiny import DATA
+from losses.trainers import (
+    LAST,
+    STEPS,
+    TRAINERS,
+    Precision,
+    Setting,
+    Weights,
+    plain,
+    with_lightning,
+    with_transformers,
+)
+from messages import assert_says
 from safetensors.torch import load_file
+
+from pact_eval.custody.hashed_data import UsedData
+from pact_eval.custody.overlap import overlap_with
+from pact_eval.custody.training_record import adapter_record
+from pact_eval.data.records import read_records
+from pact_eval.models.folders import read_adapter_files
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
+from pact_eval.training import training_data
+from pact_losses import PactLoss, candidate_logits, pact_steps, selection_nll
 
 RELATIVE = 1e-6
 """Of the norm of all weights: how far two trainers may differ in float32."""
@@ -78,3 +105,150 @@ def test_two_processes_make_the_steps_of_one(name: str, tmp_path: Path) -> None:
     assert found == pytest.approx(losses, rel=1e-5)
     weights = load_file(tmp_path / "weights.safetensors")
     assert difference(weights, expected.weights()) < RELATIVE
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "autocast"])
+@pytest.mark.parametrize("name", TRAINERS)
+def test_bfloat16_losses_against_a_loop_by_hand(
+    name: str, precision: Precision, tmp_path: Path
+) -> None:
+    """In Lightning, `bf16-true` and `bf16-mixed`."""
+    expected = plain(Setting(precision=precision), 6)
+    losses = TRAINERS[name](Setting(precision=precision), tmp_path, 6)
+    assert losses == pytest.approx(expected, rel=0, abs=BFLOAT16_LOSS)
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_gradient_checkpointing_changes_no_loss(
+    name: str, by_hand: tuple[list[float], Weights], tmp_path: Path
+) -> None:
+    setting, calls = Setting(checkpointing=True), [0]
+    layer = next(part for key, part in setting.model.named_modules() if key.endswith("0.mlp"))
+    layer.register_forward_pre_hook(lambda *_: calls.__setitem__(0, calls[0] + part_of_training()))
+    losses = TRAINERS[name](setting, tmp_path, 4)
+    assert losses == pytest.approx(by_hand[0][:4], rel=1e-5)
+    assert calls[0] == 2 * 7  # 2, 2, 1 and 2 batches: each is computed again
+
+
+def part_of_training() -> int:
+    """1 in a forward pass of the training, 0 in one of an evaluation."""
+    return int(torch.is_grad_enabled())
+
+
+@pytest.mark.parametrize("train", [with_transformers, with_lightning])
+def test_terms_margin_and_share_of_a_step_against_the_step_as_one_batch(
+    train: Any, tmp_path: Path
+) -> None:
+    setting = Setting()
+    step = next(iter(pact_steps(setting.data, STEPS, seed=17, families_per_batch=1)))
+    ids = {record for batch in step.batches for record in batch.record_ids}
+    batch = setting.data.collate([v for v in setting.data.train if v.record_id in ids])
+    with torch.no_grad():
+        out = PactLoss()(candidate_logits(setting.model, batch), batch, progress=step.progress)
+    train(setting, tmp_path, 1)
+    trainer = LAST["trainer"]
+    logged = (
+        trainer.state.log_history[0] if train is with_transformers else trainer.callback_metrics
+    )
+    for name, value in {**out.terms, **out.diagnostics}.items():
+        if name != "ramp":
+            assert float(logged[name]) == pytest.approx(float(value), rel=1e-4, abs=1e-6), name
+    assert {"pair_margin", "pairs_beyond_margin", "ce", "cf", "pc", "nr"} <= set(logged)
+
+
+def test_evaluation_is_the_exact_nll_of_the_selection_split(tmp_path: Path) -> None:
+    """Four primary views among ten: permuted and ablated ones do not count."""
+    setting = Setting()
+    expected = selection_nll(setting.model, setting.data.selection_batches(3))
+    with_transformers(setting, tmp_path, 1)
+    primary = [view for view in setting.data.selection if view.role == "primary"]
+    assert len(primary) == 4
+    now = selection_nll(setting.model, [setting.data.collate(primary)])
+    assert now != pytest.approx(expected, abs=1e-4)
+    assert LAST["trainer"].evaluate()["eval_loss"] == pytest.approx(now, abs=1e-6)
+    with_lightning(Setting(), tmp_path, 20)
+    metrics = LAST["trainer"].callback_metrics
+    assert metrics["selection_nll"].isfinite()
+
+
+def test_the_training_stops_when_the_selection_nll_no_longer_falls(tmp_path: Path) -> None:
+    from transformers import Trainer, TrainingArguments
+
+    from pact_losses.transformers import PactTrainerMixin, SelectionStopping
+
+    class PactTrainer(PactTrainerMixin, Trainer): ...
+
+    setting = Setting()
+    still = torch.optim.SGD(setting.model.parameters(), lr=0.0)  # the NLL stays the same
+    schedule = torch.optim.lr_scheduler.ConstantLR(still)
+    args = TrainingArguments(
+        str(tmp_path), max_steps=9, eval_strategy="steps", eval_steps=1, report_to="none",
+        save_strategy="no", use_cpu=True, per_device_train_batch_size=1, disable_tqdm=True,
+    )  # fmt: skip
+    trainer = PactTrainer(
+        setting.model,
+        args,
+        data=setting.data,
+        optimizers=(still, schedule),
+        callbacks=[SelectionStopping(patience=2)],
+    )
+    trainer.train()
+    assert trainer.state.global_step == 3
+    with pytest.raises(TypeError) as refusal:
+        PactTrainer(setting.model, args, data=setting.data, train_dataset=[])
+    assert_says(refusal.value, "`data`", "train_dataset")
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_saved_adapter_carries_its_training_record(name: str, tmp_path: Path) -> None:
+    """Trainer and SFTTrainer write it into checkpoints and models; `PactData.save` elsewhere."""
+    setting = Setting()
+    records = read_records(DATA)
+    used = UsedData(DATA, records[:10]), UsedData(DATA, records[10:14])
+    encoder = Encoder(setting.tokenizer, NIMBLE)
+    setting.data = training_data(used[0], encoder, base=MODEL, selection=used[1], arm="pact")
+    out = tmp_path / "adapter"
+    TRAINERS[name](setting, out, 1)
+    folders = [out]
+    if name in ("transformers", "sft"):
+        LAST["trainer"].save_model()
+        folders.append(out / "checkpoint-1")
+    else:
+        setting.data.save(setting.model, out, {"steps": 1, "seed": 17})
+    for folder in folders:
+        record = adapter_record(read_adapter_files(folder))
+        assert record is not None
+        assert (record.training["steps"], record.training["recipe"]) == (1, "pact")
+        assert {role: data.files[0].rows for role, data in record.roles.items()} == {
+            "train": 10,
+            "selection": 4,
+        }
+        overlap = overlap_with(record, records)
+        assert overlap is not None
+        assert set(overlap.families) == {record.family for record in records[:14]}
+        assert identify(ModelRequest(folder)).encoder.contract is NIMBLE
+
+
+def test_without_files_a_saved_adapter_warns(tmp_path: Path) -> None:
+    setting = Setting()
+    with pytest.warns(UserWarning, match="not stated.*training_data"):
+        setting.data.save(setting.model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "missing"),
+    [("transformers", "transformers"), ("transformers", "accelerate"),
+     ("lightning", "pytorch_lightning")],
+)  # fmt: skip
+def test_without_its_trainer_a_module_names_the_pip_line(module: str, missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None\nimport pact_losses.{module}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    package = missing.replace("_", "-")
+    assert_says(run.stderr.splitlines()[-1], "ModuleNotFoundError", missing, "pip install", package)
+
+
+def test_pact_losses_alone_needs_only_torch() -> None:
+    absent = ["transformers", "accelerate", "peft", "pytorch_lightning", "trl", "datasets"]
+    code = f"import sys\nfor name in {absent}: sys.modules[name] = None\nimport pact_losses"
+    subprocess.run([sys.executable, "-c", code], check=True)

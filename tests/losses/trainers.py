@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 # TRL reports its use otherwise.
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
@@ -23,10 +23,12 @@ from transformers import AutoTokenizer
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parents[1]))
 
-from losses.tiny import MODEL, tiny_base, views_of_train
+from adapters import MODEL
+from losses.tiny import tiny_base, views_of_train
 
 from pact_losses import (
     FamilyBatchSampler,
+    PactBatch,
     PactCollator,
     PactData,
     PactLoss,
@@ -46,24 +48,33 @@ SEED: Final = 17
 Weights = dict[str, torch.Tensor]
 
 
+Precision = Literal["float32", "bfloat16", "autocast"]
+"""Weights of float32, all weights in bfloat16, or float32 weights with autocast to bfloat16."""
+
+
 class Setting:
     """A model, its optimiser and the data, the same for every trainer."""
 
     def __init__(
         self,
         *,
-        dtype: torch.dtype = torch.float32,
+        precision: Precision = "float32",
         checkpointing: bool = False,
         accumulation: int = 2,
         families: int = 5,  # an epoch of 3 steps, of which the last has one batch
         record: Any = None,
     ) -> None:
         torch.manual_seed(SEED)
-        # LoRA weights stay in float32 unless the trainer converts them.
-        self.model = get_peft_model(tiny_base(dtype), lora_config(rank=4, dropout=0.0)).train()
+        self.model = get_peft_model(tiny_base(), lora_config(rank=4, dropout=0.0)).train()
+        self.precision = precision
+        if precision == "bfloat16":
+            self.model.to(torch.bfloat16)
+        if precision != "float32":
+            self.model.set_attn_implementation("eager")  # quick in bfloat16 on a CPU
         if checkpointing:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
             self.model.enable_input_require_grads()
+        self.checkpointing = checkpointing
         self.tokenizer = AutoTokenizer.from_pretrained(MODEL)
         views = [
             replace(view, token_ids=view.token_ids[-12 - row % 5 :])  # quick
@@ -83,12 +94,13 @@ class Setting:
                 if weight.requires_grad}  # fmt: skip
 
 
-def plain(setting: Setting, *_: object) -> list[float]:
+def plain(setting: Setting, stop: int = STEPS) -> list[float]:
     """A loop by hand, without the functions for trainers; one process."""
     s, losses, loss_fn = setting, [], PactLoss()
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=s.precision == "autocast")
     sampler = FamilyBatchSampler(s.data.train, 1, seed=SEED)
-    epoch, batches = -1, []
-    for step in range(STEPS):
+    epoch, batches = -1, list[PactBatch]()
+    for step in range(stop):
         if not batches:
             epoch += 1
             sampler.set_epoch(epoch)
@@ -96,13 +108,11 @@ def plain(setting: Setting, *_: object) -> list[float]:
         now, batches = batches[: s.accumulation], batches[s.accumulation :]
         total = 0.0
         for batch in now:
-            out = loss_fn(
-                candidate_logits(s.model, batch),
-                batch,
-                progress=(step + 1) / STEPS,
-                totals=unit_totals(now),
-            )
-            out.total.backward()
+            with autocast:
+                logits = candidate_logits(s.model, batch)
+            totals = unit_totals(now)
+            out = loss_fn(logits, batch, progress=(step + 1) / STEPS, totals=totals)
+            out.total.backward()  # type: ignore[no-untyped-call]
             total += float(out.total.detach())
         torch.nn.utils.clip_grad_norm_(s.model.parameters(), 1.0)
         s.optimizer.step()
@@ -128,7 +138,8 @@ def torch_loop(
     for step in pact_steps(s.data, STEPS, seed=SEED, first=first, **options):
         if step.number == stop:
             break
-        means.append(pact_step(s.model, step, PactLoss()))
+        with torch.autocast("cpu", torch.bfloat16, enabled=s.precision == "autocast"):
+            means.append(pact_step(s.model, step, PactLoss()))
         torch.nn.utils.clip_grad_norm_(s.model.parameters(), 1.0)
         s.optimizer.step()
         s.schedule.step()
@@ -149,9 +160,12 @@ def with_accelerate(
     setting: Setting, folder: Path, stop: int = STEPS, *, resume: bool = False
 ) -> list[float]:
     from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
 
     s = setting
-    precision = "bf16" if next(s.model.parameters()).dtype == torch.bfloat16 else "no"
+    precision = "bf16" if s.precision == "autocast" else "no"
+    if not torch.distributed.is_initialized():
+        AcceleratorState._reset_state(reset_partial_state=True)  # the precision of another test
     accelerator = Accelerator(cpu=True, mixed_precision=precision)
     model, optimizer = accelerator.prepare(s.model, s.optimizer)
     accelerator.register_for_checkpointing(s.schedule)
@@ -183,12 +197,13 @@ def with_transformers(
     bases: Any = (PactTrainerMixin, Trainer)
     kind: Any = TrainingArguments
     if sft:
-        from trl import SFTConfig, SFTTrainer
+        from trl.trainer.sft_config import SFTConfig
+        from trl.trainer.sft_trainer import SFTTrainer
 
         bases, kind = (PactTrainerMixin, SFTTrainer), SFTConfig
 
     class Stop(TrainerCallback):
-        def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
             control.should_save = state.global_step == stop < STEPS
             control.should_training_stop = state.global_step == stop
 
@@ -199,9 +214,8 @@ def with_transformers(
         per_device_train_batch_size=1,
         gradient_accumulation_steps=s.accumulation,
         per_device_eval_batch_size=4,
-        gradient_checkpointing=getattr(s.model, "is_gradient_checkpointing", False),
-        gradient_checkpointing_kwargs={"use_reentrant": False},
-        bf16=False,
+        activation_checkpointing=s.checkpointing,
+        bf16=s.precision == "autocast",
         seed=SEED,
         logging_steps=1,
         save_strategy="no",
@@ -228,13 +242,19 @@ def with_sft(
     return with_transformers(setting, folder, stop, resume=resume, sft=True)
 
 
+LIGHTNING: Final[Mapping[str, Any]] = {
+    "float32": "32-true",
+    "bfloat16": "bf16-true",
+    "autocast": "bf16-mixed",
+}
+
+
 def with_lightning(
     setting: Setting,
     folder: Path,
     stop: int = STEPS,
     *,
     resume: bool = False,
-    precision: Any = "32-true",
     devices: int = 1,
 ) -> list[float]:
     from pytorch_lightning import Callback, LightningModule, Trainer
@@ -254,8 +274,8 @@ def with_lightning(
     s, losses = setting, Losses()
     trainer = Trainer(
         max_steps=STEPS,
-        min_steps=1,
-        precision=precision,
+        min_epochs=0,
+        precision=LIGHTNING[s.precision],
         accelerator="cpu",
         devices=devices,
         callbacks=[losses],
