@@ -77,15 +77,16 @@ def _ran(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     # In inference mode, torch refuses a class of tensors that makes views of a module's weights.
     with torch.inference_mode(mode=False), torch.no_grad():
         result = func(*raw_args, **raw_kwargs)
-        return _result(name, args[0] if args else None, result, to_cpu=to_cpu)
+        return _result(func, args[0] if args else None, result, to_cpu=to_cpu)
 
 
-def _result(name: str, first: Any, result: Any, *, to_cpu: bool) -> Any:
+def _result(func: Any, first: Any, result: Any, *, to_cpu: bool) -> Any:
     """Return what an operation gives: its first input if that was changed in place."""
-    if name.partition(".")[0].endswith("_") and isinstance(first, Tensor):
+    parameters = func._schema.arguments
+    alias = parameters[0].alias_info if parameters else None
+    if alias is not None and alias.is_write:
         return first
-    stays = to_cpu or (name == "aten::copy_" and not isinstance(first, StandInTensor))
-    return result if stays else pytree.tree_map(_wrapped, result)
+    return result if to_cpu else pytree.tree_map(_wrapped, result)
 
 
 def _copied(source: Tensor, target: Tensor, _non_blocking: bool = False) -> Tensor:
