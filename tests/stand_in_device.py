@@ -39,7 +39,7 @@ class StandInTensor(Tensor):
 
     @staticmethod
     def __new__(cls, raw: Tensor) -> StandInTensor:
-        made: StandInTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: StandInTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             raw.size(),
             strides=raw.stride(),
@@ -52,7 +52,7 @@ class StandInTensor(Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override] # torch's own stub names no operation
         cls,
         func: Any,
         types: Any,
@@ -119,7 +119,7 @@ def register() -> None:
         manual_seed_all=lambda _seed: None,
     )
     _setup_privateuseone_for_python_backend(NAME, module)
-    library = torch.library.Library("aten", "IMPL")
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for name in ("empty.memory_format", "empty_strided"):
         operator, overload = name.partition(".")[0], name.partition(".")[2] or "default"
         function = getattr(getattr(torch.ops.aten, operator), overload)
