@@ -39,7 +39,7 @@ class StandInTensor(Tensor):
 
     @staticmethod
     def __new__(cls, raw: Tensor) -> StandInTensor:
-        made: StandInTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: StandInTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             raw.size(),
             strides=raw.stride(),
@@ -52,7 +52,7 @@ class StandInTensor(Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override] # torch's own stub names no operation
         cls,
         func: Any,
         types: Any,
@@ -77,15 +77,16 @@ def _ran(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     # In inference mode, torch refuses a class of tensors that makes views of a module's weights.
     with torch.inference_mode(mode=False), torch.no_grad():
         result = func(*raw_args, **raw_kwargs)
-        return _result(name, args[0] if args else None, result, to_cpu=to_cpu)
+        return _result(func, args[0] if args else None, result, to_cpu=to_cpu)
 
 
-def _result(name: str, first: Any, result: Any, *, to_cpu: bool) -> Any:
+def _result(func: Any, first: Any, result: Any, *, to_cpu: bool) -> Any:
     """Return what an operation gives: its first input if that was changed in place."""
-    if name.partition(".")[0].endswith("_") and isinstance(first, Tensor):
+    parameters = func._schema.arguments
+    alias = parameters[0].alias_info if parameters else None
+    if alias is not None and alias.is_write:
         return first
-    stays = to_cpu or (name == "aten::copy_" and not isinstance(first, StandInTensor))
-    return result if stays else pytree.tree_map(_wrapped, result)
+    return result if to_cpu else pytree.tree_map(_wrapped, result)
 
 
 def _copied(source: Tensor, target: Tensor, _non_blocking: bool = False) -> Tensor:
@@ -118,7 +119,7 @@ def register() -> None:
         manual_seed_all=lambda _seed: None,
     )
     _setup_privateuseone_for_python_backend(NAME, module)
-    library = torch.library.Library("aten", "IMPL")
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for name in ("empty.memory_format", "empty_strided"):
         operator, overload = name.partition(".")[0], name.partition(".")[2] or "default"
         function = getattr(getattr(torch.ops.aten, operator), overload)

@@ -99,10 +99,15 @@ def fastest_kernel(
         views: some views of the dataset, at least one.
         dtype: precision of the run, on which the library of its products depends.
     """
-    turns: dict[KernelName, Callable[[], object]] = {}
-    for name in ("fused", "products"):
-        trials = [_trial(shape, ahead, lengths) for ahead, lengths in typical_passes(views)]
-        turns[name] = lambda name=name, trials=trials: [trial.run(name) for trial in trials]
+    trials = [_trial(shape, ahead, lengths) for ahead, lengths in typical_passes(views)]
+
+    def turn(kernel: KernelName) -> Callable[[], object]:
+        return lambda: [trial.run(kernel) for trial in trials]
+
+    turns: dict[KernelName, Callable[[], object]] = {
+        "fused": turn("fused"),
+        "products": turn("products"),
+    }
     with fast_float32(_CPU, dtype), torch.inference_mode():
         seconds = least_seconds(turns)
     other: KernelName = "products"
@@ -155,7 +160,8 @@ class _Trial:
 
     def run(self, kernel: KernelName) -> Tensor:
         """Return the output of the layer, (1, S, heads, d)."""
-        layer = shared_layer(DynamicLayer(), self.segments, unread=False)
+        empty = DynamicLayer()  # type: ignore[no-untyped-call]
+        layer = shared_layer(empty, self.segments, unread=False)
         layer.parts = [self.prefix]
         keys, values = layer.update(self.key, self.value)
         output, _ = shared_prefix_attention(None, self.query, keys, values, None, kernel=kernel)

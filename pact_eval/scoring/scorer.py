@@ -117,8 +117,8 @@ class Scorer:
             views: views of the data that will be scored, at least one.
 
         Raises:
-            AdapterError: the requested engine does not work with this model, the device has no
-                kernel for an operation of it, or memory runs out with one prompt.
+            AdapterError: the requested engine or the device does not work with this model, or
+                memory runs out with one prompt.
         """
         if self._engine is not None:
             return
@@ -128,9 +128,9 @@ class Scorer:
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
                 raise MemoryExhaustedError(_OUT_OF_MEMORY) from error
-            if isinstance(error, NotImplementedError):
-                raise AdapterError(_not_on(self.device, error)) from error
-            raise
+            if self.device.type in ("cpu", "cuda"):
+                raise
+            raise AdapterError(_not_on(self.device, error)) from error
         for name in self._candidates():
             try:
                 reason = self._tried(name, sample, oracle)
@@ -334,10 +334,7 @@ class Scorer:
 
 def _not_on(device: torch.device, error: Exception) -> str:
     reason = str(error).partition("\n")[0].partition(". ")[0]
-    return (
-        f"--device {device.type}: it has no kernel for an operation of this model ({reason}); "
-        "give --device cpu"
-    )
+    return f"--device {device.type}: it cannot run this model ({reason}); give --device cpu"
 
 
 def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:

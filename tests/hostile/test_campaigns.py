@@ -156,6 +156,7 @@ ELSEWHERE = {
     "pact_eval.scoring.workers.messages": "rows of a worker of ours",
     "pact_eval.training.adapters": "the configuration that PEFT has just written",
     "pact_eval.training.cache": "our own; tests/training/test_training_views.py damages it",
+    "pact_eval.scoring.waiting": "/proc/loadavg",
     "pact_eval.training.memory": "/proc/self/status",
 }
 

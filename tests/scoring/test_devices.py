@@ -92,8 +92,8 @@ def test_bfloat16_is_the_default_of_cuda_alone() -> None:
     assert dtypes == {"cpu": torch.float32, "mps": torch.float32, "cuda": torch.bfloat16}
 
 
-def test_a_device_without_a_kernel_for_the_model_is_an_error_with_advice() -> None:
-    """The `meta` device has no numbers: reading a logit there is not implemented."""
+def test_a_device_that_cannot_run_the_model_is_an_error_with_advice() -> None:
+    """The `meta` device has no numbers: no logit can be read there."""
     model = random_model("Qwen3", vocab_size=50, num_hidden_layers=1, **SMALL).to("meta")
     view = EncodedView("a", 0, tuple(range(20)), (1, 2), (0, 1))
     with pytest.raises(AdapterError, match="--device meta: .*give --device cpu"):

@@ -234,8 +234,9 @@ def test_a_mask_is_refused_and_not_ignored() -> None:
 def test_an_option_that_changes_the_weights_is_refused_and_not_ignored(name: str) -> None:
     """Gemma 2 caps scores, GPT-OSS has sinks: ignored, they were up to 2.9 off."""
     one = _inputs(5)
+    more: Any = {name: 30.0}
     with pytest.raises(RuntimeError, match=f"does not support {name}"):
-        shared_prefix_attention(None, one.query, one.key, one.value, None, **{name: 30.0})
+        shared_prefix_attention(None, one.query, one.key, one.value, None, **more)
 
 
 def test_values_narrower_than_keys_against_a_softmax_by_hand(kernel: KernelName) -> None:
