@@ -58,6 +58,8 @@ CONSISTENCY: Final = (
 """Shown next to the figure of reliability."""
 
 _MOST_RUNS = 4
+_LONGEST_TITLE = 18
+"""Of a panel that is half a column wide."""
 _STRIP = 0.16
 _LARGEST_AREA = 26.0
 _SMALLEST_AREA = 3.0
@@ -72,13 +74,14 @@ def draw_reliability(
     *,
     calibrated: bool = False,
     title: str = "",
+    number: int = 0,
 ) -> Axes:
     """Draw accuracy against confidence in a square, with a strip of counts above.
 
     A run has a line by isotonic regression (CORP), its 95% consistency band around the diagonal,
     and a hollow marker per bin, whose area grows with its items. Several runs have lines only:
-    their bands and markers would hide each other. In SVG, the markers are the group "bins-0"
-    ("bins-after-0" after T(x)), in the order of the bins that hold items.
+    their bands and markers would hide each other. In SVG, the markers are the group "bins-NUMBER"
+    ("bins-after-NUMBER" after T(x)), in the order of the bins that hold items.
 
     Args:
         runs: one or more; their arms differ.
@@ -86,6 +89,7 @@ def draw_reliability(
         looks: of the arms.
         calibrated: draw the curves after T(x), of the runs that have them.
         title: names the only run of the panel, with its ECE; without one, the legend does.
+        number: of the panel in its file, for the group of markers.
     """
     ax.plot([0, 100], [0, 100], color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=2)
     strip = ax.inset_axes((0.0, 1.03, 1.0, _STRIP), sharex=ax)
@@ -94,7 +98,7 @@ def draw_reliability(
     ]
     prefix = "bins-after-" if calibrated else "bins-"
     handles, labels = [], []
-    for number, (run, curve) in enumerate(curves):
+    for run, curve in curves:
         style = looks.arms[run.arm]
         line = _draw_line(ax, curve, style)
         if len(curves) == 1:
@@ -112,9 +116,10 @@ def draw_reliability(
     _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in curves))
     same = {(run.items, run.families) for run, _ in curves}
     counts_below = counts_text(*same.pop()) if len(same) == 1 else ""
-    below = f"ECE {_percent_with_interval(curve.ece)}" if title else counts_below
-    when = "after T(x)" if calibrated else "before T(x)" if _both(runs) else ""
-    headed(strip, ", ".join(filter(None, (title, when))), below)
+    after = "T(x): " if calibrated else ""
+    below = f"{after}ECE {_percent_with_interval(curve.ece)}" if title else counts_below
+    when = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
+    headed(strip, title or when, below)
     legend_below(ax, handles, labels)
     return inert(ax)
 
@@ -276,13 +281,10 @@ def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -
     alone = len(runs) == 1
     basis = counts_text(runs[0].items, runs[0].families)
     panels: list[Panel] = []
-    for run in runs:
-        title = "" if alone else shown(looks.names.run(run.run), 22)
-        panels.append(partial(draw_reliability, [run], looks=looks, title=title))
-        if _both([run]):
-            panels.append(
-                partial(draw_reliability, [run], looks=looks, title=title, calibrated=True)
-            )
+    for number, run in enumerate(runs):
+        title = "" if alone else shown(looks.names.run(run.run), _LONGEST_TITLE)
+        panel = partial(draw_reliability, [run], looks=looks, title=title, number=number)
+        panels += [panel, partial(panel, calibrated=True)] if _both([run]) else [panel]
     named = ", ".join(looks.names.run(run.run) for run in runs)
     return FigureFile(
         name,
