@@ -510,8 +510,13 @@ class Experiment:
 
     @cached_property
     def arms(self) -> dict[str, tuple[ExperimentRun, ...]]:
-        """The runs of each arm, sorted by seed; arms are in the order of their first runs."""
+        """The runs of each arm, sorted by seed.
+
+        The method of the settings comes first, then the others in the order of their first runs.
+        """
         arms: dict[str, list[ExperimentRun]] = {}
+        if any(run.arm == self.settings.method for run in self.runs):
+            arms[str(self.settings.method)] = []
         for run in self.runs:
             arms.setdefault(run.arm, []).append(run)
         return {

@@ -23,6 +23,7 @@ from pact_eval.stats.estimate import Estimate
 if TYPE_CHECKING:
     from pact_eval.evaluation.arms.released_training import ReleasedTraining
     from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.experiment_run import ExperimentRun
     from pact_eval.evaluation.resampled_groups import ResampledGroup
 
 MetricQuestion: TypeAlias = tuple[str, MetricDecoding]
@@ -55,7 +56,7 @@ class ArmMetrics:
         Args:
             experiment: runs on the same items, with as many views.
         """
-        return cls(collection_metrics(experiment.runs, by="kind"), experiment)
+        return cls(collection_metrics(_in_order(experiment), by="kind"), experiment)
 
     @property
     def published(self) -> bool:
@@ -130,7 +131,11 @@ class ArmMetrics:
         The groups of published metrics are kinds if they have the names of kinds, else domains.
         """
         if self.experiment is not None:
-            table = collection_metrics(self.experiment.runs, by=by) if by != "kind" else self.table
+            table = (
+                collection_metrics(_in_order(self.experiment), by=by)
+                if by != "kind"
+                else self.table
+            )
             return replace(self, table=table)
         return replace(
             self,
@@ -263,3 +268,8 @@ class ArmMetrics:
 
 def _estimate(row: MetricRow) -> Estimate:
     return row.calibration or Estimate(row.value, row.low, row.high, row.n or 0, 0)
+
+
+def _in_order(experiment: Experiment) -> tuple[ExperimentRun, ...]:
+    """Return the runs in the order of their arms."""
+    return tuple(run for runs in experiment.arms.values() for run in runs)

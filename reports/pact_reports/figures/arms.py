@@ -43,7 +43,7 @@ from pact_reports.figures.axes import (
 )
 from pact_reports.figures.curves import single_views
 from pact_reports.figures.figure import Built, FigureFile, reason, stem, uncalibrated
-from pact_reports.figures.style import INK, PAPER, ArmStyle, Looks, shown
+from pact_reports.figures.style import INK, MUTED, PAPER, ArmStyle, Looks, shown
 from pact_reports.sentences.calibration import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _marks(
 ) -> tuple[list[Any], list[str]]:
     """Return the marks that the figures of arms have, whatever the arm, for a legend."""
     several = any(len(arm.values) > 1 for arm in arms)
-    handles, labels = [dot_mark(ax)], ["mean over seeds" if several else "one run"]
+    handles, labels = ([dot_mark(ax)], ["mean over seeds"]) if several else ([], [])
     if intervals:
         handles.append(line_mark(ax))
         labels.append(INTERVAL)
@@ -132,19 +132,16 @@ def _marks(
 
 
 def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
-    """Draw the ECE of every arm by kind, as in `draw_means` but upright: hollow dots after T(x)."""
+    """Draw the ECE of every arm by kind as a bar, and across it the noise floor as a line.
+
+    The hollow part of a bar is the value after T(x); small dots are seeds.
+    """
     n_arms = len(next(iter(result.kinds.values()))[1])
     width = _DODGED / n_arms
     for place, (_, arms) in enumerate(result.kinds.values()):
         for number, arm in enumerate(arms):
             x = place + width * (number - (n_arms - 1) / 2)
-            style = looks.arms[arm.arm]
-            _upright(ax, x, arm, style)
-            if len(arm.values) > 1:
-                seeds = [100 * value for value in arm.values]
-                _seed_dots(ax, [x - 0.22 * width] * len(seeds), seeds, style)
-            if arm.calibrated is not None:
-                _upright(ax, x + 0.3 * width, arm.calibrated, style, hollow=True)
+            _bar(ax, x, width, arm, looks.arms[arm.arm])
     names = [
         f"{name}\nn = {items:,}" if items else name for name, (items, _) in result.kinds.items()
     ]
@@ -154,21 +151,59 @@ def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
     ax.set_ylabel("ECE (%) ↓")
     headed(ax, "", counts_text(result.items, result.families))
     arms = next(iter(result.kinds.values()))[1]
-    handles, labels = _marks(ax, arms, intervals=result.families is not None)
-    styles = [looks.arms[arm.arm] for arm in arms]
-    arm_handles = [
-        ax.plot([], [], color=style.colour, marker=style.marker, linestyle="none")[0]
-        for style in styles
-    ]
-    arm_labels = [shown(looks.names.arm(arm.arm), 20) for arm in arms]
-    legend_below(ax, [*arm_handles, *handles], [*arm_labels, *labels])
+    handles: list[Any] = [ax.bar([0], [0], color=looks.arms[arm.arm].colour) for arm in arms]
+    labels = [shown(looks.names.arm(arm.arm), 20) for arm in arms]
+    marks, mark_labels = _bar_marks(ax, arms)
+    legend_below(ax, [*handles, *marks], [*labels, *mark_labels])
     return inert(ax)
 
 
-def _upright(ax: Axes, x: float, arm: ArmSummary, style: ArmStyle, *, hollow: bool = False) -> None:
-    if not math.isnan(arm.low):
-        ax.vlines(x, 100 * arm.low, 100 * arm.high, color=style.colour, linewidth=1.1, zorder=2)
-    _dot(ax, x, 100 * arm.mean, style, hollow=hollow)
+def _bar(ax: Axes, x: float, width: float, arm: ArmSummary, style: ArmStyle) -> None:
+    """Draw an ECE, its noise floor, its interval and its seeds; and the ECE after T(x)."""
+    after = arm.calibrated
+    # Two bars share the room if there is a value after T(x).
+    bars = [(x, arm, False)] if after is None else [(x - width / 4, arm, False)]
+    bars += [] if after is None else [(x + width / 4, after, True)]
+    wide = 0.9 * width / len(bars)
+    for place, summary, hollow in bars:
+        ax.bar(
+            place,
+            100 * summary.mean,
+            wide,
+            facecolor=PAPER if hollow else style.colour,
+            edgecolor=style.colour,
+            linewidth=0.8,
+            alpha=1.0 if hollow else 0.55,
+            zorder=2,
+        )
+        if not math.isnan(summary.low):
+            low, high = 100 * summary.low, 100 * summary.high
+            ax.vlines(place, low, high, color=style.colour, linewidth=1.1, zorder=3)
+        if summary.chance is not None:
+            floor = 100 * summary.chance.floor
+            ax.hlines(floor, place - wide / 2, place + wide / 2, color=INK, linewidth=1.4, zorder=5)
+        if len(summary.values) > 1:
+            seeds = [100 * value for value in summary.values]
+            _seed_dots(ax, [place - 0.25 * wide] * len(seeds), seeds, style)
+
+
+def _bar_marks(ax: Axes, arms: Sequence[ArmSummary]) -> tuple[list[Any], list[str]]:
+    """Return the marks of bars, whatever the arm, for a legend."""
+    handles: list[Any] = []
+    labels: list[str] = []
+    if any(arm.chance is not None for arm in arms):
+        handles.append(ax.plot([], [], color=INK, linewidth=1.4)[0])
+        labels.append("noise floor: if calibrated")
+    if any(not math.isnan(arm.low) for arm in arms):
+        handles.append(line_mark(ax))
+        labels.append(INTERVAL)
+    if any(len(arm.values) > 1 for arm in arms):
+        handles.append(dot_mark(ax, small=True))
+        labels.append("one seed")
+    if any(arm.calibrated is not None for arm in arms):
+        handles.append(ax.bar([0], [0], facecolor=PAPER, edgecolor=MUTED, linewidth=0.8))
+        labels.append("after T(x)")
+    return handles, labels
 
 
 def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:

@@ -58,27 +58,38 @@ CONSISTENCY: Final = (
 """Shown next to the figure of reliability."""
 
 _MOST_RUNS = 4
+_LONGEST_TITLE = 18
+"""Of a panel that is half a column wide."""
 _STRIP = 0.16
 _LARGEST_AREA = 26.0
 _SMALLEST_AREA = 3.0
-_FLOOR = 0.7
+_MEDIAN_ROOM = 0.09
+"""Of both histograms: the room for a median outside of them."""
 
 
 def draw_reliability(
-    runs: Sequence[RunReliability], ax: Axes, looks: Looks, *, calibrated: bool = False
+    runs: Sequence[RunReliability],
+    ax: Axes,
+    looks: Looks,
+    *,
+    calibrated: bool = False,
+    title: str = "",
+    number: int = 0,
 ) -> Axes:
-    """Draw accuracy against confidence of several runs in a square, with a strip of counts above.
+    """Draw accuracy against confidence in a square, with a strip of counts above.
 
-    Every run has a line by isotonic regression (CORP), its 95% consistency band around the
-    diagonal, and a hollow marker per bin, whose area grows with its items. In SVG, the markers of
-    the first run are the group "bins-0" ("bins-after-0" after T(x)), in the order of the bins that
-    hold items.
+    A run has a line by isotonic regression (CORP), its 95% consistency band around the diagonal,
+    and a hollow marker per bin, whose area grows with its items. Several runs have lines only:
+    their bands and markers would hide each other. In SVG, the markers are the group "bins-NUMBER"
+    ("bins-after-NUMBER" after T(x)), in the order of the bins that hold items.
 
     Args:
         runs: one or more; their arms differ.
         ax: the panel; the strip becomes an inset above it.
         looks: of the arms.
         calibrated: draw the curves after T(x), of the runs that have them.
+        title: names the only run of the panel, with its ECE; without one, the legend does.
+        number: of the panel in its file, for the group of markers.
     """
     ax.plot([0, 100], [0, 100], color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=2)
     strip = ax.inset_axes((0.0, 1.03, 1.0, _STRIP), sharex=ax)
@@ -87,18 +98,28 @@ def draw_reliability(
     ]
     prefix = "bins-after-" if calibrated else "bins-"
     handles, labels = [], []
-    for number, (run, curve) in enumerate(curves):
+    for run, curve in curves:
         style = looks.arms[run.arm]
-        handles.append(_draw_curve(ax, curve, style, f"{prefix}{number}"))
-        labels.append(_run_label(run, looks))
+        line = _draw_line(ax, curve, style)
+        if len(curves) == 1:
+            _draw_bins(ax, curve, style, f"{prefix}{number}")
+        if not title:
+            handles.append(line)
+            labels.append(_run_label(run, looks))
         counts, edges = curve.bins.count, 100 * np.linspace(0, 1, len(curve.bins.count) + 1)
         strip.stairs(counts, edges, color=style.colour, linewidth=1.0)
-    handles += _reliability_marks(ax)
-    labels += ["isotonic (CORP)", "15 bins, area: items", "95% if calibrated"]
+    handles.append(line_mark(ax))
+    labels.append("isotonic (CORP)")
+    if len(curves) == 1:
+        handles += _bin_marks(ax)
+        labels += ["15 bins, area: items", "95% if calibrated"]
     _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in curves))
     same = {(run.items, run.families) for run, _ in curves}
-    title = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
-    headed(strip, title, counts_text(*same.pop()) if len(same) == 1 else "")
+    counts_below = counts_text(*same.pop()) if len(same) == 1 else ""
+    after = "T(x): " if calibrated else ""
+    below = f"{after}ECE {_percent_with_interval(curve.ece)}" if title else counts_below
+    when = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
+    headed(strip, title or when, below)
     legend_below(ax, handles, labels)
     return inert(ax)
 
@@ -117,15 +138,19 @@ def _both(runs: Sequence[RunReliability]) -> bool:
     return any(curve.calibrated for run in runs for curve in run.curves)
 
 
-def _draw_curve(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) -> Any:
-    """Draw band, line and bins of one curve; return the line."""
+def _draw_line(ax: Axes, curve: ReliabilityCurve, style: ArmStyle) -> Any:
+    pools = curve.isotonic.pools
+    ends = np.ravel([pools.lowest, pools.highest], order="F")
+    accuracy = 100 * np.repeat(pools.accuracy, 2)
+    (line,) = ax.plot(100 * ends, accuracy, color=style.colour, marker="", zorder=4)
+    return line
+
+
+def _draw_bins(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) -> None:
+    """Draw the band and the bins of the only curve of a panel."""
     corp, colour = curve.isotonic, style.colour
     x, low, high = 100 * corp.confidence, 100 * corp.band.low, 100 * corp.band.high
     ax.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0, zorder=1)
-    ends = np.ravel([corp.pools.lowest, corp.pools.highest], order="F")
-    (line,) = ax.plot(
-        100 * ends, 100 * np.repeat(corp.pools.accuracy, 2), color=colour, marker="", zorder=4
-    )
     filled = curve.bins.count > 0
     ax.scatter(
         100 * curve.bins.mean_confidence[filled],
@@ -140,14 +165,12 @@ def _draw_curve(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) -
         clip_on=False,
         gid=name,
     )
-    return line
 
 
-def _reliability_marks(ax: Axes) -> list[Any]:
-    """Return the legend entries of lines, markers and bands."""
-    line = line_mark(ax)
+def _bin_marks(ax: Axes) -> list[Any]:
+    """Return the legend entries of markers and bands."""
     bins = dot_mark(ax, hollow=True)
-    return [line, bins, ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)]
+    return [bins, ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)]
 
 
 def _finish_square(ax: Axes, strip: Axes, most: int) -> None:
@@ -157,20 +180,21 @@ def _finish_square(ax: Axes, strip: Axes, most: int) -> None:
     ax.set_ylim(0, 100)
     ax.set_xticks(range(0, 101, 20))
     ax.set_yticks(range(0, 101, 20))
-    ax.set_xlabel("Confidence: probability of the answer given (%)")
+    ax.set_xlabel("Confidence (%)")
     ax.set_ylabel("Accuracy (%)")
     strip.set_ylim(0, 1.05 * most)
-    strip.set_yticks([0, most])
+    strip.set_yticks([most])
     strip.set_ylabel("Items")
     strip.tick_params(axis="x", labelbottom=False)
 
 
 def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> Axes:
-    """Draw both histograms on a log axis, and the medians with their intervals above them."""
-    most = max(int(result.right.count.max()), int(result.wrong.count.max()), 1)
+    """Draw right answers upwards and wrong ones downwards, and their medians outside of them."""
+    up, down = (max(int(each.count.max()), 1) for each in (result.right, result.wrong))
+    room = _MEDIAN_ROOM * (up + down)
     handles = [
-        _draw_answers(ax, result.right, 100 * result.edges, RIGHT, 2.0 * most),
-        _draw_answers(ax, result.wrong, 100 * result.edges, WRONG, 3.4 * most),
+        _draw_answers(ax, result.right, 100 * result.edges, RIGHT, up + room),
+        _draw_answers(ax, result.wrong, 100 * result.edges, WRONG, -down - room),
     ]
     labels = [
         f"{name} ({answers.items:,}): median {_median(answers)}"
@@ -179,11 +203,12 @@ def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> 
     ax.axvline(100 * CONFIDENT, color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0)
     filled = np.flatnonzero(result.right.count + result.wrong.count)
     ax.set_xlim(100 * result.edges[filled[0]] - 1 if filled.size else 0, 101)
-    ax.set_yscale("log")
-    ax.set_ylim(_FLOOR, most * 6)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set_ylim(-down - 2 * room, up + 2 * room)
+    ax.axhline(0, color=INK, linewidth=0.6)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     ax.set_xlabel("Confidence: probability of the answer given (%)")
-    ax.set_ylabel("Items per bin of 5 points (log scale)")
+    ax.set_ylabel("Items per 5 points\n↓ wrong, right ↑")
     below = f"{counts_text(result.items, result.families)}; whiskers: 95% over families"
     headed(ax, shown(names.run(result.run)), below)
     handles.append(ax.plot([], [], color=INK, linestyle="none")[0])
@@ -198,16 +223,8 @@ def _draw_answers(
     ax: Axes, answers: AnswerConfidence, edges: Any, colour: str, height: float
 ) -> Any:
     right = colour == RIGHT
-    stairs = ax.stairs(
-        np.maximum(answers.count, _FLOOR),
-        edges,
-        baseline=_FLOOR,
-        color=colour,
-        alpha=0.9,
-        linewidth=1.1,
-        hatch="" if right else "//////",
-        fill=False,
-    )
+    counts = answers.count if right else -answers.count
+    stairs = ax.stairs(counts, edges, color=colour, alpha=0.75, linewidth=0.8, fill=True)
     if not math.isnan(answers.median):
         ax.errorbar(
             100 * answers.median,
@@ -261,9 +278,13 @@ def build_reliability(experiment: Experiment, looks: Looks) -> Built:
 
 
 def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -> FigureFile:
-    panels: list[Panel] = [partial(draw_reliability, runs, looks=looks)]
-    if _both(runs):
-        panels.append(partial(draw_reliability, runs, looks=looks, calibrated=True))
+    alone = len(runs) == 1
+    basis = counts_text(runs[0].items, runs[0].families)
+    panels: list[Panel] = []
+    for number, run in enumerate(runs):
+        title = "" if alone else shown(looks.names.run(run.run), _LONGEST_TITLE)
+        panel = partial(draw_reliability, [run], looks=looks, title=title, number=number)
+        panels += [panel, partial(panel, calibrated=True)] if _both([run]) else [panel]
     named = ", ".join(looks.names.run(run.run) for run in runs)
     return FigureFile(
         name,
@@ -271,27 +292,29 @@ def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -
         tuple(panels),
         shows="accuracy against confidence",
         square=True,
-        basis=counts_text(runs[0].items, runs[0].families),
+        panel_inches=2.5 if alone else 1.7,
+        basis=basis,
+        note="" if alone else basis,
         caption=f"{CALIBRATION_ERROR} {CONSISTENCY}",
     )
 
 
 def compared_runs(experiment: Experiment) -> list[tuple[str, list[ExperimentRun]]]:
-    """Return the runs that share a panel, at most four, and the name of its file.
+    """Return the runs that share a file, at most four, and its name.
 
     These are the runs of each seed, and the runs without a seed with each of them. If no two arms
-    share a seed and every arm has one run, all runs share a panel.
+    share a seed and every arm has one run, all runs share a file.
     """
+    ordered = [run for runs in experiment.arms.values() for run in runs]
     seeds = dict.fromkeys(run.seed for run in experiment.runs if run.seed is not None)
     groups = [
-        (f"seed {seed}", [run for run in experiment.runs if run.seed in (seed, None)])
-        for seed in seeds
+        (f"seed {seed}", [run for run in ordered if run.seed in (seed, None)]) for seed in seeds
     ]
     if not seeds or (
         all(len(runs) == 1 for _, runs in groups)
         and all(len(runs) == 1 for runs in experiment.arms.values())
     ):
-        groups = [("", list(experiment.runs))]
+        groups = [("", ordered)]
     files = []
     for name, runs in groups:
         parts = [runs[at : at + _MOST_RUNS] for at in range(0, len(runs), _MOST_RUNS)]

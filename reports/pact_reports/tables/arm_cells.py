@@ -10,10 +10,11 @@ from typing import Final
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.differences import Standing
 from pact_eval.evaluation.decoding import MetricDecoding
+from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.registry import find_metric
+from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.table import Cell, Column, Mark
-from pact_reports.tables.cells import chance_column, shown, unit_of
+from pact_reports.tables.cells import chance_text, shown, unit_of
 
 STANDING_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
     ("best", "best arm: its difference from every other arm is shown at the 5% level"),
@@ -22,15 +23,37 @@ STANDING_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
 """What the marks of arms mean, wherever their differences are tested."""
 
 
-def mean_column(
-    spec: MetricSpec, decoding: MetricDecoding, title: str | None = None, *, chance: bool = False
-) -> Column:
-    """Return a column of means and deviations over seeds; with `chance`, as `chance_cell`."""
+def mean_column(spec: MetricSpec, decoding: MetricDecoding, title: str | None = None) -> Column:
+    """Return a column of means and deviations over seeds."""
     title = title or spec.title
     unit = unit_of(spec, decoding)
     names = (f"{title} mean ({unit})", f"{title} deviation ({unit})", f"{title} runs")
-    column = Column(title, numbers=names, better=spec.better)
-    return chance_column(column, unit) if chance else column
+    return Column(title, numbers=names, better=spec.better)
+
+
+def noise_column(title: str, decoding: MetricDecoding) -> Column:
+    """Return the column that follows a column of ECE: its noise floor, and p of calibration."""
+    unit = unit_of(metric_spec("ece"), decoding)
+    names = (
+        f"{title} noise floor ({unit})",
+        f"{title} lowest p if calibrated",
+        f"{title} highest p if calibrated",
+    )
+    return Column(f"{title} noise", numbers=names)
+
+
+def noise_cell(chance: ChanceError | None) -> Cell:
+    """Return the ECE of calibrated runs by chance, and below it p of calibration.
+
+    Example:
+        >>> noise_cell(ChanceError(0.062, 0.291, 0.291)).text
+        '6.2 (p=0.291)'
+    """
+    if chance is None:
+        return Cell("", (None, None, None))
+    numbers = (chance.floor, chance.lowest_p, chance.highest_p)
+    floor, p_values = chance_text(chance).removeprefix("noise ").split(", ")
+    return Cell(f"{floor} ({p_values})", numbers)
 
 
 def mean_cell(summary: ArmSummary, spec: MetricSpec) -> Cell:

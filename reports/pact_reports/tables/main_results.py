@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
+from pact_eval.evaluation.arms.differences import Standing
 from pact_eval.evaluation.arms.main_results import ArmSummaries, main_results
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_spec
@@ -18,11 +20,12 @@ from pact_reports.tables.arm_cells import (
     items_and_pairs,
     mean_cell,
     mean_column,
+    noise_cell,
+    noise_column,
     standing_cells,
 )
 from pact_reports.tables.cells import (
     arm_cell,
-    chance_cell,
     count_cell,
     count_column,
     decoding_words,
@@ -86,8 +89,7 @@ def means_table(
         head = (titles or {}).get((metric, decoding)) or _title(metric, decoding)
         summaries = [results.arms[arm][at] for arm in arms]
         cells = [mean_cell(summary, spec) for summary in summaries]
-        chance = not results.published and find_metric(metric).noise_floor
-        columns.append(mean_column(spec, decoding, head, chance=chance))
+        columns.append(mean_column(spec, decoding, head))
         if results.published:
             printed = [shown(summary.mean, spec) for summary in summaries]
             by_column.append(marked_best(cells, printed, spec.better))
@@ -96,14 +98,19 @@ def means_table(
             _with_estimates(cell, summary, metric)
             for summary, cell in zip(summaries, cells, strict=True)
         ]
-        by_column.append(standing_cells(cells, [summary.standing for summary in summaries]))
+        by_column.append(standing_cells(cells, _standings(summaries)))
+        if find_metric(metric).noise_floor:
+            columns.append(noise_column(head, decoding))
+            by_column.append([noise_cell(summary.chance) for summary in summaries])
+    legend = _BY_VALUE if results.published else STANDING_LEGEND
+    marks = {cell.mark for cells in by_column for cell in cells}
     return Table(
         name=name,
         title=title,
         caption=f"{caption} {_scope(results)}".strip(),
         columns=tuple(columns),
         rows=tuple(Row(cells) for cells in zip(*by_column, strict=True)),
-        legend=_BY_VALUE if results.published else STANDING_LEGEND,
+        legend=tuple(entry for entry in legend if entry[0] in marks),
         notes=(*(() if results.published else (NOISE,)), *_left_out(results, names)),
         brackets=(
             "In brackets for arms with one run: 95% interval over families, left out if there "
@@ -129,12 +136,22 @@ def _scope(results: ArmSummaries) -> str:
 
 
 def _with_estimates(cell: Cell, summary: ArmSummary, metric: str) -> Cell:
-    """Add the interval if an arm has one run, n if its pairs are few, and the noise of ECE."""
+    """Add the interval if an arm has one run, and n if its pairs are few."""
     if len(summary.runs) == 1:
         (run,) = summary.runs
         few = few_pairs(run) if "pairs" in find_metric(metric).needs else ""
         cell = with_interval(cell, run, metric_spec(metric), few=few)
-    return chance_cell(cell, summary.chance) if find_metric(metric).noise_floor else cell
+    return cell
+
+
+def _standings(summaries: Sequence[ArmSummary]) -> list[Standing | None]:
+    """Return the marks of a column; no mark if no arm is shown to be worse than another."""
+    standings = [summary.standing for summary in summaries]
+    differ = "best" in standings or any(
+        standing is None and math.isfinite(summary.mean)
+        for summary, standing in zip(summaries, standings, strict=True)
+    )
+    return standings if differ else [None] * len(standings)
 
 
 def _units(questions: tuple[MetricQuestion, ...]) -> str:

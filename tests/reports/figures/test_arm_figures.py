@@ -14,6 +14,7 @@ import pytest
 from commands import runner
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.patches import Rectangle
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import experiment_of, rows, simulated
 from run_frames import write_run
@@ -105,7 +106,7 @@ def test_the_legend_describes_only_what_is_drawn(tmp_path: Path) -> None:
     experiment = experiment_of(folders)
     for result in main_comparison(experiment):
         ax = drawn(partial(draw_means, result, looks=Looks.of(experiment)))
-        assert legend_texts(ax) == ["one run", "95% over families"]
+        assert legend_texts(ax) == ["95% over families"]
     (file,) = FIGURES["differences"].build(experiment, Looks.of(experiment)).files
     assert legend_texts(drawn(file.panels[0])) == ["difference", "95% over families"]
     assert "same sign" not in file.note
@@ -261,8 +262,11 @@ def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) ->
     assert 0 <= everything.low <= everything.high <= 1
     ax = drawn(partial(draw_ece_by_kind, result, looks=looks))
     assert [label.get_text() for label in ax.get_xticklabels()][3] == f"score\nn = {items}"
-    heights = np.concatenate([each.get_offsets() for each in _dots(ax)])[:, 1]
-    assert np.isclose(heights, 100 * np.mean(values)).any()
+    bars = [patch.get_height() for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert np.isclose(bars, 100 * np.mean(values)).any()
+    chance = entries[1].chance
+    assert chance is not None
+    assert np.isclose(_whisker_ends(ax, 1), chance.floor).all(axis=1).any()
     assert legend_texts(ax)[:3] == ["pact", "other", "base"]
 
 

@@ -74,18 +74,29 @@ def test_reliability_against_numpy(experiment: Experiment, looks: Looks) -> None
     assert ax.get_xlim() == ax.get_ylim() == (0, 100)
 
 
-def test_runs_of_a_seed_share_a_panel(experiment: Experiment, looks: Looks) -> None:
+def test_runs_of_a_seed_share_a_file(experiment: Experiment, looks: Looks) -> None:
     built = FIGURES["reliability"].build(experiment, looks)
     assert [file.name for file in built.files] == ["reliability-seed-17", "reliability-seed-18"]
-    before, after = (drawn(panel) for panel in built.files[0].panels)
-    for ax, runs in ((before, 3), (after, 2)):
-        assert len([each for each in ax.collections if each.get_gid()]) == runs
-    names = [text.partition(": ECE")[0] for text in legend_texts(before)]
-    assert names[:3] == ["pact, seed 17", "other, seed 17", "base"]
-    assert legend_texts(after)[:2] == legend_texts(before)[:2]
+    panels = [drawn(panel) for panel in built.files[0].panels]
+    marks = [each.get_gid() for ax in panels for each in ax.collections if each.get_gid()]
+    # Two runs have a calibrator, and so a second panel.
+    assert marks == ["bins-0", "bins-after-0", "bins-1", "bins-after-1", "bins-2"]
+    titles = [[text.get_text() for text in ax.child_axes[0].texts] for ax in panels]
+    assert [title for _, title in titles[::2]] == ["pact, seed 17", "other, seed 17", "base"]
+    assert [below.partition(" ECE")[0] for below, _ in titles[1::2]] == ["T(x):", "T(x):"]
 
 
-def test_two_runs_without_a_common_seed_share_a_panel_too(tmp_path: Path) -> None:
+def test_several_runs_in_one_panel_are_lines_only(experiment: Experiment, looks: Looks) -> None:
+    results = [reliability(experiment, run) for run in experiment.runs[:2]]
+    ax = drawn(partial(draw_reliability, results, looks=looks))
+    assert not ax.collections
+    assert [text.partition(": ECE")[0] for text in legend_texts(ax)] == [
+        *(run.run for run in results),
+        "isotonic (CORP)",
+    ]
+
+
+def test_two_runs_without_a_common_seed_share_a_file_too(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path / arm, rows(seed, families=6), arm=arm, seed=seed)
         for arm, seed in (("pact", 1), ("other", 2))
@@ -347,9 +358,9 @@ def test_confidence_against_numpy(experiment: Experiment, looks: Looks) -> None:
         assert answers.low <= answers.median <= answers.high
     ax = drawn(partial(draw_confidence, result))
     right, wrong = (patch for patch in ax.patches if isinstance(patch, StepPatch))
-    np.testing.assert_allclose(right.get_data()[0], np.maximum(result.right.count, 0.7))
-    assert wrong.get_hatch()
-    assert ax.get_yscale() == "log"
+    np.testing.assert_array_equal(right.get_data()[0], result.right.count)
+    np.testing.assert_array_equal(wrong.get_data()[0], -result.wrong.count)
+    assert ax.get_yscale() == "linear"
     assert legend_texts(ax)[1].startswith(f"wrong ({result.wrong.items}): median ")
     share = (items.confidence[~items.correct] >= 0.9).mean()
     assert f"errors at 90% or more: {100 * share:.1f}%" in legend_texts(ax)[2]
