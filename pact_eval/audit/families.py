@@ -13,7 +13,7 @@ from pact_eval.audit.registry import Check
 from pact_eval.data.contexts import LeafPath
 from pact_eval.data.index import Located
 from pact_eval.data.word_diff import WordDiff, edited_words, same_words, word_diff
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 
 _LABELS = ("split", "domain", "source_family")
 
@@ -35,7 +35,7 @@ def check_families(context: DataContext) -> CheckResult:
     for part in context.looked("families", _look):
         findings.join(part.findings)
         n_families += part.families
-    return findings.result(f"{n_families:,} families")
+    return findings.result(counted(n_families, "family"))
 
 
 def _look(context: DataContext) -> Callable[[], _FamilyCheck]:
