@@ -225,6 +225,18 @@ pip install --constraint constraints.txt '.[server]'
     return MissingExtraError(f"{message}, or {otherwise}" if otherwise else message)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the singular for 1.
+
+    Examples:
+        >>> counted(1, "item"), counted(1_200, "family")
+        ('1 item', '1,200 families')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
+
+
 class GateError(PactError):
     """A gate that the user set has failed."""
 

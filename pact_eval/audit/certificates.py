@@ -19,7 +19,7 @@ from pact_eval.data.certificates import Certificate, FocusSentence, parse_certif
 from pact_eval.data.contexts import context_text, folded, leaf_texts
 from pact_eval.data.index import Index, Located
 from pact_eval.data.word_diff import WordDiff, word_diff, words
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 
 _FEWEST_WORDS = 3
 
@@ -66,7 +66,7 @@ def check_certificates(context: DataContext) -> CheckResult:
     n_records = sum(facts.rows for facts in index.facts)
     n_families = index.frame.select("file", "family").n_unique()
     coverage = Coverage(ablated, n_records, pairs, n_families)
-    result = findings.result(f"{n_families:,} families", coverage)
+    result = findings.result(counted(n_families, "family"), coverage)
     skipped = "no record has a certificate" if len(bare) == len(index.files) else None
     return replace(result, skipped=skipped)
 

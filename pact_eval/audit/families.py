@@ -15,7 +15,7 @@ from pact_eval.data.contexts import LeafPath
 from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.index import Located
 from pact_eval.data.word_diff import WordDiff, edited_words, same_words, word_diff
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 
 _LABELS = ("split", "domain", "source_family")
 
@@ -38,10 +38,12 @@ def check_families(context: DataContext) -> CheckResult:
         findings.join(part.findings)
         n_families += part.families
         unpaired += part.unpaired
-    result = findings.result(f"{n_families:,} families")
+    result = findings.result(counted(n_families, "family"))
     if not unpaired:
         return result
-    all_of_them = "no record" if unpaired == n_families else f"{unpaired:,} families of which none"
+    all_of_them = (
+        "no record" if unpaired == n_families else f"{counted(unpaired, 'family')} of which none"
+    )
     return replace(result, skipped=f"{all_of_them} says that it belongs to a pair")
 
 

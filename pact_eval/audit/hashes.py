@@ -23,7 +23,7 @@ from pact_eval.data.files import (
     named_files,
 )
 from pact_eval.data.index import Index
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 
 _Read = tuple[DataFile, FileFacts]
 
@@ -72,7 +72,7 @@ def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> Check
     compared = [hashes[name] for name, (file, _) in named.items() if file.role == "train"]
     _check_facts(list(named.values()) or unnamed, manifest, compared, findings)
     _check_format(manifest, findings)
-    return findings.result(f"{len(hashes):,} files in {manifest.name}")
+    return findings.result(f"{counted(len(hashes), 'file')} in {manifest.name}")
 
 
 def _matched(

@@ -13,7 +13,7 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.index import Index, Located
 from pact_eval.data.records import LETTERS
-from pact_eval.errors import Place, PromptError
+from pact_eval.errors import Place, PromptError, counted
 from pact_eval.prompts.contract import ChatTokenizer, PromptContract
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
@@ -89,7 +89,7 @@ def check_lengths(
                 expected = f"a prompt of {limit:,} tokens at most"
                 actual = f"{size:,} bytes, not tokenised" if length is None else f"{length:,}"
                 findings.add("prompt-too-long", item.place, expected, actual)
-    scope = f"{len(tokens):,} records at K = {k}"
+    scope = f"{counted(len(tokens), 'record')} at K = {k}"
     if too_long:
         scope += f"; {too_long:,} more are too long by their bytes alone"
     if not tokens:

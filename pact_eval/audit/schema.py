@@ -21,7 +21,7 @@ from pact_eval.data.contexts import folded
 from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.index import BadLine, Index, Located
 from pact_eval.data.records import LETTERS, Answer
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DataContext
@@ -98,8 +98,8 @@ class SchemaScan:
         if not any(file.role == "eval" for file in index.files):
             place = Place(", ".join(file.name for file in index.files))
             self._findings.add("no-eval-file", place, "a file for evaluation", "none")
-        lines = sum(facts.rows for facts in index.facts)
-        return self._findings.result(f"{lines:,} lines in {_files(len(index.files))}")
+        lines = counted(sum(facts.rows for facts in index.facts), "line")
+        return self._findings.result(f"{lines} in {counted(len(index.files), 'file')}")
 
     def _check_split(self, located: Located) -> None:
         expected = "validation" if located.file.role == "eval" else "train"
@@ -227,10 +227,6 @@ def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str 
 
 def _shortened(text: str, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def _files(n: int) -> str:
-    return f"{n:,} file{'s' if n != 1 else ''}"
 
 
 CHECK: Final[Check[DataContext]] = Check(

@@ -17,7 +17,7 @@ from pact_eval.audit.registry import Check
 from pact_eval.data.contexts import folded
 from pact_eval.data.files import ROLES
 from pact_eval.data.index import Index
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 
 _SHARED: Final = {
     "id": ("shared-id", "record id"),
@@ -49,10 +49,11 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
             expected = "provenance.source_id, to see what two files share"
             findings.add("source-id-missing", Place(file.name), expected, "none")
     measured, across = add_near_duplicates(index, findings, threshold=threshold)
+    records = counted(len(index), "record")
     if len(index.files) == 1:
-        result = findings.result(f"{len(index):,} records in one file", measured)
+        result = findings.result(f"{records} in one file", measured)
         return replace(result, skipped="one file")
-    result = findings.result(f"{len(index):,} records in {len(index.files)} files", measured)
+    result = findings.result(f"{records} in {len(index.files)} files", measured)
     unsourced = _unsourced(index)
     reason = f"{', '.join(unsourced)}: no source family is named, so none could be compared"
     return replace(result, leaks=_leaks(index, across), skipped=reason if unsourced else None)

@@ -18,6 +18,7 @@ from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
 from pact_eval.calibration.temperatures import inverse_softplus
+from pact_eval.errors import counted
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
@@ -114,7 +115,7 @@ def _fit(items: CalibrationItems) -> _Fit:
     if not n:
         return _Fit(nothing, np.zeros(0), families, "there are no items")
     if impossible:
-        reason = f"the reference has probability 0 in {impossible:,} items"
+        reason = f"the reference has probability 0 in {counted(impossible, 'item')}"
         return _Fit(nothing, np.zeros(n), families, reason)
     fit = fit_calibrator(items, mode="scalar")
     (level,) = fit.levels

@@ -17,6 +17,7 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator, minimise
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
 from pact_eval.calibration.temperatures import TEMPERATURE_FLOOR, Calibrator, neutral_calibrator
+from pact_eval.errors import counted
 from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.progress import tracked
 from pact_eval.stats.bootstrap import cluster_sums
@@ -165,7 +166,7 @@ def _forms(items: CalibrationItems, ridges: Sequence[float]) -> tuple[list[_Form
         left_out.append("per-kind: all items are of one kind")
     unknown = int(np.isnan(items.prompt_tokens).sum())
     if unknown:
-        left_out.append(f"contextual: the prompt length of {unknown:,} items is unknown")
+        left_out.append(f"contextual: the prompt length of {counted(unknown, 'item')} is unknown")
     elif len(make_design(items, "contextual").names) == 1:
         left_out.append("contextual: neither the number of answers nor the prompt length varies")
     else:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import IntArray
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, counted
 
 if TYPE_CHECKING:
     from pact_eval.runs.predictions import Predictions
@@ -41,11 +41,11 @@ class ItemMismatch:
 
     def __str__(self) -> str:
         if self.column:
-            differing = f"{len(self.differing):,} items: {_some(self.differing)}"
+            differing = f"{counted(len(self.differing), 'item')}: {_some(self.differing)}"
             advice = _ABOUT_FAMILIES if self.column == "family" else ""
             return f"{self.first} and {self.other} differ in {self.column} for {differing}{advice}"
         return (
-            f"item sets differ: {len(self.only_first):,} items only in {self.first} "
+            f"item sets differ: {counted(len(self.only_first), 'item')} only in {self.first} "
             f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "
             f"({_some(self.only_other)})"
         )
@@ -65,7 +65,9 @@ class LeftOutItems:
 
     def __str__(self) -> str:
         named = ", ".join(f"{number:,} by {run}" for run, number in self.runs.items())
-        return f"{self.items:,} items without an answer ({named}) are left out of all runs"
+        items = counted(self.items, "item")
+        are = "is" if self.items == 1 else "are"
+        return f"{items} without an answer ({named}) {are} left out of all runs"
 
 
 def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")) -> Predictions:

@@ -10,7 +10,7 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval.data.labelled.reader import AUTOMATIC, read_dataset_records
 from pact_eval.data.records import Record
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
@@ -141,8 +141,9 @@ def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
         != (kind, n, reference)
     ]
     if other:
+        items, have = counted(len(other), "item"), "has" if len(other) == 1 else "have"
         message = (
-            f"{run.place}: {len(other):,} items have another kind, number of answers or "
+            f"{run.place}: {items} {have} another kind, number of answers or "
             f"reference in the records that were given ({_some(other)}); give the dataset that "
             "the run scored"
         )

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.errors import Problem, RecordError
+from pact_eval.errors import Problem, RecordError, counted
 from pact_eval.importing.row_reader import (
     OWN_NAMES,
     RowReader,
@@ -147,7 +147,7 @@ def _several_right(entries: Sequence[LogRow]) -> Problem:
     """Return the problem of questions with several right answers, with the remedy first."""
     first = entries[0]
     where = first.record or (f"line {first.line}" if first.line else first.where.rstrip(": "))
-    rows = "1 row" if len(entries) == 1 else f"{len(entries):,} rows"
+    rows = counted(len(entries), "row")
     message = (
         "give --multi any, which counts an answer that is one of several right ones: expected one "
         f"right answer, got several in {rows} (the first: {where})"

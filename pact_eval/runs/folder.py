@@ -34,7 +34,7 @@ import polars as pl
 from pact_eval._choices import Decoding
 from pact_eval._files import atomic_path, sha256_of_file, write_parquet, writing
 from pact_eval._json import Json, dumps, flat
-from pact_eval.errors import RunError, RunSettingsError, TamperedError
+from pact_eval.errors import RunError, RunSettingsError, TamperedError, counted
 from pact_eval.progress import step
 from pact_eval.results import short_value
 from pact_eval.runs.predictions import Predictions
@@ -174,8 +174,8 @@ class Run(RunFolder):
 
     def __repr__(self) -> str:
         items, name = len(self.predictions), type(self).__name__
-        counted = f"{items:,} item{'' if items == 1 else 's'}"
-        return f"{name}({short_value(self.name)}, {counted}, K = {self.predictions.k})"
+        n_items = counted(items, "item")
+        return f"{name}({short_value(self.name)}, {n_items}, K = {self.predictions.k})"
 
     def frame(self, decoding: Decoding = "single") -> pl.DataFrame:
         """Return one row per item as a polars data frame; see `pact_reports.frames.frame_of_run`.

@@ -22,7 +22,7 @@ from pact_eval.calibration.notes import UnknownFamilies, UnknownRun
 from pact_eval.calibration.runs import Members, calibrator_for
 from pact_eval.custody.training_record import TRAINING_RECORD, read_training_record
 from pact_eval.data.opening import listed, manifest_check
-from pact_eval.errors import AdapterError, InputError, RunError, TamperedError
+from pact_eval.errors import AdapterError, InputError, RunError, TamperedError, counted
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.preregistration.registration import check_lock, lock_path, read_lock, run_facts
@@ -250,7 +250,9 @@ def _rows(run: _Checked) -> RunCheck:
         wrong.append(f"references: the rows have {_short(references)}, recorded are {recorded}")
     if wrong:
         return RunCheck("rows", "differs", "; ".join(wrong))
-    return RunCheck("rows", "ok", f"{items:,} items, {views:,} views, K = {predictions.k}")
+    return RunCheck(
+        "rows", "ok", f"{counted(items, 'item')}, {counted(views, 'view')}, K = {predictions.k}"
+    )
 
 
 def _adapter(run: _Checked) -> RunCheck | None:

@@ -68,4 +68,4 @@ def test_items_with_an_impossible_reference_are_left_out_of_both_fits() -> None:
     assert by_temperature.left_out == 1
     assert by_temperature.ratio.value == pytest.approx(2.0, rel=1e-4)
     apart = temperature_ratio("all", local, replace(served, log_probs=log_probs), paired=False)
-    assert_says(apart.ratio.reason, "probability 0", "in 1 items")
+    assert_says(apart.ratio.reason, "probability 0", "in 1 item")

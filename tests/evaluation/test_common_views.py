@@ -70,7 +70,7 @@ def test_items_whose_view_0_has_another_order_cannot_be_compared() -> None:
     assert difference is not None
     assert difference.differing == (a.ids[3],)
     assert_says(difference.column, "letter order", "view 0")
-    with pytest.raises(InputError, match="view 0 for 1 items"):
+    with pytest.raises(InputError, match="view 0 for 1 item"):
         align(a, b)
     unknown = replace(a, code_order=np.full_like(a.code_order, -1))
     assert mismatch(a, unknown) is None

@@ -348,5 +348,5 @@ def test_items_that_differ_are_refused(column: str) -> None:
     values = getattr(b, name).copy()
     values[5] = values[5] + 1 if values.dtype.kind == "i" else "other"
     b = replace(b, **{name: values})
-    with pytest.raises(InputError, match=f"differ in {column} for 1 items: f2-counterfactual"):
+    with pytest.raises(InputError, match=f"differ in {column} for 1 item: f2-counterfactual"):
         align(a, b)

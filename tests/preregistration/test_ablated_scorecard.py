@@ -142,7 +142,7 @@ def test_ablated_runs_are_aligned_among_themselves_only(tmp_path: Path, runs: li
     assert one == other
     fewer = ablated_rows(2, families=29)
     runs[3] = write_run(tmp_path / "fewer", fewer, arm="pact_full", seed=17)
-    with pytest.raises(InputError, match=r"1 items only in .*no_nr-ablated"):
+    with pytest.raises(InputError, match=r"1 item only in .*no_nr-ablated"):
         judged(tmp_path, runs, "ablated_gap")
     swapped = ablated_rows(2).with_columns(pl.col("answers").list.reverse())
     runs[3] = write_run(tmp_path / "swapped", swapped, arm="pact_full", seed=17)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pact_eval._files import sha256_of_file
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def check_files(files: Iterable[FileRecord], collector: Collector) -> CheckResul
     if sharded and ADAPTER_WEIGHTS not in sizes:
         expected = f"one {ADAPTER_WEIGHTS}: PEFT reads no adapter in parts"
         collector.add("file-missing", Place(sharded[0]), expected, f"{len(sharded)} parts of one")
-    return collector.result(f"{len(sizes):,} files, {sum(sizes.values()):,} bytes")
+    return collector.result(f"{counted(len(sizes), 'file')}, {sum(sizes.values()):,} bytes")
 
 
 def shown(text: str) -> str:

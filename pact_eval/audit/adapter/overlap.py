@@ -35,7 +35,7 @@ from pact_eval.data.files import (
     role_of_name,
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index
-from pact_eval.errors import Place
+from pact_eval.errors import Place, counted
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
@@ -111,7 +111,7 @@ def check_overlap(
         recorded=len(training_hashes["records"]),
         threshold=threshold,
     )
-    scope = f"{measured.families:,} families to evaluate with"
+    scope = f"{counted(measured.families, 'family')} to evaluate with"
     sources = tuple(dict.fromkeys(file.name for file in learnt_files))
     return replace(collector.result(scope, measured), leaks=_leaks(index, leaking, sources))
 

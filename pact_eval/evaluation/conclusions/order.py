@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
+from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
@@ -99,7 +100,7 @@ def order_conclusion(
     elif reason is None:
         status = "stable" if flips.high <= CHANGES else "unstable"
     if untested and slots.items and not repeats:
-        unchecked.append(Unchecked("letters", f"{untested:,} items after the first ones"))
+        unchecked.append(Unchecked("letters", f"{counted(untested, 'item')} after the first ones"))
     return OrderConclusion(
         status=status,
         run=run,

@@ -11,6 +11,7 @@ from pact_eval.drift.drift import Drift
 from pact_eval.drift.quantising import QuantisingCost
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.drift.tempering import ServedTempering, Tempering
+from pact_eval.errors import counted
 from pact_eval.evaluation.order_audit import NoiseFloor
 from pact_reports.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
 from pact_reports.sentences.data import leak_prefix
@@ -23,7 +24,7 @@ def drift_answer(drift: Drift) -> str:
     broken = [gate.after.group for gate in drift.broken_gates]
     parts = []
     if broken:
-        parts.append(f"{_count(len(broken), 'gate')} broken on B ({', '.join(broken[:4])})")
+        parts.append(f"{counted(len(broken), 'gate')} broken on B ({', '.join(broken[:4])})")
     parts += [_accuracy(drift), *_behind(drift)]
     prefix = leak_prefix(drift.data.leak)
     return f"{prefix}{drift.finding.capitalize()}: {'; '.join(parts)}."
@@ -117,7 +118,7 @@ def floor_sentence(floor: JointFloor) -> str:
 def _source(floor: NoiseFloor) -> str:
     if floor.source == "rounding":
         return f"rounding in {floor.precision}"
-    return f"{_count(floor.repeats, 'repeat')} of a probe"
+    return f"{counted(floor.repeats, 'repeat')} of a probe"
 
 
 def _percent(rate: float) -> str:
@@ -210,7 +211,3 @@ def _moved(moved: Distance) -> str:
         f"Probabilities: mean TV {estimate_text(moved.mean, 'percent')}% ({quantiles}). "
         f"{floor_sentence(moved.floor)}{beyond}"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -246,7 +246,7 @@ def test_records_of_another_question_are_refused(tmp_path: Path, experiment: Exp
     made = records_of(rows(17, families=12))
     made[0]["reference"] = {"target": f"answer_{1 - int(made[0]['reference']['target'][-1])}"}
     path = write_jsonl(tmp_path / "eval.jsonl", made)
-    with pytest.raises(InputError, match="1 items have another kind, number of answers or refer"):
+    with pytest.raises(InputError, match="1 item has another kind, number of answers or refer"):
         read_item_records([path], experiment)
 
 
