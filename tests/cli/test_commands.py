@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
-from datasets import healthy
+from spoiled_datasets import healthy
 from published import printed_cells
 
 from pact_cli.main import main
