@@ -102,7 +102,8 @@ def test_the_three_commands_as_typed(home: Path) -> None:
     settings = json.loads((home / "a" / "run.json").read_bytes())["settings"]
     edit_run(home / "b", settings=settings | {"k": 1})
     shown = typed("pact-eval compare a/ b/ --mcnemar").stdout
-    assert_says(shown, "McNemar over items", "of 24 items only a right")
+    assert "McNemar over items" in shown
+    assert "of 24 items only a right" in " ".join(shown.split())
     assert "right answer" in shown
     assert "of this return parcel" in shown
 
