@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from pact_eval._json import Json
 from pact_reports.plain_text import one_line
 
-_VOID: Final = frozenset({"br", "hr", "input", "link", "meta"})
+_VOID: Final = frozenset({"br", "col", "hr", "input", "link", "meta"})
 _IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _MAYBE_UNPRINTABLE: Final = re.compile(r"[^ -~]")
 

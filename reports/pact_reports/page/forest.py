@@ -135,6 +135,7 @@ def _table(method: str, arms: _Arms, axis: Axis, *, dense: bool = True) -> Html:
     ]
     return element(
         "table",
+        element("colgroup", *(element("col") for _ in range(3))),
         element("tbody", *rows),
         element("tfoot", _foot(method, list(arms), axis)),
         class_="forest dense" if dense else "forest",
