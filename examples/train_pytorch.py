@@ -1,65 +1,38 @@
-"""Train with PACT in a plain PyTorch loop.
+"""Train with PACT in a plain PyTorch loop, or with accelerate.
 
     python examples/train_pytorch.py --steps 8 --learning-rate 1e-3
 
-Without `totals`, every batch would have its own mean, which is exact only if all batches of a step
-have the same numbers of units. With `totals`, two batches of two pairs equal one batch of four.
+`pact_step` counts the units of all batches of a step first: two batches of two pairs equal one
+batch of four. With accelerate, pass model and optimiser to `accelerator.prepare`, and
+`accelerator.backward` to `pact_step`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
-
 import torch
-from common import Options, StepLoader, Task
+from common import Options, Task, shown
 
-from pact_losses import (
-    PACT_SETTINGS,
-    BestCheckpoint,
-    PactBatch,
-    candidate_logits,
-    selection_nll,
-    unit_totals,
-)
-
-
-def steps(task: Task) -> Iterator[list[PactBatch]]:
-    """Yield the batches of every optimiser step, epoch after epoch."""
-    loader = StepLoader(task)
-    for epoch in count():
-        task.sampler.set_epoch(epoch)
-        yield from loader
+from pact_losses import PACT_SETTINGS, BestCheckpoint, pact_step, pact_steps, selection_nll
 
 
 def train(task: Task) -> list[float]:
-    """Train, restore the best checkpoint, and return the loss of every step."""
-    n_steps = task.options.steps
+    """Train, save the best checkpoint, and return the loss of every step."""
+    n_steps, losses, best = task.options.steps, [], BestCheckpoint()
     select_every = PACT_SETTINGS.select_every(n_steps)
-    selection = task.selection_batches()
-    losses: list[float] = []
-    best = BestCheckpoint()
-    for step, batches in zip(range(n_steps), steps(task), strict=False):
-        totals = unit_totals(batches)
-        loss = 0.0
-        for batch in batches:
-            logits = candidate_logits(task.model, batch)
-            out = task.loss(logits, batch, progress=(step + 1) / n_steps, totals=totals)
-            out.total.backward()
-            loss += float(out.total.detach())
-        torch.nn.utils.clip_grad_norm_(task.weights, PACT_SETTINGS.max_gradient_norm)
+    for step in pact_steps(task.data, n_steps, **task.batching):
+        losses.append(pact_step(task.model, step, task.loss).loss)
+        torch.nn.utils.clip_grad_norm_(task.model.parameters(), PACT_SETTINGS.max_gradient_norm)
         task.optimizer.step()
         task.schedule.step()
-        task.optimizer.zero_grad()
-        losses.append(loss)
-        if (step + 1) % select_every == 0:
-            best.offer(task.model, step + 1, selection_nll(task.model, selection))
+        if (step.number + 1) % select_every == 0:
+            nll = selection_nll(task.model, task.data.selection_batches())
+            best.offer(task.model, step.number + 1, nll)
     best.restore(task.model)
-    print(f"best step {best.step}, selection NLL {best.nll:.4f} nats")  # noqa: T201
+    task.data.save(task.model, task.options.out, task.facts | {"selected_step": best.step})
+    shown(best.nll)
     return losses
 
 
 if __name__ == "__main__":
     task = Task(Options.parse())
     print("loss by step:", *(f"{loss:.4f}" for loss in train(task)))  # noqa: T201
-    task.save()

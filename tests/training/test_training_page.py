@@ -17,6 +17,8 @@ from adapters import MODEL
 from losses.tiny import DATA
 
 from pact_cli.main import main
+from pact_eval.custody.training_record import adapter_record
+from pact_eval.models.folders import read_adapter_files
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
@@ -40,23 +42,76 @@ PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 ROW = re.compile(r"\| [^|]+ \| `(?P<name>[\w.]+)` \| (?P<pact>[^|]+) \| (?P<recipe>[^|]+) \| .+ \|")
 
 
-def test_the_code_of_the_page_trains_an_adapter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+PREPARATION, LOOP = (
+    PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0].split("# the training\n")
+)
+TRAINERS = dict(
+    re.findall(
+        r"\*\*(Trainer of transformers|SFTTrainer of TRL|Lightning|accelerate)\*\*"
+        r"[^`]*?(?:`[^`]+`[^`]*)*?```python\n(.*?)```",
+        PAGE.read_text("utf-8").split("\n## In a trainer\n")[1].split("\n## ")[0],
+        re.DOTALL,
+    )
+)
+IMPORTS = {
+    "a plain loop": "",
+    "Trainer of transformers": "from transformers import Trainer, TrainingArguments\n"
+    "from pact_losses.transformers import PactTrainerMixin",
+    "SFTTrainer of TRL": "import functools, trl\nfrom trl import SFTTrainer\n"
+    "SFTConfig = functools.partial(trl.SFTConfig, use_cpu=True)\n"
+    "from pact_losses.transformers import PactTrainerMixin",
+    "Lightning": "from pytorch_lightning import LightningModule, Trainer\n"
+    "from pact_losses.lightning import PactDataModule, PactModuleMixin",
+    "accelerate": "from accelerate import Accelerator\naccelerator = Accelerator(cpu=True)",
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files that the page names: one family to train on, one to select on, and the base."""
     (tmp_path / "parts").mkdir()
     with DATA.open(encoding="utf-8") as file:
-        (tmp_path / "parts/train.jsonl").write_text("".join(islice(file, 4)), encoding="utf-8")
+        for name in ("train", "selection"):
+            text = "".join(islice(file, 2))
+            (tmp_path / "parts" / f"{name}.jsonl").write_text(text, encoding="utf-8")
     shutil.copytree(MODEL, tmp_path / "model")
-    code = PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
     monkeypatch.chdir(tmp_path)
-    found: dict[str, Any] = {}
-    exec(compile(code, PAGE.name, "exec"), found)  # noqa: S102 (the page is ours)
-    assert found["step"] == 1
-    assert {"ce", "cf", "pc", "nr"} <= set(found["out"].terms)
-    assert json.loads((tmp_path / "adapter/schema_config.json").read_text("utf-8"))["arm"] == "pact"
-    assert identify(ModelRequest(tmp_path / "adapter")).encoder.contract is NIMBLE
-    lora_b = next(w for name, w in found["model"].named_parameters() if "lora_B" in name)
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports its use otherwise
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore")  # of the trainers, about a tiny run on a CPU
+@pytest.mark.parametrize("name", IMPORTS)
+def test_the_code_of_the_page_trains_an_adapter(name: str, files: Path) -> None:
+    names: dict[str, Any] = {}
+    for code in (PREPARATION, IMPORTS[name], TRAINERS.get(name, LOOP)):
+        exec(compile(code, PAGE.name, "exec"), names)  # noqa: S102 (the page is ours)
+    assert names["n_steps"] == 2
+    if name == "a plain loop":
+        assert {"ce", "cf", "pc", "nr"} <= set(names["out"].terms)
+    schema = json.loads((files / "adapter/schema_config.json").read_text("utf-8"))
+    assert schema["arm"] == "pact"
+    assert identify(ModelRequest(files / "adapter")).encoder.contract is NIMBLE
+    record = adapter_record(read_adapter_files(files / "adapter"))
+    assert record is not None
+    assert record.training["steps"] == 2
+    assert [data.files[0].name for data in record.roles.values()] == [
+        "train.jsonl",
+        "selection.jsonl",
+    ]
+    lora_b = next(w for key, w in names["model"].named_parameters() if "lora_B" in key)
     assert bool((lora_b != 0).any())
+
+
+@pytest.mark.parametrize(("name", "most"), [
+    ("Trainer of transformers", 5), ("SFTTrainer of TRL", 5), ("Lightning", 7), ("accelerate", 7),
+    ("a plain loop", 7),
+])  # fmt: skip
+def test_a_trainer_takes_few_lines(name: str, most: int) -> None:
+    """Lines as the page shows them, the longest of 100 characters."""
+    lines = [line for line in TRAINERS.get(name, LOOP).splitlines() if line.strip()]
+    assert 0 < len(lines) <= most
+    assert max(map(len, lines)) <= 100
 
 
 def test_the_table_against_the_settings() -> None:
