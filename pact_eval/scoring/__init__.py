@@ -2,7 +2,7 @@
 
 import os
 
-from pact_eval.scoring.waiting import set_wait_policy
+import pact_eval.scoring.waiting as _waiting
 
 # Before any module of this package imports torch: OpenMP reads the variables once.
-set_wait_policy(os.environ)
+_waiting.set_wait_policy(os.environ)

@@ -19,9 +19,10 @@ SHORT_SPIN: Final = "3000"
 NO_SPIN: Final = "0"
 
 _LOAD: Final = Path("/proc/loadavg")
-# 8 ms in all: two scorings that start at once both import libraries meanwhile.
+# 2 ms in all, because `--help` waits too. Two scorings that start at once see each other: both
+# import libraries meanwhile.
 _SAMPLES: Final = 5
-_SECONDS_BETWEEN: Final = 0.002
+_SECONDS_BETWEEN: Final = 0.0005
 
 
 def set_wait_policy(
