@@ -205,7 +205,7 @@ def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> 
     ax.set_xlim(100 * result.edges[filled[0]] - 1 if filled.size else 0, 101)
     ax.set_ylim(-down - 2 * room, up + 2 * room)
     ax.axhline(0, color=INK, linewidth=0.6)
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="y", integer=True)
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     ax.set_xlabel("Confidence: probability of the answer given (%)")
     ax.set_ylabel("Items per 5 points\n↓ wrong, right ↑")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -179,11 +179,19 @@ def markdown_report(
         lines += ["", f"> {markdown_text(warning_sentence(warning))}"]
     lines += ["", "## Tables", "", ""]
     text = "\n".join(lines)
-    text += "\n".join(to_markdown(table) for table in built.tables.values())
+    text += "\n".join(map(to_markdown, _with_notes_once(built.tables.values())))
     if built.skipped:
         left = [f"- {name}: {markdown_text(why)}" for name, why in built.skipped.items()]
         text += "\n".join(["", "## Left out", "", *left, ""])
     return text
+
+
+def _with_notes_once(tables: Iterable[Table]) -> Iterator[Table]:
+    """Yield the tables of one document; a note is below the first table that has it."""
+    written: set[str] = set()
+    for table in tables:
+        yield replace(table, notes=tuple(note for note in table.notes if note not in written))
+        written.update(table.notes)
 
 
 def _arms(collection: Experiment, built: BuiltTables) -> dict[str, tuple[int | None, ...]]:

@@ -495,6 +495,16 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
         assert chance.lowest_p < chance.highest_p
 
 
+def test_a_note_is_in_the_report_once(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / arm, rows(1), arm=arm, seed=1) for arm in ("a", "b")]
+    experiment = Experiment.read(folders, Settings(resamples=100))
+    built = build_tables(TableRequest(experiment), ["main", "views"])
+    first, second = (table.notes for table in built.tables.values())
+    assert set(first) & set(second)
+    report = markdown_report(experiment, built)
+    assert all(report.count(note) == 1 for note in {*first, *second})
+
+
 def test_the_noise_floor_of_ece_is_in_every_format(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path / arm, rows(seed, skill=1.0), arm=arm, seed=1)
