@@ -60,7 +60,18 @@ if TYPE_CHECKING:
     help="Adjust marks and p-values together over all comparisons, metrics and groups (Holm).",
 )
 @settings_options(
-    *("by", "bins", "unit", "margin", "calibrated", "shipped", "allow", "decoding", "resamples", "seed"),
+    *(
+        "by",
+        "bins",
+        "unit",
+        "margin",
+        "calibrated",
+        "shipped",
+        "allow",
+        "decoding",
+        "resamples",
+        "seed",
+    ),
     *("audit", "without_leaks"),
 )
 @json_option

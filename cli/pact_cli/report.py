@@ -38,7 +38,18 @@ if TYPE_CHECKING:
 @command(loads=("pact_eval.evaluation.experiment", "pact_reports.sentences.answers"))
 @runs_argument
 @settings_options(
-    *("by", "bins", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
+    *(
+        "by",
+        "bins",
+        "unit",
+        "decoding",
+        "resamples",
+        "seed",
+        "calibration",
+        "shipped",
+        "allow",
+        "method",
+    ),
     *("audit", "without_leaks", "target_error"),
 )
 @output_options(

@@ -55,9 +55,7 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
     result = findings.result(f"{len(index):,} records in {len(index.files)} files", measured)
     unsourced = _unsourced(index)
     reason = f"{', '.join(unsourced)}: no source family is named, so none could be compared"
-    return replace(
-        result, leaks=_leaks(index, across), skipped=reason if unsourced else None
-    )
+    return replace(result, leaks=_leaks(index, across), skipped=reason if unsourced else None)
 
 
 def _unsourced(index: Index) -> list[str]:

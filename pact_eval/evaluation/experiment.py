@@ -574,9 +574,7 @@ class Experiment:
         run.applied(settings.decoding, calibrated=settings.calibrated)
         items = run.scored(settings.decoding, calibrated=settings.calibrated).over(settings.unit)
         key = ("slices", settings)
-        return run.once(
-            key, lambda: search_slices(items, seed=settings.seed, place=run.run.place)
-        )
+        return run.once(key, lambda: search_slices(items, seed=settings.seed, place=run.run.place))
 
     def report(self, run: ExperimentRun | None = None) -> RunReport:
         """Return what `pact-eval report` shows of a run.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data.labelled.reader import AUTOMATIC, read_dataset_records
+from pact_eval.data.labelled.reader import read_dataset_records
+from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError
 from pact_eval.evaluation.data_splits import files_of

@@ -1,10 +1,10 @@
 """Slices that differ in accuracy: searched in half of the families, tested on the other half.
 
 Every value of every column is a slice: kind, domain, source family and the further columns of the
-records; numbers with many values are divided into four. The half of the search ranks them by how far
-their accuracy is from that of the other items. The few that stand out are tested once, on the
-families that the search has not seen, and Holm's adjustment is over these tests. So what is shown is
-not the best of many: on data without slices, one is shown in at most 5% of searches.
+records; numbers with many values are divided into four. The half of the search ranks them by how
+far their accuracy is from that of the other items. The few that stand out are tested once, on the
+families that the search has not seen, and Holm's adjustment is over these tests. So what is shown
+is not the best of many: on data without slices, one is shown in at most 5% of searches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pact_eval.stats.estimate import LEVEL
 from pact_eval.stats.multiplicity import holm
 from pact_eval.stats.slice_permutation import slice_permutation_test
 
-__all__ = ["FEWEST_FAMILIES", "MOST_TESTS", "SliceSearch", "CheckedSlice", "search_slices"]
+__all__ = ["FEWEST_FAMILIES", "MOST_TESTS", "CheckedSlice", "SliceSearch", "search_slices"]
 
 FEWEST_FAMILIES: Final = 10
 """Families that a slice, and the items outside, need in each half."""
@@ -169,7 +169,7 @@ def search_slices(
 
 
 def _half(items: ScoredItems, rng: np.random.Generator) -> BoolArray:
-    """Return which families are searched, (families,): a random half, which no row order changes."""
+    """Return which families are searched, (families,): a half that no order of rows changes."""
     order = np.argsort(items.clusters.names.astype(str), kind="stable")
     chosen = rng.permutation(items.n_clusters)[: items.n_clusters // 2]
     searched = np.zeros(items.n_clusters, dtype=np.bool_)

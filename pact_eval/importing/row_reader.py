@@ -195,9 +195,7 @@ class RowReader:
         """Return the name under which a row has one of our columns; None without it."""
         return next((name for name in self._names[column] if row.get(name) is not None), None)
 
-    def with_columns(
-        self, row: Mapping[str, Json], columns: Mapping[str, Json]
-    ) -> dict[str, Json]:
+    def with_columns(self, row: Mapping[str, Json], columns: Mapping[str, Json]) -> dict[str, Json]:
         """Return a row with our columns that it does not have; null is no value."""
         missing = {
             self._names[column][0]: value

@@ -1,13 +1,13 @@
 """Further columns of the records of a run: what a report may be divided by.
 
-They are columns `metadata.NAME` of `predictions.parquet`, equal in every view of an item: numbers if
-all values are numbers, text otherwise, null where a record has none. The seal covers them.
+They are columns `metadata.NAME` of `predictions.parquet`, equal in every view of an item: numbers
+if all values are numbers, text otherwise, null where a record has none. The seal covers them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -67,7 +67,9 @@ def metadata_of_rows(rows: pl.DataFrame) -> pl.DataFrame | None:
 def _column(name: str, values: Sequence[Json]) -> pl.Series:
     numbers = [_number(value) for value in values]
     present = [value is not None for value in values]
-    if any(present) and all(number is not None for number, is_there in zip(numbers, present, strict=True) if is_there):
+    if any(present) and all(
+        number is not None for number, is_there in zip(numbers, present, strict=True) if is_there
+    ):
         return pl.Series(PREFIX + name, numbers, pl.Float64)
     return pl.Series(PREFIX + name, [_text(value) for value in values], pl.String)
 

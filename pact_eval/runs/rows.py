@@ -18,9 +18,9 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from pact_eval._files import open_regular
+from pact_eval.data.panics import without_panics
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, FieldKind
 from pact_eval.errors import InputError, RunError
-from pact_eval.data.panics import without_panics
 
 SCHEMA: Final = pl.Schema(
     {

@@ -22,7 +22,8 @@ from typing import Final, Protocol
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
+from pact_eval.data.labelled.reader import LabelledData
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError

@@ -79,7 +79,11 @@ def slice_permutation_test(
     mixed = (n_inside > 0) & (n_inside < sizes)
     if mixed.any():
         kept = mixed[codes]
-        values, codes, inside = values[kept], np.unique(codes[kept], return_inverse=True)[1], inside[kept]
+        values, codes, inside = (
+            values[kept],
+            np.unique(codes[kept], return_inverse=True)[1],
+            inside[kept],
+        )
         differences = _within(values, codes, inside, rng, permutations)
         clusters = int(mixed.sum())
     else:

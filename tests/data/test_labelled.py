@@ -17,14 +17,8 @@ from scoring.servers.loopback import serving, systemone
 
 from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
-from pact_eval.data.labelled.reader import (
-    Reading,
-    is_labelled,
-    read_dataset_records,
-    read_labelled,
-    reading_of,
-    reading_of_json,
-)
+from pact_eval.data.labelled.reader import read_dataset_records, read_labelled, reading_of
+from pact_eval.data.labelled.reading import Reading, is_labelled, reading_of_json
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
@@ -98,7 +92,9 @@ def test_more_than_50_problems_are_counted_by_kind(tmp_path: Path) -> None:
     assert len(caught.value.problems) == 71
     lines = str(caught.value).splitlines()
     assert len(lines) == 51
-    assert_says(lines[-1], "21 more", "60 answers outside the options", "10 repeated ids", "1 lines")
+    assert_says(
+        lines[-1], "21 more", "60 answers outside the options", "10 repeated ids", "1 lines"
+    )
 
 
 def test_more_than_26_answers_are_refused_for_a_model_here(tmp_path: Path) -> None:
@@ -172,7 +168,9 @@ def test_places_of_the_audit_are_lines_of_the_labelled_file(tmp_path: Path) -> N
     path.write_text('text,label\n"one\ntwo",a\nb,b\nthree,a\n')
     train.write_text("text,label\nthree,a\nfour,b\n")
     found = checks(audit("data", "--eval", path, "--train", train, "--json", code=3))
-    findings = [each for each in found["separation"]["findings"] if each["code"] == "shared-context"]
+    findings = [
+        each for each in found["separation"]["findings"] if each["code"] == "shared-context"
+    ]
     assert [(each["file"], each["line"]) for each in findings] == [(str(path), 5)]
 
 

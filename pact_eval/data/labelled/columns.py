@@ -9,9 +9,9 @@ r"""Shape "columns": a question, its options and the answer in columns, by name.
     id, family, source_family, domain, split, variant
 
 Options are a list, a list as JSON text, texts with "|" between them, an object of names and texts,
-two lists ("text" and "label"), or one column per option (`options=A+B+C`). Without them, the answers
-of the file are the options. An answer is the text of an option, its name or letter, or its position
-from 0: one of these for the whole file.
+two lists ("text" and "label"), or one column per option (`options=A+B+C`). Without them, the
+answers of the file are the options. An answer is the text of an option, its name or letter, or its
+position from 0: one of these for the whole file.
 """
 
 from __future__ import annotations
@@ -167,7 +167,11 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for pair in (part for text in pairs for part in text.split(",")):
         role, equals, names = pair.partition("=")
         role = role.strip()
-        listed = tuple(name.strip() for name in names.split("+")) if role == "options" else (names.strip(),)
+        listed = (
+            tuple(name.strip() for name in names.split("+"))
+            if role == "options"
+            else (names.strip(),)
+        )
         if not equals or role not in ROLES or not all(listed):
             message = f"--columns {pair}: expected ROLE=COLUMN, ROLE one of {', '.join(ROLES)}"
             raise ShapeError(message)
@@ -249,7 +253,9 @@ def _options_of_answers(
     """Return the different answers of a file, in their order; names of labels in theirs."""
     if names:
         return tuple(names)
-    values: set[str] = {text for entry in entries if (text := _named(entry.value.get(column), ())) is not None}
+    values: set[str] = {
+        text for entry in entries if (text := _named(entry.value.get(column), ())) is not None
+    }
     if len(values) > MAX_ANSWERS:
         message = (
             f"column {column} has {len(values):,} different answers, and a question at most "

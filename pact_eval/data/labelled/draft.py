@@ -15,7 +15,6 @@ from pact_eval.data.records import Answer, Field
 
 __all__ = [
     "LABELS",
-    "SHAPE_NAMES",
     "AskedQuestion",
     "Draft",
     "DraftError",
@@ -33,12 +32,6 @@ LABELS: Final = ("id", "family", "source_family", "split", "domain", "variant")
 
 ShapeName = str
 """Name of a shape, for `--shape`."""
-
-SHAPE_NAMES: Final[tuple[ShapeName, ...]] = (
-    *("records", "questions", "labels", "columns", "systemone"),
-    *("decision-index", "jevbench", "typed-decisions"),
-)
-"""The shapes that `--shape` may name; "records" is the full format."""
 
 _NO: Final = frozenset({"false", "no", "n", "0"})
 _YES: Final = frozenset({"true", "yes", "y", "1"})

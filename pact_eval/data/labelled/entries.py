@@ -33,7 +33,15 @@ from pact_eval._json import Json, describe, loads
 from pact_eval.data.panics import without_panics
 from pact_eval.errors import InputError, Problem
 
-__all__ = ["ENCODING", "Container", "Entries", "Entry", "container_of", "json_lines", "read_entries"]
+__all__ = [
+    "ENCODING",
+    "Container",
+    "Entries",
+    "Entry",
+    "container_of",
+    "json_lines",
+    "read_entries",
+]
 
 Container = Literal["JSON lines", "CSV", "Parquet"]
 """What a file is made of."""
@@ -141,7 +149,7 @@ def json_lines(path: Path) -> Iterator[Entry | Problem]:
             yield Problem(1, None, _utf_16(path), ENCODING)
             return
         with _unpacking(path):
-            opened = gzip.open(file) if start == _GZIP else file
+            opened = gzip.GzipFile(fileobj=file) if start == _GZIP else file
             for number in itertools.count(1):
                 line = opened.readline(MOST_TEXT_BYTES + 1)
                 if not line:
@@ -289,7 +297,9 @@ def _parquet(path: Path) -> Entries:
         except ValueError as error:
             problems.append(Problem(number, None, str(error), _CELLS))
             continue
-        entries.append(Entry(number, {name: cell for name, cell in plain.items() if cell is not None}))
+        entries.append(
+            Entry(number, {name: cell for name, cell in plain.items() if cell is not None})
+        )
     return Entries("Parquet", entries, problems, class_names)
 
 

@@ -11,9 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pact_eval._files import atomic_path, is_url, nothing_is_written, sha256_of_file
-from pact_eval._files import write_atomically
+from pact_eval._files import (
+    atomic_path,
+    is_url,
+    nothing_is_written,
+    sha256_of_file,
+    write_atomically,
+)
 from pact_eval._json import Json, dumps, dumps_indented
 from pact_eval.data.files import (
     MANIFEST_NAME,
@@ -23,9 +29,12 @@ from pact_eval.data.files import (
     role_of_name,
 )
 from pact_eval.data.index import index_of_records
-from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading, is_labelled, read_labelled
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
 from pact_eval.results import Result
+
+if TYPE_CHECKING:
+    from pact_eval.data.labelled.reader import LabelledData
 
 __all__ = ["ConvertedFile", "convert", "plain_files"]
 
@@ -69,6 +78,8 @@ def plain_files(
     if not labelled:
         yield tuple(files), ()
         return
+    from pact_eval.data.labelled.reader import read_labelled
+
     plain, read = [*files], []
     with tempfile.TemporaryDirectory(prefix="pact-labelled-") as folder:
         for number in labelled:
@@ -115,11 +126,15 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
     manifest_path = out.parent / MANIFEST_NAME
     existing = [str(path) for path in (out, manifest_path) if path.exists()]
     if existing:
-        message = f"expected a new file and folder, found {', '.join(existing)}; nothing was written"
+        message = (
+            f"expected a new file and folder, found {', '.join(existing)}; nothing was written"
+        )
         raise InputError(message)
     if not is_labelled(source, reading):
         message = f"{source}: expected a labelled file, it is in the full format already; copy it"
         raise InputError(message)
+    from pact_eval.data.labelled.reader import read_labelled
+
     data = read_labelled(source, reading)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(out) as partial:

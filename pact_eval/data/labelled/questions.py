@@ -1,7 +1,7 @@
 """Shapes whose entries have questions by name: translation to drafts.
 
     questions          {"state", "questions": {name: question}, "expected": {name: answer}}
-    systemone          a request of `/v1/systemone` with "expected"; the request itself, or in "request"
+    systemone          a request of `/v1/systemone`, or one in "request", with "expected"
     decision-index     rows of the Decision Index suite: as questions, with "_evaluation", "scoring"
     typed-decisions    {"state", "questions", "gold": {name: {"label": answer}}}, each as JSON text
     jevbench           {"state", "question", "labels": [answer], "expected"}, one question

@@ -52,19 +52,19 @@ def records_of_draft(
     """Yield the full format of every question of an entry.
 
     Args:
-        draft: the entry.
-        line: its line in the file.
-        shape: name of its shape.
-        own_id: the id if the entry names none; None takes `default_id`.
+            draft: the entry.
+            line: its line in the file.
+            shape: name of its shape.
+            own_id: the id if the entry names none; None takes `default_id`.
 
     Raises:
         DraftError: a question is malformed, or its answer is not one of the options.
 
     Examples:
-        >>> from pact_eval.data.defaults import LABELLED
-from pact_eval.data.labelled.draft import AskedQuestion, Draft
+        >>> from pact_eval.data.labelled.draft import AskedQuestion, Draft
         >>> asked = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)
-        >>> record, = records_of_draft(Draft("The gate is open.", [asked], {}, {}), 7, "questions")
+        >>> draft = Draft("The gate is open.", [asked], {}, {})
+        >>> record, = records_of_draft(draft, 7, "questions")
         >>> record["id"] == record["family"], record["split"], record["reference"]
         (True, 'validation', {'target': True})
     """

@@ -75,14 +75,18 @@ def _columns_text(columns: ColumnReading) -> str:
     roles = ", ".join(f"{role} = {'+'.join(names)}" for role, names in columns.roles.items())
     options = "" if "options" in columns.roles else "; options: " + _listed(columns.options)
     form = f"; answers are {_FORMS[columns.form]}" if "options" in columns.roles else ""
-    asked = "" if "question" in columns.roles and "state" in columns.roles else (
-        f'; question: "{columns.question}" (--question changes it)'
+    asked = (
+        ""
+        if "question" in columns.roles and "state" in columns.roles
+        else (f'; question: "{columns.question}" (--question changes it)')
     )
     return one_line(f"Columns: {roles}{form}{options}{asked}")
 
 
 def _listed(options: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(option if len(option) <= 30 else f"{option[:27]}..." for option in options[:most])
+    shown = ", ".join(
+        option if len(option) <= 30 else f"{option[:27]}..." for option in options[:most]
+    )
     return f"{shown}, ... ({len(options)} in all)" if len(options) > most else shown
 
 
