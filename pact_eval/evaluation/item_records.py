@@ -71,8 +71,8 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
         for file in files:
             if file not in read:
                 reading = scored_reading(run) if sha256 in hashes else AUTOMATIC
-                found = read_dataset_records(file, reading)
-                read[file] = {record.id: record for record in found}
+                file_records = read_dataset_records(file, reading)
+                read[file] = {record.id: record for record in file_records}
         records = _matched(run, [read[file] for file in files], files)
         _check_questions(run, records)
         for key, record in records.items():

@@ -145,14 +145,14 @@ def search_slices(
     columns, left_out = _columns(items)
     slices = _different(
         [
-            found
+            candidate
             for name, groups in columns.items()
-            for found in _slices(items, name, groups, values, in_search)
+            for candidate in _slices(items, name, groups, values, in_search)
         ]
     )
     standing_out = sorted(
-        (found for found in slices if found.distance >= _STANDS_OUT),
-        key=lambda found: (-found.distance, found.column, found.name),
+        (candidate for candidate in slices if candidate.distance >= _STANDS_OUT),
+        key=lambda candidate: (-candidate.distance, candidate.column, candidate.name),
     )[:MOST_TESTS]
     tests = _tested(standing_out, values, items.cluster, ~in_search, rng)
     return SliceSearch(
@@ -217,9 +217,9 @@ def _slices(
 def _different(slices: list[_Slice]) -> list[_Slice]:
     """Leave out slices with the items of an earlier one, or with all others: one test is enough."""
     kept: dict[bytes, _Slice] = {}
-    for found in slices:
-        if not {found.inside.tobytes(), (~found.inside).tobytes()} & kept.keys():
-            kept[found.inside.tobytes()] = found
+    for candidate in slices:
+        if not {candidate.inside.tobytes(), (~candidate.inside).tobytes()} & kept.keys():
+            kept[candidate.inside.tobytes()] = candidate
     return [*kept.values()]
 
 
@@ -247,22 +247,22 @@ def _tested(
     """Test slices on the other half, and adjust their p-values together."""
     results = [
         slice_permutation_test(
-            values[in_test], cluster[in_test], found.inside[in_test], rng=rng.spawn(1)[0]
+            values[in_test], cluster[in_test], candidate.inside[in_test], rng=rng.spawn(1)[0]
         )
-        for found in slices
+        for candidate in slices
     ]
     adjusted = holm([result.p_value for result in results]).adjusted if results else np.empty(0)
     tests = [
         CheckedSlice(
-            column=found.column,
-            name=found.name,
-            items=int(np.count_nonzero(found.inside & in_test)),
-            families=int(np.unique(cluster[found.inside & in_test]).size),
+            column=candidate.column,
+            name=candidate.name,
+            items=int(np.count_nonzero(candidate.inside & in_test)),
+            families=int(np.unique(cluster[candidate.inside & in_test]).size),
             inside=result.inside,
             outside=result.outside,
             p_value=result.p_value,
             adjusted=float(p_value),
         )
-        for found, result, p_value in zip(slices, results, adjusted, strict=True)
+        for candidate, result, p_value in zip(slices, results, adjusted, strict=True)
     ]
     return tuple(sorted(tests, key=lambda test: test.p_value))

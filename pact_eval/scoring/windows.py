@@ -176,8 +176,7 @@ def read_dataset(
             raise InputError(message)
     opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
     records = opened.records[:limit]
-    found = opened.manifest, opened.labelled
-    return Dataset(path, opened.sha256, records, k, order_seed, *found)
+    return Dataset(path, opened.sha256, records, k, order_seed, opened.manifest, opened.labelled)
 
 
 def score_windows(

@@ -115,9 +115,9 @@ def target_of(field_: Field, answer: Json) -> str | bool | int:
         if level is not None:
             return level
     expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
-    wanted = expected.get(field_.kind, f"one of {_listed(keys)}")
+    allowed = expected.get(field_.kind, f"one of {_listed(keys)}")
     got = "null" if answer is None else short(answer)
-    message = f"expected {wanted}, got {got}; correct the answer, or add it to the options"
+    message = f"expected {allowed}, got {got}; correct the answer, or add it to the options"
     raise DraftError(message, "answers outside the options")
 
 

@@ -93,8 +93,8 @@ def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json])
     if isinstance(unscored, list):
         left_out["not scored"] += sum(name in unscored for name in questions)
         questions = {name: asked for name, asked in questions.items() if name not in unscored}
-    known = {name: answer for name, answer in expected.items() if name in questions}
-    asked, without = _asked(questions, known)
+    answers = {name: answer for name, answer in expected.items() if name in questions}
+    asked, without = _asked(questions, answers)
     labels = {"id": run_id, "family": as_text(evaluation.get("group_id")) or run_id}
     labels["source_family"] = as_text(evaluation.get("track")) or labels["family"]
     dataset = as_text(evaluation.get("dataset"))

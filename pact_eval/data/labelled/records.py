@@ -79,11 +79,11 @@ def records_of_draft(
     several = draft.always_named or len(draft.questions) > 1
     unused = {name for name in ("split", "variant") if labels[name] != draft.labels.get(name)}
     unused -= {"split"} if draft.labels.get("split", "").lower() in _SPLITS else set()
-    given = draft.labels.keys() - unused
+    named_labels = draft.labels.keys() - unused
     for asked in draft.questions:
         question, filled = _question(asked)
         field = _field(asked, question)
-        defaults: list[Json] = [*sorted({*labels} - given | filled)]
+        defaults: list[Json] = [*sorted({*labels} - named_labels | filled)]
         own = dict(metadata)
         if asked.name is not None:
             own.setdefault("question", asked.name)
