@@ -38,6 +38,9 @@ GroupBy: TypeAlias = str
 """Grouping of the items, in addition to the group of all items: one of `OWN_GROUPS`, or the name of
 a further column of the records."""
 
+Bins: TypeAlias = int | tuple[float, ...]
+"""A number of bins with equally many items, or the inner edges of bins."""
+
 OWN_GROUPS: Final = ("kind", "domain", "source_family")
 """Groupings that every run has."""
 

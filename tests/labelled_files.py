@@ -1,4 +1,4 @@
-"""Labelled files of different origin and shape, written from public descriptions; none is copied."""
+"""Labelled files of different origin and shape, made from public descriptions; none is a copy."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.importing.registry import source_names
 
 if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import Reading
+    from pact_eval.data.labelled.reading import Reading
     from pact_eval.importing.source import ImportOptions
     from pact_eval.runs.provenance import RunLabels
 

@@ -11,13 +11,14 @@ from pact_cli.options import PATH, gathered
 from pact_cli.parameters import LazyChoice, option
 
 if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import LabelledData, Reading
+    from pact_eval.data.labelled.reader import LabelledData
+    from pact_eval.data.labelled.reading import Reading
 
 __all__ = ["announce_labelled", "reading_options"]
 
 
 def _shape_names() -> tuple[str, ...]:
-    from pact_eval.data.labelled.draft import SHAPE_NAMES
+    from pact_eval.data.labelled.reading import SHAPE_NAMES
 
     return SHAPE_NAMES
 
@@ -25,6 +26,10 @@ def _shape_names() -> tuple[str, ...]:
 def _reading(
     shape: str | None, columns: tuple[str, ...], question: str | None, questions: Path | None
 ) -> Reading:
+    if not any((shape, columns, question, questions)):
+        from pact_eval.data.labelled.reading import AUTOMATIC
+
+        return AUTOMATIC
     from pact_eval.data.labelled.reader import reading_of
 
     return reading_of(shape, columns, question, questions)

@@ -21,6 +21,7 @@ from pact_cli.number_types import INTEGER, NATURAL, POSITIVE, RATE, RESAMPLES, S
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import (
     Allowance,
+    Bins,
     ClusterUnit,
     DataAllowance,
     Decoding,
@@ -33,7 +34,6 @@ from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
-    from pact_eval.evaluation.slice_columns import Bins
     from pact_eval.runs.provenance import RunLabels
     from pact_reports.arm_names import ArmNames
     from pact_reports.outputs import Outputs

@@ -36,7 +36,7 @@ from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._choices import Allowance
-    from pact_eval.data.labelled.reader import Reading
+    from pact_eval.data.labelled.reading import Reading
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.windows import Dataset, RowSource
@@ -63,8 +63,7 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     first_page=True,
     help="Dataset file: records with references, labelled data of a known shape (JSON lines, CSV, "
     "Parquet), or the ablated contexts of `pact-audit ablate`. For a folder: the evaluation file "
-    "that its manifest names. Default: "
-    "the folder `data`.",
+    "that its manifest names. Default: the folder `data`.",
 )
 @option(
     "--out",

@@ -26,7 +26,7 @@ from pact_eval.data.files import (
     role_of_name,
 )
 from pact_eval.data.index import Index, build_index_in_parts
-from pact_eval.data.labelled.reader import AUTOMATIC, Reading
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError
 
 Look = TypeVar("Look", bound=FamilyLook)

@@ -58,8 +58,8 @@ COLUMNS: Final = {
     "sourced": pl.Boolean,
 }
 """Columns of `Index.frame`: one row per valid record. `file` counts the index's files, `offset` and
-`length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null. `sourced` says whether somebody named its
-source family; of a labelled file, it may be a default."""
+`length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null.
+`sourced` says whether the source family is named: of a labelled file, it may be a default."""
 
 _CHUNK_ROWS = 20_000
 

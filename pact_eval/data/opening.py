@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -25,15 +25,12 @@ from pact_eval.data.files import (
     named_files,
     read_manifest,
 )
-from pact_eval.data.labelled.reader import (
-    AUTOMATIC,
-    LabelledData,
-    Reading,
-    is_labelled,
-    read_labelled,
-)
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import GateError, InputError, TamperedError
+
+if TYPE_CHECKING:
+    from pact_eval.data.labelled.reader import LabelledData
 
 __all__ = ["ManifestCheck", "OpenedDataset", "listed", "manifest_check", "open_dataset"]
 
@@ -111,7 +108,7 @@ def open_dataset(
         TamperedError: the file is not the one that the manifest names.
         GateError: it has families of a file to train on, to select or to calibrate.
     """
-    labelled = read_labelled(path, reading) if is_labelled(path, reading) else None
+    labelled = _labelled(path, reading) if is_labelled(path, reading) else None
     records: Sequence[Record] = (
         read_records(path, allow_ablated=allow_ablated) if labelled is None else labelled.records
     )
@@ -135,6 +132,12 @@ def open_dataset(
         )
         raise GateError(message)
     return OpenedDataset(path, check.actual, records, check, labelled)
+
+
+def _labelled(path: Path, reading: Reading) -> LabelledData:
+    from pact_eval.data.labelled.reader import read_labelled
+
+    return read_labelled(path, reading)
 
 
 def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:

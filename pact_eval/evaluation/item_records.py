@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data.labelled.reader import AUTOMATIC, read_dataset_records
+from pact_eval.data.labelled.reader import read_dataset_records
+from pact_eval.data.labelled.reading import AUTOMATIC
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError, counted
 from pact_eval.evaluation.data_splits import files_of
@@ -70,8 +71,8 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
         for file in files:
             if file not in read:
                 reading = scored_reading(run) if sha256 in hashes else AUTOMATIC
-                found = read_dataset_records(file, reading)
-                read[file] = {record.id: record for record in found}
+                file_records = read_dataset_records(file, reading)
+                read[file] = {record.id: record for record in file_records}
         records = _matched(run, [read[file] for file in files], files)
         _check_questions(run, records)
         for key, record in records.items():

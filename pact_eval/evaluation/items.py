@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
-from pact_eval._choices import OWN_GROUPS, ClusterUnit, Decoding, GroupBy
+from pact_eval._choices import OWN_GROUPS, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.labels import (
@@ -40,7 +40,6 @@ from pact_eval.evaluation.registry import (
     find_metric,
     metrics_for,
 )
-from pact_eval.evaluation.slice_columns import Bins, column_labels, find_column
 from pact_eval.progress import step
 from pact_eval.runs.metadata import PREFIX
 from pact_eval.runs.predictions import Predictions, right_answers
@@ -450,6 +449,7 @@ class ScoredItems:
         """
         if by in self.labels:
             return self
+        from pact_eval.evaluation.slice_columns import column_labels, find_column
 
         def with_labels() -> ScoredItems:
             column = find_column(self.predictions.metadata, by)
@@ -541,6 +541,8 @@ def read_items(
         _refuse_repeated_ids(np.concatenate([text.ids for text in texts])[::per_item], path)
     labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
     if not own:
+        from pact_eval.evaluation.slice_columns import column_labels
+
         labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
     family = joined_families([text.families for text in texts])
     items = _scored_items(parts, columns, values, family, labels, scoring, k)
@@ -554,6 +556,8 @@ def read_items(
 
 def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.Series:
     """Return a further column of the items of a run, whose views are next to each other."""
+    from pact_eval.evaluation.slice_columns import find_column
+
     names = [name for name in scan.collect_schema().names() if name.startswith(PREFIX)]
     if PREFIX + by not in names:
         schema = {name.removeprefix(PREFIX): pl.String() for name in names}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from pact_eval import metrics
-from pact_eval._choices import ClusterUnit, Decoding, GroupBy
+from pact_eval._choices import Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval.evaluation.chance_miscalibration import (
     ChanceMiscalibration,
     chance_miscalibration,
@@ -33,7 +33,6 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import Contexts, registered_metrics
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
-from pact_eval.evaluation.slice_columns import Bins
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
 from pact_eval.runs.folder import Run

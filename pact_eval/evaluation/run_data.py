@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import dumps, loads
-from pact_eval.data.labelled.reader import AUTOMATIC, Reading, reading_of_json
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -19,6 +18,7 @@ from pact_eval.runs.folder import read_any_run
 
 if TYPE_CHECKING:  # a report without data does not wait for the checks
     from pact_eval.audit.dataset import DataAudit
+    from pact_eval.data.labelled.reading import Reading
 
 MOST_AUDITED: Final = 20_000
 """So many records are audited with a report, which takes seconds; more need an own audit."""
@@ -34,6 +34,8 @@ def scored_hash(run: ExperimentRun) -> str | None:
 
 def scored_reading(run: ExperimentRun) -> Reading:
     """Return how the dataset of a run was read, if it is a labelled file."""
+    from pact_eval.data.labelled.reading import reading_of_json
+
     return reading_of_json(run.provenance.settings.get("labelled"))
 
 
@@ -101,9 +103,9 @@ def _checked_for_leaks(
 
 
 def _common_reading(runs: Sequence[ExperimentRun]) -> str:
-    """Return the reading that all runs have, as JSON; that of detection if they differ."""
-    readings = {dumps(scored_reading(run).to_json()) for run in runs}
-    return readings.pop() if len(readings) == 1 else dumps(AUTOMATIC.to_json())
+    """Return the reading that all runs recorded, as JSON; null if they differ, or have none."""
+    readings = {dumps(run.provenance.settings.get("labelled")) for run in runs}
+    return readings.pop() if len(readings) == 1 else "null"
 
 
 def _audited(
@@ -126,6 +128,7 @@ def _audit(
     """Audit datasets; once for all runs on them, as long as their files have these hashes."""
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
+    from pact_eval.data.labelled.reading import reading_of_json
 
     del contents
     settings = DataAuditSettings(only=None if only is None else [only])

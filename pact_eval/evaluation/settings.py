@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from pact_eval._choices import Allowance, ClusterUnit, Decoding, GroupBy
-from pact_eval.evaluation.slice_columns import Bins
+from pact_eval._choices import Allowance, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval.results import short_repr
 
 

@@ -1,18 +1,19 @@
 """Groups of a further column of a run: its texts, its few numbers, or bins of its many numbers.
 
-A column of numbers with more than `MOST_NUMBERS` different values needs bins: how many, or where one
-ends. Quantiles are those of all items of the run.
+A column of numbers with more than `MOST_NUMBERS` different values needs bins: how many, or where
+one ends. Quantiles are those of all items of the run.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from pact_eval._choices import OWN_GROUPS
+from pact_eval._choices import OWN_GROUPS, Bins
 from pact_eval.errors import InputError
 from pact_eval.evaluation.labels import Labels
 
@@ -20,15 +21,11 @@ __all__ = [
     "MISSING",
     "MOST_NUMBERS",
     "MOST_TEXTS",
-    "Bins",
     "check_bins",
     "column_labels",
     "find_column",
     "parse_bins",
 ]
-
-Bins: TypeAlias = int | tuple[float, ...]
-"""A number of bins with equally many items, or the inner edges of bins."""
 
 MOST_NUMBERS: Final = 20
 """So many different numbers are groups of their own."""
@@ -75,7 +72,7 @@ def check_bins(bins: Bins) -> Bins:
             message = f"--bins: expected {_FEWEST_BINS} or more, got {bins}"
             raise InputError(message)
         return bins
-    increasing = all(low < high for low, high in zip(bins, bins[1:], strict=False))
+    increasing = all(low < high for low, high in itertools.pairwise(bins))
     if not bins or not increasing or not all(np.isfinite(bins)):
         message = f"--bins: expected edges in increasing order, got {','.join(map(str, bins))}"
         raise InputError(message)
@@ -169,5 +166,5 @@ def _bin_names(edges: Sequence[float]) -> list[str]:
     last = len(texts) - 2
     return [
         f"[{low}, {high}{']' if number == last else ')'}"
-        for number, (low, high) in enumerate(zip(texts, texts[1:], strict=False))
+        for number, (low, high) in enumerate(itertools.pairwise(texts))
     ]

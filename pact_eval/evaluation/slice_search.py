@@ -1,10 +1,10 @@
 """Slices that differ in accuracy: searched in half of the families, tested on the other half.
 
 Every value of every column is a slice: kind, domain, source family and the further columns of the
-records; numbers with many values are divided into four. The half of the search ranks them by how far
-their accuracy is from that of the other items. The few that stand out are tested once, on the
-families that the search has not seen, and Holm's adjustment is over these tests. So what is shown is
-not the best of many: on data without slices, one is shown in at most 5% of searches.
+records; numbers with many values are divided into four. The half of the search ranks them by how
+far their accuracy is from that of the other items. The few that stand out are tested once, on the
+families that the search has not seen, and Holm's adjustment is over these tests. So what is shown
+is not the best of many: on data without slices, one is shown in at most 5% of searches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pact_eval.stats.estimate import LEVEL
 from pact_eval.stats.multiplicity import holm
 from pact_eval.stats.slice_permutation import slice_permutation_test
 
-__all__ = ["FEWEST_FAMILIES", "MOST_TESTS", "SliceSearch", "CheckedSlice", "search_slices"]
+__all__ = ["FEWEST_FAMILIES", "MOST_TESTS", "CheckedSlice", "SliceSearch", "search_slices"]
 
 FEWEST_FAMILIES: Final = 10
 """Families that a slice, and the items outside, need in each half."""
@@ -145,14 +145,14 @@ def search_slices(
     columns, left_out = _columns(items)
     slices = _different(
         [
-            found
+            candidate
             for name, groups in columns.items()
-            for found in _slices(items, name, groups, values, in_search)
+            for candidate in _slices(items, name, groups, values, in_search)
         ]
     )
     standing_out = sorted(
-        (found for found in slices if found.distance >= _STANDS_OUT),
-        key=lambda found: (-found.distance, found.column, found.name),
+        (candidate for candidate in slices if candidate.distance >= _STANDS_OUT),
+        key=lambda candidate: (-candidate.distance, candidate.column, candidate.name),
     )[:MOST_TESTS]
     tests = _tested(standing_out, values, items.cluster, ~in_search, rng)
     return SliceSearch(
@@ -169,7 +169,7 @@ def search_slices(
 
 
 def _half(items: ScoredItems, rng: np.random.Generator) -> BoolArray:
-    """Return which families are searched, (families,): a random half, which no row order changes."""
+    """Return which families are searched, (families,): a half that no order of rows changes."""
     order = np.argsort(items.clusters.names.astype(str), kind="stable")
     chosen = rng.permutation(items.n_clusters)[: items.n_clusters // 2]
     searched = np.zeros(items.n_clusters, dtype=np.bool_)
@@ -217,9 +217,9 @@ def _slices(
 def _different(slices: list[_Slice]) -> list[_Slice]:
     """Leave out slices with the items of an earlier one, or with all others: one test is enough."""
     kept: dict[bytes, _Slice] = {}
-    for found in slices:
-        if not {found.inside.tobytes(), (~found.inside).tobytes()} & kept.keys():
-            kept[found.inside.tobytes()] = found
+    for candidate in slices:
+        if not {candidate.inside.tobytes(), (~candidate.inside).tobytes()} & kept.keys():
+            kept[candidate.inside.tobytes()] = candidate
     return [*kept.values()]
 
 
@@ -247,22 +247,22 @@ def _tested(
     """Test slices on the other half, and adjust their p-values together."""
     results = [
         slice_permutation_test(
-            values[in_test], cluster[in_test], found.inside[in_test], rng=rng.spawn(1)[0]
+            values[in_test], cluster[in_test], candidate.inside[in_test], rng=rng.spawn(1)[0]
         )
-        for found in slices
+        for candidate in slices
     ]
     adjusted = holm([result.p_value for result in results]).adjusted if results else np.empty(0)
     tests = [
         CheckedSlice(
-            column=found.column,
-            name=found.name,
-            items=int(np.count_nonzero(found.inside & in_test)),
-            families=int(np.unique(cluster[found.inside & in_test]).size),
+            column=candidate.column,
+            name=candidate.name,
+            items=int(np.count_nonzero(candidate.inside & in_test)),
+            families=int(np.unique(cluster[candidate.inside & in_test]).size),
             inside=result.inside,
             outside=result.outside,
             p_value=result.p_value,
             adjusted=float(p_value),
         )
-        for found, result, p_value in zip(slices, results, adjusted, strict=True)
+        for candidate, result, p_value in zip(slices, results, adjusted, strict=True)
     ]
     return tuple(sorted(tests, key=lambda test: test.p_value))

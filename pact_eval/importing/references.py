@@ -14,7 +14,8 @@ from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps
-from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
+from pact_eval.data.labelled.reader import LabelledData
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import open_dataset
 from pact_eval.data.records import Record
 from pact_eval.importing.row_reader import RowReader

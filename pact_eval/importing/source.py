@@ -30,13 +30,14 @@ import polars as pl
 from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
 from pact_eval._json import Json, describe, refuse_deep
-from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.grouping import Grouping
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
 
 if TYPE_CHECKING:
+    from pact_eval.data.labelled.reader import LabelledData
     from pact_eval.importing.references import References
 
 

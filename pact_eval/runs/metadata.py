@@ -1,7 +1,7 @@
 """Further columns of the records of a run: what a report may be divided by.
 
-They are columns `metadata.NAME` of `predictions.parquet`, equal in every view of an item: numbers if
-all values are numbers, text otherwise, null where a record has none. The seal covers them.
+They are columns `metadata.NAME` of `predictions.parquet`, equal in every view of an item: numbers
+if all values are numbers, text otherwise, null where a record has none. The seal covers them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from typing import Final, Protocol
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.data.labelled.reader import AUTOMATIC, LabelledData, Reading
+from pact_eval.data.labelled.reader import LabelledData
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError
@@ -177,8 +178,7 @@ def read_dataset(
             raise InputError(message)
     opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
     records = opened.records[:limit]
-    found = opened.manifest, opened.labelled
-    return Dataset(path, opened.sha256, records, k, order_seed, *found)
+    return Dataset(path, opened.sha256, records, k, order_seed, opened.manifest, opened.labelled)
 
 
 def score_windows(

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
-from spoiled_datasets import healthy
 from published import printed_cells
+from spoiled_datasets import healthy
 
 from pact_cli.main import main
 from pact_eval.evaluation.registry import registered_metrics

@@ -18,9 +18,10 @@ from scoring.servers.loopback import serving, systemone
 
 import pact_eval
 from pact_cli.main import main
+from pact_eval._choices import Bins
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems, read_items
-from pact_eval.evaluation.slice_columns import MISSING, Bins, column_labels, parse_bins
+from pact_eval.evaluation.slice_columns import MISSING, column_labels, parse_bins
 from pact_eval.evaluation.slice_search import search_slices
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.predictions import Predictions

@@ -12,7 +12,7 @@ from pact_cli.labelled import reading_options
 from pact_cli.options import json_option, path_argument
 
 if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import Reading
+    from pact_eval.data.labelled.reading import Reading
 
 __all__ = ["convert"]
 

@@ -25,7 +25,7 @@ from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, Severity
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DatasetSource, NamedTokenizer
-    from pact_eval.data.labelled.reader import Reading
+    from pact_eval.data.labelled.reading import Reading
 
 __all__ = ["data"]
 

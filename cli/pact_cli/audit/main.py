@@ -33,8 +33,8 @@ COMMANDS: Final = LazyCommands(
 def main() -> None:
     """Audit datasets of typed decisions, and the adapters that were trained on them.
 
-    data and adapter report findings; manifest, convert, split and ablate write files; diff compares two
-    versions of a file. None of them needs torch.
+    data and adapter report findings; manifest, convert, split and ablate write files; diff
+    compares two versions of a file. None of them needs torch.
 
     Exit codes: 0 success, 1 failure, 2 usage, 3 findings of the severity of --fail-on, 5 a hash
     does not match.

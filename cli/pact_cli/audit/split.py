@@ -18,7 +18,7 @@ from pact_cli.parameters import option
 from pact_eval.errors import RoleError
 
 if TYPE_CHECKING:
-    from pact_eval.data.labelled.reader import Reading
+    from pact_eval.data.labelled.reading import Reading
 
 __all__ = ["split"]
 
@@ -75,8 +75,8 @@ def split(source: Path, out: Path, reading: Reading, as_json: bool, **held_out: 
     The parts are training, selection and calibration files. Random source families are dealt to
     selection and calibration in turn, as in the released code of the paper.
 
-    Lines are copied byte for byte; those of a labelled file are written in the full format. A manifest next to the files states the role of each. A source
-    family is never divided.
+    Lines are copied byte for byte; those of a labelled file are written in the full format. A
+    manifest next to the files states the role of each. A source family is never divided.
     """
     from pact_eval.data.splits import HeldOut, split_training_file
     from pact_reports.presenters.split import present

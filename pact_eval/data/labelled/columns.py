@@ -9,9 +9,9 @@ r"""Shape "columns": a question, its options and the answer in columns, by name.
     id, family, source_family, domain, split, variant
 
 Options are a list, a list as JSON text, texts with "|" between them, an object of names and texts,
-two lists ("text" and "label"), or one column per option (`options=A+B+C`). Without them, the answers
-of the file are the options. An answer is the text of an option, its name or letter, or its position
-from 0: one of these for the whole file.
+two lists ("text" and "label"), or one column per option (`options=A+B+C`). Without them, the
+answers of the file are the options. An answer is the text of an option, its name or letter, or its
+position from 0: one of these for the whole file.
 """
 
 from __future__ import annotations

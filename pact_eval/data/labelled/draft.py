@@ -15,7 +15,6 @@ from pact_eval.data.records import Answer, Field
 
 __all__ = [
     "LABELS",
-    "SHAPE_NAMES",
     "AskedQuestion",
     "Draft",
     "DraftError",
@@ -33,12 +32,6 @@ LABELS: Final = ("id", "family", "source_family", "split", "domain", "variant")
 
 ShapeName = str
 """Name of a shape, for `--shape`."""
-
-SHAPE_NAMES: Final[tuple[ShapeName, ...]] = (
-    *("records", "questions", "labels", "columns", "systemone"),
-    *("decision-index", "jevbench", "typed-decisions"),
-)
-"""The shapes that `--shape` may name; "records" is the full format."""
 
 _NO: Final = frozenset({"false", "no", "n", "0"})
 _YES: Final = frozenset({"true", "yes", "y", "1"})
@@ -122,9 +115,9 @@ def target_of(field_: Field, answer: Json) -> str | bool | int:
         if level is not None:
             return level
     expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
-    wanted = expected.get(field_.kind, f"one of {_listed(keys)}")
+    allowed = expected.get(field_.kind, f"one of {_listed(keys)}")
     got = "null" if answer is None else short(answer)
-    message = f"expected {wanted}, got {got}; correct the answer, or add it to the options"
+    message = f"expected {allowed}, got {got}; correct the answer, or add it to the options"
     raise DraftError(message, "answers outside the options")
 
 

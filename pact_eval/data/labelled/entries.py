@@ -149,7 +149,7 @@ def json_lines(path: Path) -> Iterator[Entry | Problem]:
             yield Problem(1, None, _utf_16(path), ENCODING)
             return
         with _unpacking(path):
-            opened = gzip.open(file) if start == _GZIP else file
+            opened = gzip.GzipFile(fileobj=file) if start == _GZIP else file
             for number in itertools.count(1):
                 line = opened.readline(MOST_TEXT_BYTES + 1)
                 if not line:

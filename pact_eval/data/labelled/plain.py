@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pact_eval._files import (
     atomic_path,
@@ -28,15 +29,12 @@ from pact_eval.data.files import (
     role_of_name,
 )
 from pact_eval.data.index import index_of_records
-from pact_eval.data.labelled.reader import (
-    AUTOMATIC,
-    LabelledData,
-    Reading,
-    is_labelled,
-    read_labelled,
-)
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
 from pact_eval.results import Result
+
+if TYPE_CHECKING:
+    from pact_eval.data.labelled.reader import LabelledData
 
 __all__ = ["ConvertedFile", "convert", "plain_files"]
 
@@ -80,6 +78,8 @@ def plain_files(
     if not labelled:
         yield tuple(files), ()
         return
+    from pact_eval.data.labelled.reader import read_labelled
+
     plain, read = [*files], []
     with tempfile.TemporaryDirectory(prefix="pact-labelled-") as folder:
         for number in labelled:
@@ -133,6 +133,8 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
     if not is_labelled(source, reading):
         message = f"{source}: expected a labelled file, it is in the full format already; copy it"
         raise InputError(message)
+    from pact_eval.data.labelled.reader import read_labelled
+
     data = read_labelled(source, reading)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(out) as partial:

@@ -1,7 +1,7 @@
 """Shapes whose entries have questions by name: translation to drafts.
 
     questions          {"state", "questions": {name: question}, "expected": {name: answer}}
-    systemone          a request of `/v1/systemone` with "expected"; the request itself, or in "request"
+    systemone          a request of `/v1/systemone`, or one in "request", with "expected"
     decision-index     rows of the Decision Index suite: as questions, with "_evaluation", "scoring"
     typed-decisions    {"state", "questions", "gold": {name: {"label": answer}}}, each as JSON text
     jevbench           {"state", "question", "labels": [answer], "expected"}, one question
@@ -93,8 +93,8 @@ def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json])
     if isinstance(unscored, list):
         left_out["not scored"] += sum(name in unscored for name in questions)
         questions = {name: asked for name, asked in questions.items() if name not in unscored}
-    known = {name: answer for name, answer in expected.items() if name in questions}
-    asked, without = _asked(questions, known)
+    answers = {name: answer for name, answer in expected.items() if name in questions}
+    asked, without = _asked(questions, answers)
     labels = {"id": run_id, "family": as_text(evaluation.get("group_id")) or run_id}
     labels["source_family"] = as_text(evaluation.get("track")) or labels["family"]
     dataset = as_text(evaluation.get("dataset"))

@@ -4,8 +4,8 @@
     is_labelled(path, reading)      whether a file needs this, or is in the full format already
     read_dataset_records(path)      records of either
 
-`score`, `pact-audit data`, `pact-audit split`, `import --data` and `pact-audit convert` read with it.
-A file in the full format is read as before, line by line.
+`score`, `import --data` and `pact-audit data`, `split` and `convert` read with it. A file in the
+full format is read as before, line by line.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from pact_eval.data.defaults import Defaults, defaults_of
 from pact_eval.data.labelled.columns import ColumnReading, parse_columns, read_columns
 from pact_eval.data.labelled.draft import Draft, DraftError, as_text
 from pact_eval.data.labelled.entries import (
-    ENCODING,
     Container,
     Entry,
-    container_of,
-    json_lines,
     read_entries,
 )
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.labelled.records import default_id, records_of_draft
 from pact_eval.data.labelled.shapes import (
     COLUMNS,
@@ -43,58 +41,14 @@ from pact_eval.data.records import Record, parse_record, read_records
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError
 
 __all__ = [
-    "AUTOMATIC",
     "LabelledData",
-    "Reading",
-    "is_labelled",
     "read_dataset_records",
     "read_labelled",
     "reading_of",
-    "reading_of_json",
 ]
 
 _QUESTIONS_SUFFIX: Final = ".questions.json"
 _OTHER_SHAPE: Final = "entries of another shape"
-_OF_RECORDS: Final = frozenset({"source_family", "variant"})
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How the user wants a labelled file to be read.
-
-    Attributes:
-        shape: name of its shape; None detects it.
-        columns: by role, the columns that have it; see `columns.py`.
-        question: the question of every entry, if there is no column of questions.
-        questions: file of the questions of the shape "labels"; None takes FILE.questions.json.
-    """
-
-    shape: str | None = None
-    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    question: str | None = None
-    questions: Path | None = None
-
-    @property
-    def named(self) -> bool:
-        """Whether the user says anything."""
-        return self != AUTOMATIC
-
-    def to_json(self) -> dict[str, Json]:
-        """Return what the user says, for `run.json`."""
-        value: dict[str, Json] = {}
-        if self.shape is not None:
-            value["shape"] = self.shape
-        if self.columns:
-            value["columns"] = {role: [*names] for role, names in self.columns.items()}
-        if self.question is not None:
-            value["question"] = self.question
-        if self.questions is not None:
-            value["questions"] = str(self.questions)
-        return value
-
-
-AUTOMATIC: Final = Reading()
-"""Everything is detected."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +85,7 @@ class LabelledData:
         return defaults_of(self.records)
 
     def to_json(self) -> dict[str, Json]:
-        """Return how it was read, for the settings of a run: with the same file, the same records."""
+        """Return how it was read, for the settings of a run; it gives the same records again."""
         value: dict[str, Json] = {"shape": self.shape.name, **self.reading.to_json()}
         if self.columns is not None:
             value["columns"] = {role: [*names] for role, names in self.columns.roles.items()}
@@ -179,46 +133,6 @@ def reading_of(
     return Reading(shape, parse_columns(columns), question, place)
 
 
-def reading_of_json(value: Json) -> Reading:
-    """Return the reading that `LabelledData.to_json` describes; automatic if it is not one."""
-    if not isinstance(value, dict) or value.get("shape") not in SHAPES:
-        return AUTOMATIC
-    columns = value.get("columns")
-    named = columns.items() if isinstance(columns, dict) else ()
-    roles = {role: tuple(map(str, names)) for role, names in named if isinstance(names, list)}
-    question, questions = value.get("question"), value.get("questions")
-    return Reading(
-        str(value["shape"]),
-        roles,
-        question if isinstance(question, str) else None,
-        Path(questions) if isinstance(questions, str) else None,
-    )
-
-
-def is_labelled(path: Path, reading: Reading = AUTOMATIC) -> bool:
-    """Tell whether a file is to be read by shape: it is not in the full format.
-
-    A file of JSON lines is in the full format if its first line has an `input`, or looks like a
-    record without one, or is not an object: then its own reader says what is wrong. What the user
-    says of labelled files does not make a record anything else.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    if reading.shape == RECORDS.name:
-        return False
-    if container_of(path) != "JSON lines":
-        return True
-    first = next(json_lines(path), None)
-    if isinstance(first, Entry) and RECORDS.fits(first.value):
-        return False
-    if reading.named:
-        return True
-    if isinstance(first, Problem):
-        return first.kind == ENCODING
-    return first is not None and not first.value.keys() >= _OF_RECORDS
-
-
 def read_dataset_records(
     path: Path,
     reading: Reading = AUTOMATIC,
@@ -261,7 +175,7 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
     """
     entries = read_entries(path)
     if not entries.entries:
-        raise RecordError(str(path), entries.problems or [_empty(path)])
+        raise RecordError(str(path), entries.problems or [_EMPTY])
     name = str(path)
     shape = shape_of(entries, name, name=reading.shape, named_columns=bool(reading.columns))
     columns, questions, questions_sha256 = None, dict[str, Json](), None
@@ -291,8 +205,9 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
     )
 
 
-def _empty(path: Path) -> Problem:
-    return Problem(None, None, "expected at least one entry, the file is empty; write one per line")
+_EMPTY: Final = Problem(
+    None, None, "expected at least one entry, the file is empty; write one per line"
+)
 
 
 def _questions_file(path: Path, named: Path | None) -> Path:

@@ -58,15 +58,15 @@ def records_of_draft(
             own_id: the id if the entry names none; None takes `default_id`.
 
     Raises:
-            DraftError: a question is malformed, or its answer is not one of the options.
+        DraftError: a question is malformed, or its answer is not one of the options.
 
     Examples:
-            >>> from pact_eval.data.defaults import LABELLED
-    from pact_eval.data.labelled.draft import AskedQuestion, Draft
-            >>> asked = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)
-            >>> record, = records_of_draft(Draft("The gate is open.", [asked], {}, {}), 7, "questions")
-            >>> record["id"] == record["family"], record["split"], record["reference"]
-            (True, 'validation', {'target': True})
+        >>> from pact_eval.data.labelled.draft import AskedQuestion, Draft
+        >>> asked = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)
+        >>> draft = Draft("The gate is open.", [asked], {}, {})
+        >>> record, = records_of_draft(draft, 7, "questions")
+        >>> record["id"] == record["family"], record["split"], record["reference"]
+        (True, 'validation', {'target': True})
     """
     labels, metadata = _labels(draft, own_id or default_id(draft))
     provenance, nested = (metadata.pop(name, None) for name in ("provenance", "metadata"))
@@ -79,11 +79,11 @@ def records_of_draft(
     several = draft.always_named or len(draft.questions) > 1
     unused = {name for name in ("split", "variant") if labels[name] != draft.labels.get(name)}
     unused -= {"split"} if draft.labels.get("split", "").lower() in _SPLITS else set()
-    given = draft.labels.keys() - unused
+    named_labels = draft.labels.keys() - unused
     for asked in draft.questions:
         question, filled = _question(asked)
         field = _field(asked, question)
-        defaults: list[Json] = [*sorted({*labels} - given | filled)]
+        defaults: list[Json] = [*sorted({*labels} - named_labels | filled)]
         own = dict(metadata)
         if asked.name is not None:
             own.setdefault("question", asked.name)

@@ -1,7 +1,7 @@
 """The registry of shapes, and the detection of the shape of a file.
 
 A shape says which entries fit it, by their keys and the types of their values, and how one is
-translated. One that refines another (a request of `/v1/systemone` is also "questions") wins over it.
+translated. One that refines another wins over it: a request of `/v1/systemone` is also "questions".
 If entries fit two shapes otherwise, nothing decides but the user.
 """
 

@@ -9,7 +9,6 @@ from pact_eval._json import Json
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.labelled import labelled_json, labelled_remarks
 from pact_reports.table import Line
 from pact_reports.tables.audit import data_audit_parts
 
@@ -29,7 +28,19 @@ def present(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
 
 
 def _remarks(audit: DataAudit) -> tuple[Line, ...]:
+    if not audit.labelled:
+        return ()
+    from pact_reports.sentences.labelled import labelled_remarks
+
     return tuple(Line(remark) for data in audit.labelled for remark in labelled_remarks(data))
+
+
+def _labelled_json(audit: DataAudit) -> dict[str, Json]:
+    if not audit.labelled:
+        return {}
+    from pact_reports.sentences.labelled import labelled_json
+
+    return {"labelled": labelled_json(audit.labelled)}
 
 
 def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
@@ -52,7 +63,7 @@ def _json(audit: DataAudit, fail_on: Severity) -> dict[str, Json]:
             file_json(file, facts) | {"families": families}
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
-        **({"labelled": labelled_json(audit.labelled)} if audit.labelled else {}),
+        **_labelled_json(audit),
         **checks_json(audit.checks, fail_on),
         "conclusion": data_json(DataConclusion.of_audit(audit)),
         "leaks": to_json(audit.leaks),
