@@ -101,13 +101,9 @@ def save_adapter(
     """
     base = Path(base) if Path(base).is_dir() else base
     schema = schema_config(
-        base,
-        folder,
-        contract,
-        max_prompt_tokens=max_prompt_tokens,
-        revision=revision,
-        base_sha256=sha256_of_weights(base) if isinstance(base, Path) else None,
-    )
+        base, folder, contract, max_prompt_tokens=max_prompt_tokens,
+        base_sha256=sha256_of_base(base), revision=revision,
+    )  # fmt: skip
     tokenizer = _tokenizer_of(base) if tokenizer is None else tokenizer
     if tokenizer is not None:
         schema |= TrainingPrompts.of(Encoder(tokenizer, contract)).to_json()
@@ -195,6 +191,11 @@ def schema_config(
         "base_weights_sha256": base_sha256,
         "max_length": max_prompt_tokens or contract.max_prompt_tokens,
     }
+
+
+def sha256_of_base(base: str | Path) -> str | None:
+    """Return the hash of the weights in a base's folder; None for a hub id."""
+    return sha256_of_weights(base) if isinstance(base, Path) else None
 
 
 def _tokenizer_of(base: str | Path) -> ChatTokenizer | None:

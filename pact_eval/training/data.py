@@ -19,10 +19,10 @@ from pact_eval.custody.training_record import (
 )
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import ADAPTER_WEIGHTS, SCHEMA_CONFIG, sha256_of_weights
+from pact_eval.models.folders import ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.training_prompts import TrainingPrompts
-from pact_eval.training.adapters import schema_config, training_facts, write_json
+from pact_eval.training.adapters import schema_config, sha256_of_base, training_facts, write_json
 from pact_eval.training.cache import cached_training_views
 from pact_eval.training.views import DEFAULT_PLAN, ViewPlan, training_views
 from pact_losses import PactCollator, PactData, TrainingView
@@ -79,7 +79,7 @@ def training_data(
         selected = _views(used["selection"], encoder, _SELECTION_PLAN, None)
     record = _Record(
         base,
-        sha256_of_weights(base) if isinstance(base, Path) else None,
+        sha256_of_base(base),
         encoder,
         arm,
         {role: hash_data([data]) for role, data in used.items()},

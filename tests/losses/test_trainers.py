@@ -89,22 +89,36 @@ def test_a_resume_at_step_10_leads_to_the_same_weights(
     assert difference(setting.weights(), by_hand[1]) < RELATIVE
 
 
-@pytest.mark.parametrize("name", TRAINERS)
-def test_two_processes_make_the_steps_of_one(name: str, tmp_path: Path) -> None:
-    expected = Setting(families=6)
-    losses = plain(expected)
+@pytest.fixture(scope="module")
+def by_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the weights and losses of every trainer, run by torchrun with gloo."""
+    out = tmp_path_factory.mktemp("two")
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     subprocess.run(
-        [sys.executable, *torchrun, trainers.__file__, name, str(tmp_path)],
+        [sys.executable, *torchrun, trainers.__file__, str(out)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=True,
         capture_output=True,
-        timeout=600,
+        timeout=900,
     )
-    found = [float(line) for line in (tmp_path / "losses.txt").read_text("utf-8").split()]
-    assert found == pytest.approx(losses, rel=1e-5)
-    weights = load_file(tmp_path / "weights.safetensors")
-    assert difference(weights, expected.weights()) < RELATIVE
+    return out
+
+
+@pytest.fixture(scope="module")
+def six_families_by_hand() -> tuple[list[float], Weights]:
+    setting = Setting(families=6)
+    return plain(setting), setting.weights()
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_two_processes_make_the_steps_of_one(
+    name: str, by_two_processes: Path, six_families_by_hand: tuple[list[float], Weights]
+) -> None:
+    losses, expected = six_families_by_hand
+    text = (by_two_processes / f"{name}.txt").read_text("utf-8")
+    assert [float(line) for line in text.split()] == pytest.approx(losses, rel=1e-5)
+    weights = load_file(by_two_processes / f"{name}.safetensors")
+    assert difference(weights, expected) < RELATIVE
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "autocast"])

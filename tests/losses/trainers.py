@@ -1,6 +1,6 @@
 """The same small training in every trainer: one family a batch, two batches a step.
 
-Run by torchrun, this module trains in two processes: `trainers.py TRAINER OUT`.
+Run by torchrun, this module trains with each of them in two processes: `trainers.py OUT`.
 """
 
 from __future__ import annotations
@@ -309,8 +309,6 @@ TRAINERS: Final[Mapping[str, Callable[..., list[float]]]] = {
 
 def _two_processes(name: str, out: Path) -> None:
     """Train a part of every step here; the first process writes the weights."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo")
     setting = Setting(accumulation=1, families=6)
     if name == "torch":
         bare = setting.model
@@ -322,10 +320,13 @@ def _two_processes(name: str, out: Path) -> None:
     else:
         losses = TRAINERS[name](setting, out / "checkpoint")
     if torch.distributed.get_rank() == 0:
-        save_file(setting.weights(), out / "weights.safetensors")
-        (out / "losses.txt").write_text("\n".join(map(str, losses)), encoding="utf-8")
-    torch.distributed.destroy_process_group()
+        save_file(setting.weights(), out / f"{name}.safetensors")
+        (out / f"{name}.txt").write_text("\n".join(map(str, losses)), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    _two_processes(sys.argv[1], Path(sys.argv[2]))
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    for trainer_name in TRAINERS:
+        _two_processes(trainer_name, Path(sys.argv[1]))
+    torch.distributed.destroy_process_group()
