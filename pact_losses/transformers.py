@@ -247,7 +247,7 @@ class PactTrainerMixin(_Trainer):
 
     @property
     def _model(self) -> nn.Module:
-        return cast(nn.Module, self.model)
+        return cast("nn.Module", self.model)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Save checkpoint or model, and the record of its training data."""
