@@ -233,7 +233,7 @@ def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, made: Path) ->
     "arguments",
     [
         ["report"],
-        ["report", "run", "--by", "colour"],
+        ["report", "run", "--unit", "colour"],
         ["report", "run", "--resamples", "3"],
         ["score", "--data", "x", "--out", "y"],
         ["score", "adapter"],

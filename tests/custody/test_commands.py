@@ -111,7 +111,7 @@ def test_a_changed_word_ends_with_5(data: Path, tmp_path: Path) -> None:
     assert "Training data not stated" in result.stderr
     shown = command("report", tmp_path / "run")
     assert shown.exit_code == 5
-    assert_says(shown.stdout, "Data: problems: a scored file", "not the one")
+    assert_says(shown.stdout, "data", "PROBLEMS: a scored file", "not the one")
     verified = command("verify", tmp_path / "run")
     assert verified.exit_code == 5
     assert re.search(r"differs +manifest +allowed", verified.stdout)

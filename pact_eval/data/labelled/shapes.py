@@ -190,5 +190,5 @@ def _fit_together(entries: Entries, names: Sequence[ShapeName]) -> tuple[ShapeNa
 
 
 def _some(names: Sequence[str], limit: int = 12) -> str:
-    shown = ", ".join(names[:limit])
+    shown = ", ".join(names[:limit]) or "no keys"
     return f"{shown}, ..." if len(names) > limit else shown

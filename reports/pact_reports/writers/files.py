@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import write_atomically
-from pact_eval.errors import InputError, RecordError
+from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.progress import tracked
@@ -78,6 +78,7 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
     Raises:
         InputError: a name is unknown.
         RecordError: a file of criteria or data cannot be understood.
+        ShapeError: nothing decides how a labelled file is read.
     """
     table_names = list(TABLES) if names is None else list(dict.fromkeys(names))
     _refuse_unknown("table", table_names, TABLES)
@@ -93,7 +94,7 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
                 *views_notes(request.experiment, TABLES[name].views, request.names),
             )
             tables[name] = replace(table, notes=notes)
-        except RecordError:
+        except (RecordError, ShapeError):
             # Criteria or data that were named: they are to be put right, not left out.
             raise
         except InputError as error:

@@ -169,9 +169,7 @@ def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -
     estimates = experiment.evaluation(experiment.runs[0]).groups[0].estimates
     accuracy = estimate_text(estimates["accuracy"], "percent")
     page = words(page_of(folders))
-    assert accuracy in page, "every run"
-    value, interval = accuracy.split(" ", 1)
-    assert f"{value} ~ {interval}" in page, "main results: tied with the other arm"
+    assert page.count(accuracy) >= 2, "every run, and the main results"
     assert "of 30 pairs" in page
     table = build_tables(request, ["main"]).tables["main"]
     escaped = accuracy.replace("[", "\\[").replace("]", "\\]")

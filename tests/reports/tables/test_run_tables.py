@@ -12,12 +12,13 @@ from typing import Literal
 
 import polars as pl
 import pytest
+from messages import assert_says
 from reports.tables.table_runs import cells, marked, run_of, share, texts
 from run_frames import ablated_rows, edit_run, rows, write_run
 
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
-from pact_eval.errors import InputError, RecordError
+from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.arms.ablations import read_clear_changes
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.margins import Margin
@@ -379,6 +380,10 @@ def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path
     data = tmp_path / "data"
     data.mkdir()
     (data / "train.jsonl").write_text("{}\n")
+    with pytest.raises(ShapeError) as error:
+        build_tables(TableRequest(collection, data=(data,)), ["splits"])
+    assert_says(error.value, "train.jsonl", "no keys", "--columns")
+    (data / "train.jsonl").write_text('{"id": "a", "input": {}}\n')
     with pytest.raises(RecordError):
         build_tables(TableRequest(collection, data=(data,)), ["splits"])
 

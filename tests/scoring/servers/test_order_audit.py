@@ -111,4 +111,4 @@ def test_a_run_without_a_probe_names_the_command(tmp_path: Path) -> None:
     run = scored(tmp_path, lambda names: [4, 3, 2, 1][: len(names)], probe=False)
     assert audit(run).effect.finding == "no floor"
     text = " ".join(runner(main, "report")(run).stdout.split())
-    assert_says(text, "Not checked: repeats", "`pact-eval probe`")
+    assert_says(text, "not known", "repeats", "`pact-eval probe`")
