@@ -163,8 +163,8 @@ class CommandSteps:
             if self._drawn and line.step.name == _LOADING:
                 click.echo(f"\r{'':{len(_LOADING)}}\r", nl=False, err=True)
             if self._told and not failed and line.seconds >= _LEAST_TOLD_SECONDS:
-                known = (f"{line.seconds:.1f} s", line.rate, line.numbers)
-                announce([f"{line.name}: {', '.join(text for text in known if text)}"])
+                texts = (f"{line.seconds:.1f} s", line.rate, line.numbers)
+                announce([f"{line.name}: {', '.join(text for text in texts if text)}"])
 
     def wrote(self, path: Path) -> None:
         """Remember a file."""

@@ -104,15 +104,15 @@ class ColumnReading:
         kind = self._kind(entry, options)
         position = _position(answer, options, letters, self.form)
         target = position if kind == "score" else self._answer(answer, options, position)
-        asked: dict[str, Json] = {"type": kind, "instructions": asked_text}
+        field_json: dict[str, Json] = {"type": kind, "instructions": asked_text}
         if kind == "score":
-            asked["criteria"] = [*options]
+            field_json["criteria"] = [*options]
         elif kind == "choice":
-            asked["criteria"] = dict.fromkeys(options)
+            field_json["criteria"] = dict.fromkeys(options)
         labels = {role: names[0] for role, names in self.roles.items() if role in LABELS}
         used = {name for names in self.roles.values() for name in names}
         own = remaining(entry, *used)
-        question_of = [AskedQuestion(None, asked, target)]
+        question_of = [AskedQuestion(None, field_json, target)]
         return Draft(subject, question_of, own_labels(entry, labels), own)
 
     @property

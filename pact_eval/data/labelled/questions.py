@@ -50,9 +50,9 @@ def of_questions(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> D
         DraftError: the entry is malformed.
     """
     questions, expected = (_unpacked(entry[name], name) for name in ("questions", "expected"))
-    asked, left_out = _asked(questions, expected)
+    asked_questions, left_out = _asked(questions, expected)
     own = remaining(entry, *LABELS, "state", "questions", "expected")
-    return Draft(entry["state"], asked, own_labels(entry), own, left_out)
+    return Draft(entry["state"], asked_questions, own_labels(entry), own, left_out)
 
 
 def of_systemone(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
@@ -66,9 +66,9 @@ def of_systemone(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> D
         what = "a state" if "state" not in request else "no assets (images are not read)"
         message = f"request: expected {what}; leave this request out"
         raise DraftError(message, "requests that cannot be read")
-    asked, left_out = _asked(request.get("questions"), entry["expected"])
+    asked_questions, left_out = _asked(request.get("questions"), entry["expected"])
     own = remaining(entry, *LABELS, "request", "expected", "state", "questions", "model", "assets")
-    return Draft(request["state"], asked, own_labels(entry), own, left_out)
+    return Draft(request["state"], asked_questions, own_labels(entry), own, left_out)
 
 
 def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
@@ -92,16 +92,16 @@ def of_decision_index(entry: Mapping[str, Json], _questions: Mapping[str, Json])
         questions = {}
     if isinstance(unscored, list):
         left_out["not scored"] += sum(name in unscored for name in questions)
-        questions = {name: asked for name, asked in questions.items() if name not in unscored}
+        questions = {name: question for name, question in questions.items() if name not in unscored}
     answers = {name: answer for name, answer in expected.items() if name in questions}
-    asked, without = _asked(questions, answers)
+    asked_questions, without = _asked(questions, answers)
     labels = {"id": run_id, "family": as_text(evaluation.get("group_id")) or run_id}
     labels["source_family"] = as_text(evaluation.get("track")) or labels["family"]
     dataset = as_text(evaluation.get("dataset"))
     labels |= {"domain": dataset} if dataset else {}
     counts = +(left_out + Counter(without))
     own = {name: entry[name] for name in ("family", "split", "metadata") if name in entry}
-    return Draft(entry["state"], asked, labels, own, counts, always_named=True)
+    return Draft(entry["state"], asked_questions, labels, own, counts, always_named=True)
 
 
 def of_typed_decisions(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
@@ -117,13 +117,13 @@ def of_typed_decisions(entry: Mapping[str, Json], _questions: Mapping[str, Json]
         name: answer.get("label") if isinstance(answer, dict) else answer
         for name, answer in as_object(gold, "gold").items()
     }
-    asked, left_out = _asked(questions, answers)
+    asked_questions, left_out = _asked(questions, answers)
     labels = own_labels(entry)
     workflow = as_text(entry.get("workflow"))
     if workflow is not None:
         labels.setdefault("domain", workflow)
     own = remaining(entry, *LABELS, "state", "questions", "gold", "workflow")
-    return Draft(state, asked, labels, own, left_out)
+    return Draft(state, asked_questions, labels, own, left_out)
 
 
 def of_jevbench(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Draft:
@@ -145,10 +145,10 @@ def of_jevbench(entry: Mapping[str, Json], _questions: Mapping[str, Json]) -> Dr
     own_id = own_labels(entry, {"id": "id"})
     grouped = {"family": group, "source_family": group} if group else {}
     domain = {"domain": subject} if subject else {}
-    asked = [AskedQuestion(None, question, answer)] if answer is not None else []
-    left_out = {} if asked else {"without a reference": 1}
+    asked_questions = [AskedQuestion(None, question, answer)] if answer is not None else []
+    left_out = {} if asked_questions else {"without a reference": 1}
     own = remaining(entry, *("id", "family", "state", "question", "labels", "expected", "group"))
-    return Draft(entry["state"], asked, own_id | grouped | domain, own, left_out)
+    return Draft(entry["state"], asked_questions, own_id | grouped | domain, own, left_out)
 
 
 def _jevbench_criteria(question: Mapping[str, Json], labels: list[str]) -> Json:
@@ -184,9 +184,9 @@ def of_labels(entry: Mapping[str, Json], questions: Mapping[str, Json]) -> Draft
             f"{', '.join(unknown)}; add the question to the file of questions"
         )
         raise DraftError(message, "unknown questions")
-    asked, left_out = _asked({name: questions[name] for name in answers}, answers)
+    asked_questions, left_out = _asked({name: questions[name] for name in answers}, answers)
     own = remaining(entry, *LABELS, "state", "labels")
-    return Draft(entry["state"], asked, own_labels(entry), own, left_out)
+    return Draft(entry["state"], asked_questions, own_labels(entry), own, left_out)
 
 
 def _asked(questions: Json, answers: Json) -> tuple[list[AskedQuestion], dict[str, int]]:
@@ -203,13 +203,13 @@ def _asked(questions: Json, answers: Json) -> tuple[list[AskedQuestion], dict[st
         )
         message = f"expected {what}"
         raise DraftError(message, "questions without an answer" if missing else "unknown questions")
-    asked = [
+    asked_questions = [
         AskedQuestion(name, question, answer_of[name])
         for name, question in by_name.items()
         if answer_of[name] is not None
     ]
-    without = len(by_name) - len(asked)
-    return asked, {"without a reference": without} if without else {}
+    without = len(by_name) - len(asked_questions)
+    return asked_questions, {"without a reference": without} if without else {}
 
 
 def _unpacked(value: Json, name: str) -> Json:

@@ -42,7 +42,9 @@ def default_id(draft: Draft) -> str:
         >>> default_id(Draft("The gate is open.", [], {}, {}))
         'f76c61eff41f'
     """
-    questions: list[Json] = [[asked.name, asked.question] for asked in draft.questions]
+    questions: list[Json] = [
+        [asked_question.name, asked_question.question] for asked_question in draft.questions
+    ]
     return sha256_of_json([draft.state, questions])[:_HASH]
 
 
@@ -62,8 +64,8 @@ def records_of_draft(
 
     Examples:
         >>> from pact_eval.data.labelled.draft import AskedQuestion, Draft
-        >>> asked = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)
-        >>> draft = Draft("The gate is open.", [asked], {}, {})
+        >>> asked_question = AskedQuestion("open", {"type": "noul", "instructions": "Open?"}, True)
+        >>> draft = Draft("The gate is open.", [asked_question], {}, {})
         >>> record, = records_of_draft(draft, 7, "questions")
         >>> record["id"] == record["family"], record["split"], record["reference"]
         (True, 'validation', {'target': True})
@@ -80,18 +82,18 @@ def records_of_draft(
     unused = {name for name in ("split", "variant") if labels[name] != draft.labels.get(name)}
     unused -= {"split"} if draft.labels.get("split", "").lower() in _SPLITS else set()
     named_labels = draft.labels.keys() - unused
-    for asked in draft.questions:
-        question, filled = _question(asked)
-        field = _field(asked, question)
+    for asked_question in draft.questions:
+        question, filled = _question(asked_question)
+        field = _field(asked_question, question)
         defaults: list[Json] = [*sorted({*labels} - named_labels | filled)]
         own = dict(metadata)
-        if asked.name is not None:
-            own.setdefault("question", asked.name)
+        if asked_question.name is not None:
+            own.setdefault("question", asked_question.name)
         yield {
             **labels,
-            "id": f"{entry_id}/{asked.name}" if several else entry_id,
+            "id": f"{entry_id}/{asked_question.name}" if several else entry_id,
             "input": {"state": draft.state, "questions": {FIELD: question}},
-            "reference": {"target": target_of(field, asked.answer)},
+            "reference": {"target": target_of(field, asked_question.answer)},
             "provenance": {
                 **(provenance if isinstance(provenance, dict) else {}),
                 LABELLED: {"line": line, "shape": shape, "defaults": defaults},
@@ -125,12 +127,12 @@ def _labels(draft: Draft, own_id: str) -> tuple[dict[str, str], dict[str, Json]]
     return labels, metadata
 
 
-def _question(asked: AskedQuestion) -> tuple[dict[str, Json], set[str]]:
+def _question(asked_question: AskedQuestion) -> tuple[dict[str, Json], set[str]]:
     """Return a question in our form, and the names of what was filled in."""
-    question = dict(as_object(asked.question, "question"))
+    question = dict(as_object(asked_question.question, "question"))
     filled = set()
     if question.get("instructions") in (None, ""):
-        question["instructions"] = asked.name or "Which answer is right?"
+        question["instructions"] = asked_question.name or "Which answer is right?"
         filled.add("instructions")
     criteria = question.get("criteria")
     if question.get("type") == "choice" and isinstance(criteria, list):
@@ -151,8 +153,8 @@ def _description(value: Json) -> Json:
     return value if value is None or isinstance(value, str) else dumps(value)
 
 
-def _field(asked: AskedQuestion, question: dict[str, Json]) -> Field:
+def _field(asked_question: AskedQuestion, question: dict[str, Json]) -> Field:
     try:
-        return parse_field(asked.name or FIELD, question)
+        return parse_field(asked_question.name or FIELD, question)
     except ValueError as error:
         raise DraftError(str(error), "questions that cannot be read") from None

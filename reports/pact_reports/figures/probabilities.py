@@ -190,7 +190,7 @@ def _finish_square(ax: Axes, strip: Axes, most: int) -> None:
 
 def draw_confidence(result: RunConfidence, ax: Axes, names: ArmNames = KEYS) -> Axes:
     """Draw right answers upwards and wrong ones downwards, and their medians outside of them."""
-    up, down = (max(int(each.count.max()), 1) for each in (result.right, result.wrong))
+    up, down = (max(int(answers.count.max()), 1) for answers in (result.right, result.wrong))
     room = _MEDIAN_ROOM * (up + down)
     handles = [
         _draw_answers(ax, result.right, 100 * result.edges, RIGHT, up + room),

@@ -198,11 +198,11 @@ def draw_trajectories(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axe
 
 def draw_selection_accuracy(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
     """Draw selection accuracy against training steps, of the runs that know it."""
-    known = [run for run in runs if run.selection_accuracy is not None]
-    for run in known:
+    with_accuracy = [run for run in runs if run.selection_accuracy is not None]
+    for run in with_accuracy:
         _draw_trajectory(ax, run, 100 * np.asarray(run.selection_accuracy), looks)
     ax.set_ylabel("Selection accuracy (%)")
-    return _finished(ax, known, looks)
+    return _finished(ax, with_accuracy, looks)
 
 
 def _draw_trajectory(ax: Axes, run: Trajectory, values: FloatArray, looks: Looks) -> None:

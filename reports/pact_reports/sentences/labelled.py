@@ -75,12 +75,12 @@ def _columns_text(columns: ColumnReading) -> str:
     roles = ", ".join(f"{role} = {'+'.join(names)}" for role, names in columns.roles.items())
     options = "" if "options" in columns.roles else "; options: " + _listed(columns.options)
     form = f"; answers are {_FORMS[columns.form]}" if "options" in columns.roles else ""
-    asked = (
+    default_question = (
         ""
         if "question" in columns.roles and "state" in columns.roles
         else (f'; question: "{columns.question}" (--question changes it)')
     )
-    return one_line(f"Columns: {roles}{form}{options}{asked}")
+    return one_line(f"Columns: {roles}{form}{options}{default_question}")
 
 
 def _listed(options: Sequence[str], most: int = 8) -> str:
