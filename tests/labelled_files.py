@@ -173,7 +173,9 @@ def spreadsheet(folder: Path) -> Path:
 def letters(folder: Path) -> Path:
     """A table of columns A to D with a letter as the answer, as MMLU is often kept."""
     path = folder / "letters.csv"
-    path.write_text("question,A,B,C,D,answer\n2 + 2?,3,4,5,6,B\n3 + 3?,6,4,5,7,A\n1 + 1?,3,4,2,6,C\n")
+    path.write_text(
+        "question,A,B,C,D,answer\n2 + 2?,3,4,5,6,B\n3 + 3?,6,4,5,7,A\n1 + 1?,3,4,2,6,C\n"
+    )
     return path
 
 

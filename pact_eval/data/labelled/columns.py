@@ -251,9 +251,7 @@ def _roles(
     return roles
 
 
-def _columns_of_letters(
-    entries: Entries, roles: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...]:
+def _columns_of_letters(entries: Entries, roles: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return the columns A, B, ... if most entries have one of these letters as their answer."""
     free = set(entries.columns) - {name for names in roles.values() for name in names}
     letters = tuple(takewhile(free.__contains__, LETTERS))
