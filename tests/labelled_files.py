@@ -170,6 +170,15 @@ def spreadsheet(folder: Path) -> Path:
     return path
 
 
+def letters(folder: Path) -> Path:
+    """A table of columns A to D with a letter as the answer, as MMLU is often kept."""
+    path = folder / "letters.csv"
+    path.write_text(
+        "question,A,B,C,D,answer\n2 + 2?,3,4,5,6,B\n3 + 3?,6,4,5,7,A\n1 + 1?,3,4,2,6,C\n"
+    )
+    return path
+
+
 def intents(folder: Path) -> Path:
     """Texts of 77 intents, as BANKING77 has them: more answers than there are letters."""
     path = folder / "intents.csv"
@@ -200,6 +209,7 @@ FILES: Final[Mapping[str, LabelledFile]] = {
         (1, 0),
         ("--columns", "id=Nr,question=Frage,options=A+B+C", "--columns", "answer=Loesung"),
     ),
+    "letters": LabelledFile(letters, "columns", (1, 0, 2)),
     "intents": LabelledFile(
         intents, "columns", tuple(range(77)), ("--columns", "state=text,answer=category")
     ),
@@ -253,6 +263,11 @@ BROKEN: Final[Mapping[str, BrokenFile]] = {
     ),
     "two shapes": BrokenFile(
         _lines("a.jsonl", ONE | ITEM), (), ('"questions"', '"labels"', "--shape"), 2
+    ),
+    "a letter without a column": BrokenFile(
+        _bytes("a.csv", b"question,A,B,answer\nq,s,t,A\nr,s,t,B\np,s,t,Z\n"),
+        (4,),
+        ('expected one of "s", "t", got "Z"', "correct the answer"),
     ),
     "two columns for one role": BrokenFile(
         _lines("a.jsonl", {"text": "t", "label": "l", "gold": "l"}),

@@ -76,7 +76,12 @@ class RunOrArm(RunPath):
     first_page=True,
     help="Show the exact test and the items that only one of the two runs answers correctly.",
 )
-@option("--full", is_flag=True, help="Print every table; --by prints the tables too.")
+@option(
+    "--full",
+    is_flag=True,
+    first_page=True,
+    help="Print every table; --by prints the tables too.",
+)
 @option(
     "--data",
     group="Data",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 from pact_cli.console import announce
 from pact_cli.options import PATH, gathered
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData
     from pact_eval.data.labelled.reading import Reading
 
-__all__ = ["announce_labelled", "reading_options"]
+__all__ = ["announce_labelled", "columns_first", "reading_options"]
 
 
 def _shape_names() -> tuple[str, ...]:
@@ -35,39 +35,46 @@ def _reading(
     return reading_of(shape, columns, question, questions)
 
 
-_OPTIONS: Final = [
-    option(
-        "--shape",
-        group="Data",
-        type=LazyChoice(_shape_names),
-        help="Shape of a labelled file. Default: the one that its entries have.",
-    ),
-    option(
-        "--columns",
-        group="Data",
-        multiple=True,
-        metavar="ROLE=COLUMN,...",
-        help="Columns of a labelled file, such as state=text,answer=label. Roles: state, question, "
-        "options (A+B+C for one column each), answer, type, id, family, source_family, domain.",
-    ),
-    option(
-        "--question",
-        group="Data",
-        metavar="TEXT",
-        help="The question of every entry, if a labelled file has no column of questions.",
-    ),
-    option(
-        "--questions",
-        group="Data",
-        metavar="FILE",
-        type=PATH,
-        help='JSON file of the questions of {"state", "labels"} entries. Default: '
-        "FILE.questions.json next to them.",
-    ),
-]
+def _options(columns_first: bool) -> list[Callable[[Any], Any]]:
+    return [
+        option(
+            "--shape",
+            group="Data",
+            type=LazyChoice(_shape_names),
+            help="Shape of a labelled file. Default: the one that its entries have.",
+        ),
+        option(
+            "--columns",
+            group="Data",
+            multiple=True,
+            metavar="ROLE=COLUMN,...",
+            first_page=columns_first,
+            help="Columns of a labelled file, such as state=text,answer=label. Roles: state, "
+            "question, options (A+B+C for one column each), answer, type, id, family, "
+            "source_family, split, domain, variant.",
+        ),
+        option(
+            "--question",
+            group="Data",
+            metavar="TEXT",
+            help="The question of every entry, if a labelled file has no column of questions.",
+        ),
+        option(
+            "--questions",
+            group="Data",
+            metavar="FILE",
+            type=PATH,
+            help='JSON file of the questions of {"state", "labels"} entries. Default: '
+            "FILE.questions.json next to them.",
+        ),
+    ]
 
-reading_options = gathered("reading", _reading, _OPTIONS)
+
+reading_options = gathered("reading", _reading, _options(columns_first=False))
 """Add the options for reading labelled files; the command gets one `reading: Reading`."""
+
+columns_first = gathered("reading", _reading, _options(columns_first=True))
+"""Add the same options to a command for which `--help` shows `--columns`."""
 
 
 def announce_labelled(files: Iterable[LabelledData | None]) -> None:

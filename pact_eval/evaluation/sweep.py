@@ -113,4 +113,10 @@ def swept_group(
 
 
 def _shown(ks: range) -> str:
-    return f"{ks.start} to {ks[-1]}" if ks else "none"
+    """Return numbers of views, for messages.
+
+    Examples:
+        >>> _shown(range(1, 10)), _shown(range(9, 10)), _shown(range(3, 2))
+        ('1 to 9', '9', '3 to 1')
+    """
+    return f"{ks.start} to {ks.stop - 1}" if len(ks) != 1 else f"{ks.start}"

@@ -17,12 +17,17 @@ from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
 from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
-from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, conclude
+from pact_eval.evaluation.conclusions.experiment_conclusions import (
+    Conclusions,
+    conclude,
+    conclude_runs,
+)
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_reports.arm_names import KEYS
 from pact_reports.page.cards import cards_html
 from pact_reports.presenters.registry import presenter_of
+from pact_reports.sentences.brief import order_mark, probabilities_mark
 
 NO_AUDIT = DataConclusion.without_audit("no dataset")
 SETTINGS = Settings(resamples=200, method="method")
@@ -39,6 +44,20 @@ def test_one_run_has_nothing_to_compare(tmp_path: Path) -> None:
     alone = conclusions(tmp_path, rows(1))
     assert alone.better == ()
     assert "Nothing to compare" in cards_html(alone, KEYS).text
+
+
+def test_a_card_of_one_run_names_the_other(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, rows(1, skill=skill, families=60), arm=arm, seed=1)
+        for arm, skill in (("method", 9.0), ("other", 0.0))
+    ]
+    experiment = Experiment.read(folders, SETTINGS)
+    told, runs = conclude(experiment, NO_AUDIT), conclude_runs(experiment, NO_AUDIT)
+    (other,) = (run for run in runs if run.run != told.order.run)
+    assert other.order.status != told.order.status
+    html = cards_html(told, KEYS, runs=runs).text
+    for mark in (order_mark(other.order), probabilities_mark(other.probabilities)):
+        assert html.count(mark) == 1
 
 
 def test_of_several_seeds_the_worst_is_told(tmp_path: Path) -> None:

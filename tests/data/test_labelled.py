@@ -84,6 +84,12 @@ def test_a_broken_file_is_refused_with_the_complete_list(tmp_path: Path, name: s
     assert not (tmp_path / "x").exists()
 
 
+def test_a_file_in_place_of_a_folder_names_the_option(tmp_path: Path) -> None:
+    path = FILES["table"].write(tmp_path)
+    message = audit_refused("data", path, code=2)
+    assert_says(message, "not a dataset folder", f"pact-audit data --eval {path}")
+
+
 def test_more_than_50_problems_are_counted_by_kind(tmp_path: Path) -> None:
     wrong = ONE | {"expected": {"urgent": "perhaps"}}
     repeated = [ONE | {"id": "a"}] * 11

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pact_cli.audit.options import provenance
 from pact_cli.commands import command
 from pact_cli.console import emit
-from pact_cli.labelled import reading_options
+from pact_cli.labelled import columns_first
 from pact_cli.options import json_option, path_argument
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["convert"]
 @command(loads=("pact_eval.data.labelled.plain",))
 @path_argument("source", "IN")
 @path_argument("out", "OUT.jsonl")
-@reading_options
+@columns_first
 @json_option
 def convert(source: Path, out: Path, reading: Reading, as_json: bool) -> None:
     """Write a labelled file in the full format, with a manifest.

@@ -17,7 +17,7 @@ from pact_cli.audit.options import (
 from pact_cli.commands import command, from_settings
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.labelled import reading_options
+from pact_cli.labelled import columns_first
 from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, bootstrap_seed_option, json_option
 from pact_cli.parameters import option
@@ -52,7 +52,7 @@ class CheckName(click.Choice[str]):
     type=PATH,
     multiple=True,
     first_page=True,
-    help="Training file, JSON lines.",
+    help="Training file: records, or labelled data (JSON lines, CSV, Parquet).",
 )
 @option(
     "--eval",
@@ -61,7 +61,7 @@ class CheckName(click.Choice[str]):
     type=PATH,
     multiple=True,
     first_page=True,
-    help="Evaluation file, JSON lines; with DIR, an additional one.",
+    help="Evaluation file of the same kinds; with DIR, an additional one.",
 )
 @option(
     "--manifest",
@@ -101,7 +101,7 @@ class CheckName(click.Choice[str]):
     help="Number of views per record whose prompts are measured.",
 )
 @bootstrap_seed_option("Seed of the resamples, and of the samples of large datasets.")
-@reading_options
+@columns_first
 @findings_options
 @json_option
 def data(
@@ -161,6 +161,8 @@ def _check_usage(
     message = None
     if folder is None and not files:
         message = "expected DIR, or --train and --eval; there is no folder `data` here"
+    elif folder is not None and folder.is_file():
+        message = f"{folder} is a file, not a dataset folder; use: pact-audit data --eval {folder}"
     elif "lengths" in only and tokenizer is None:
         message = "--only lengths: expected --tokenizer"
     elif "hashes" in only and folder is None and manifest is None:

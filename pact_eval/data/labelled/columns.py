@@ -9,8 +9,9 @@ r"""Shape "columns": a question, its options and the answer in columns, by name.
     id, family, source_family, domain, split, variant
 
 Options are a list, a list as JSON text, texts with "|" between them, an object of names and texts,
-two lists ("text" and "label"), or one column per option (`options=A+B+C`). Without them, the
-answers of the file are the options. An answer is the text of an option, its name or letter, or its
+two lists ("text" and "label"), or one column per option (`options=A+B+C`). Columns A, B, ... are
+the options if most answers name one of them. Without options, the answers of the file are the
+options. An answer is the text of an option, its name or letter, or its
 position from 0: one of these for the whole file.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from pact_eval._json import Json, loads
@@ -174,7 +176,7 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, tuple[str, ...]]:
         )
         if not equals or role not in ROLES or not all(listed):
             message = f"--columns {pair}: expected ROLE=COLUMN, ROLE one of {', '.join(ROLES)}"
-            raise ShapeError(message)
+            raise ShapeError(f"{message}; options=A+B+C takes one column per option")
         if role in columns:
             message = f"--columns {pair}: {role} is already {'+'.join(columns[role])}"
             raise ShapeError(message)
@@ -201,6 +203,8 @@ def read_columns(
             answer or the context.
     """
     roles = _roles(entries.columns, columns, source)
+    if "options" not in roles and (letters := _columns_of_letters(entries, roles)):
+        roles["options"] = letters
     kinds = {entry.value.get(name) for name in roles.get("type", ()) for entry in entries.entries}
     if "type" not in columns and not kinds <= {*_KINDS, None}:
         del roles["type"]  # another kind of type
@@ -245,6 +249,15 @@ def _roles(
         )
         raise ShapeError(message)
     return roles
+
+
+def _columns_of_letters(entries: Entries, roles: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the columns A, B, ... if most entries have one of these letters as their answer."""
+    free = set(entries.columns) - {name for names in roles.values() for name in names}
+    letters = tuple(takewhile(free.__contains__, LETTERS))
+    column = roles["answer"][0]
+    named = sum(entry.value.get(column) in letters for entry in entries.entries)
+    return letters if len(letters) > 1 and 2 * named > len(entries.entries) else ()
 
 
 def _options_of_answers(

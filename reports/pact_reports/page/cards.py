@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions
+from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, RunConclusions
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element
 from pact_reports.numbers import at_views, value_text
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
+from pact_reports.sentences.brief import beside, order_mark, probabilities_mark
 from pact_reports.sentences.conclusions import (
     QUESTIONS,
     Said,
@@ -41,6 +42,7 @@ def cards_html(
     names: ArmNames,
     acting: Acting | None = None,
     differences: Html | None = None,
+    runs: Sequence[RunConclusions] = (),
 ) -> Html:
     """Write a card for each question: better, data, order, probabilities, acting alone.
 
@@ -49,19 +51,29 @@ def cards_html(
         names: display names of arms.
         acting: whether it may act alone; None if that was not asked.
         differences: the plot of the first card, which has the numbers behind its status.
+        runs: all runs; order and probabilities of those that a card does not judge are a line.
     """
     order, probabilities = conclusions.order, conclusions.probabilities
+    orders: list[Html | str] = [
+        *_order_lines(order),
+        *(_beside(names, run.run, order_mark(run.order)) for run in runs if run.run != order.run),
+    ]
+    confidences: list[Html | str] = [
+        _beside(names, run.run, probabilities_mark(run.probabilities))
+        for run in runs
+        if run.run != probabilities.run
+    ]
     return element(
         "div",
         _better(conclusions, differences),
         _data(conclusions.data),
         _run_card(
             *("order", names.run(order.run), order_words(order)),
-            *(order.tone, _order_lines(order), "diagnostics"),
+            *(order.tone, orders, "diagnostics"),
         ),
         _run_card(
             *("probabilities", names.run(probabilities.run), probabilities_words(probabilities)),
-            *(probabilities.tone, [], "calibration"),
+            *(probabilities.tone, confidences, "calibration"),
         ),
         acting_html(acting, names),
         class_="cards",
@@ -98,11 +110,15 @@ def _card(
 
 
 def _run_card(
-    question: str, run: str, words: Said, tone: Tone, lines: Sequence[str], link: str
+    question: str, run: str, words: Said, tone: Tone, lines: Sequence[Html | str], link: str
 ) -> Html:
     """Write the card of a conclusion on one run: its numbers part by part."""
     numbers: list[Html | str] = [data_text(run), *_numbers(words), *lines]
     return _card(QUESTIONS[question], tone, words.finding, numbers, link)
+
+
+def _beside(names: ArmNames, run: str, mark: str) -> Html:
+    return data_text(beside([names.run(run)], [mark]))
 
 
 def _numbers(words: Said) -> list[str]:

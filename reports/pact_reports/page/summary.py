@@ -117,7 +117,8 @@ def _questions(request: PageRequest, method: str) -> list[Html]:
     if len(experiment.runs) < MATRIX_RUNS:
         conclusions = conclude(experiment, request.audit)
         plot = _forest(request, method) if conclusions.better else None
-        return [cards_html(conclusions, names, request.acting, plot)]
+        runs = conclude_runs(experiment, request.audit)
+        return [cards_html(conclusions, names, request.acting, plot, runs)]
     parts = [run_matrix_html(request, conclude_runs(experiment, request.audit))]
     if request.acting is not None:
         parts.append(element("div", acting_html(request.acting, names), class_="cards alone"))

@@ -81,7 +81,8 @@ def _remarks(written: WrittenReport, *, reasons: bool) -> Iterable[Line]:
     skipped = skipped_lines(written)
     if not reasons:
         counted = len(skipped) if written.html is None else 0
-        skipped = [f"{counted} that lack data were not made; -v names them"] if counted else []
+        what = "figure or table lacks" if counted == 1 else "figures and tables lack"
+        skipped = [f"{counted} {what} data; -v says which"] if counted else []
     lines = [*(notes if written.html is None else ()), *skipped]
     return (*leak, *(Line(line, unbroken=True) for line in lines))
 

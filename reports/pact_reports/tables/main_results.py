@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
@@ -98,8 +99,11 @@ def means_table(
             _with_estimates(cell, summary, metric)
             for summary, cell in zip(summaries, cells, strict=True)
         ]
+        own_noise = find_metric(metric).noise_floor
+        if own_noise:  # a column of its own has it
+            cells = [replace(cell, below="") for cell in cells]
         by_column.append(standing_cells(cells, _standings(summaries)))
-        if find_metric(metric).noise_floor:
+        if own_noise:
             columns.append(noise_column(head, decoding))
             by_column.append([noise_cell(summary.chance) for summary in summaries])
     legend = _BY_VALUE if results.published else STANDING_LEGEND

@@ -34,8 +34,9 @@ _LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
 )
 _CAPTION: Final = (
     "In %, of view 0, raw; runs on one data file by accuracy. ECE, chance: that of a calibrated "
-    "model. Sound: as far as checked."
+    "model."
 )
+_SOUND: Final = " Sound: as far as checked."
 
 
 def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Part, ...]:
@@ -65,7 +66,9 @@ def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Pa
         for group in _groups(runs)
         for number, run in enumerate(group)
     ]
-    table = Table("runs", title, _CAPTION, columns, tuple(rows), _LEGEND, keys=1)
+    sound = any(run.data is not None and run.data.tone == "good" for run in runs)
+    caption = _CAPTION + (_SOUND if sound else "")
+    table = Table("runs", title, caption, columns, tuple(rows), _LEGEND, keys=1)
     return (table, *_advice(runs, names))
 
 
