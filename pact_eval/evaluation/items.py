@@ -513,9 +513,7 @@ def read_items(
     k, rows = _views_and_rows(scan, path)
     by_repeat = repeats and decoding == "single" and k > 1
     per_item, k = (k, 1) if by_repeat else (1, k)
-    units: list[GroupBy] = ["source_family"] if unit == "source_family" else []
-    own = [by] if by in OWN_GROUPS else []
-    groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", *own, *units]))
+    groupings = _groupings_read(by, unit)
     scoring = _Scoring(decoding, calibrator, letters=letters)
     columns_read = [*_columns_read(scoring, several_views=k > 1), *groupings]
     optional = ["accepted", *(["view_tv"] if k * per_item == 1 else [])]
@@ -596,6 +594,12 @@ def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:
     columns += ["id", "code_order"] if several_views or scoring.letters else []
     columns += ["answer_mass"] if scoring.letters else []
     return columns + (["prompt_tokens"] if scoring.calibrator is not None else [])
+
+
+def _groupings_read(by: GroupBy, unit: ClusterUnit) -> tuple[GroupBy, ...]:
+    """Return the columns of groups that are read with the rows; further columns are joined."""
+    units = ["source_family"] if unit == "source_family" else []
+    return tuple(dict.fromkeys(["kind", *([by] if by in OWN_GROUPS else []), *units]))
 
 
 def _check_answers_only(
