@@ -538,10 +538,8 @@ def read_items(
     if letters:
         _refuse_repeated_ids(np.concatenate([text.ids for text in texts])[::per_item], path)
     labels = {name: joined_labels([text.labels[name] for text in texts]) for name in groupings}
-    if not own:
-        from pact_eval.evaluation.slice_columns import column_labels
-
-        labels[by] = column_labels(_metadata_column(scan, path, by, k), by, bins)
+    if by not in OWN_GROUPS:
+        labels[by] = _column_labels(scan, path, by, k, bins)
     family = joined_families([text.families for text in texts])
     items = _scored_items(parts, columns, values, family, labels, scoring, k)
     items = _without_probabilities(items) if answers_only else items
@@ -550,6 +548,14 @@ def read_items(
     items = items._with_repeats() if by_repeat else items
     _put_leads_across_slices(items, parts)
     return items.over(unit)
+
+
+def _column_labels(
+    scan: pl.LazyFrame, path: Path, by: GroupBy, k: int, bins: Bins | None
+) -> Labels:
+    from pact_eval.evaluation.slice_columns import column_labels
+
+    return column_labels(_metadata_column(scan, path, by, k), by, bins)
 
 
 def _metadata_column(scan: pl.LazyFrame, path: Path, by: GroupBy, k: int) -> pl.Series:

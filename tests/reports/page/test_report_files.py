@@ -97,7 +97,7 @@ def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path
     page, paper = tmp_path / "page.html", tmp_path / "paper"
     words = (*folders, *FAST, "--data", data, "--method", "other")
     assert run(*words, "--html", page).stdout.splitlines()[0] == str(page)
-    result = runner(main, "paper")(*words, "--out", paper)
+    result = runner(main, "paper")(*words, "--out", paper, "-v")
     paths = [Path(line) for line in result.stdout.splitlines()]
     assert sorted(paths) == sorted(paper.iterdir())
     assert {path.suffix for path in paths} == {".svg", ".tex", ".md", ".csv"}
