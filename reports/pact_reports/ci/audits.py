@@ -102,8 +102,8 @@ def _annotation(finding: Finding, path_of: Callable[[str], Path]) -> Annotation:
     place, path = finding.place, path_of(finding.place.file)
     # A finding on something that is not a file is shown at another file.
     parts = [f"{place.file}: "] if Path(place.file).name != path.name else []
+    parts += [] if place.record_id is None else [f"{place.record_id}: "]
     parts.append(f"expected {finding.expected}, found {finding.found}")
-    parts += [] if place.record_id is None else [f" (id {place.record_id})"]
     return Annotation(finding.code, finding.severity, "".join(parts), path, place.line)
 
 
