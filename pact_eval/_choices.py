@@ -63,6 +63,9 @@ Counting: TypeAlias = Literal["families", "items"]
 Severity: TypeAlias = Literal["error", "warning", "note"]
 """An error makes an evaluation untrustworthy; a warning may; a note is worth knowing."""
 
+CiFormat: TypeAlias = Literal["sarif", "junit", "github"]
+"""A format of results for systems that run checks on every change."""
+
 LogMetric: TypeAlias = Literal["acc", "acc_norm", "acc_mutual_info"]
 """The metric of lm-evaluation-harness by which answers are read."""
 

@@ -30,7 +30,7 @@ README = ROOT / "README.md"
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```\n")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 DOCS = ROOT / "docs"
-_WIDE = ("commands.md", "drift.md", "imports.md", "thresholds.md")
+_WIDE = ("ci.md", "commands.md", "drift.md", "imports.md", "thresholds.md")
 PAGES = (
     {README: 92, DOCS / "templates.md": 92}
     | dict.fromkeys((DOCS / name for name in _WIDE), 120)
@@ -45,6 +45,7 @@ EXAMPLES = (
     DOCS / "drift.md",
     DOCS / "prompt-changes.md",
     DOCS / "thresholds.md",
+    DOCS / "ci.md",
 )
 """The pages with Python."""
 

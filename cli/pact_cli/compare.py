@@ -13,12 +13,21 @@ import click
 from pact_cli.commands import command, from_settings, grouped
 from pact_cli.console import emit, warn
 from pact_cli.errors import exit_on_leak
-from pact_cli.options import PATH, RunPath, json_option, named_data, names_of, settings_options
+from pact_cli.options import (
+    PATH,
+    RunPath,
+    ci_option,
+    json_option,
+    named_data,
+    names_of,
+    settings_options,
+)
 from pact_cli.parameters import option
 from pact_eval._files import is_url
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
+    from pact_eval._choices import CiFormat
     from pact_eval.data.records import Record
     from pact_eval.evaluation.experiment import Experiment
     from pact_eval.evaluation.settings import Settings
@@ -115,6 +124,7 @@ class RunOrArm(RunPath):
     ),
     *("audit", "without_leaks"),
 )
+@ci_option
 @json_option
 def compare(
     runs: tuple[str, ...],
@@ -125,6 +135,7 @@ def compare(
     data: tuple[Path, ...],
     holm: bool,
     settings: Settings,
+    ci_format: CiFormat | None,
     as_json: bool,
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
@@ -147,8 +158,10 @@ def compare(
     settings = replace(settings, holm=holm, data=named_data(data))
     if gate:
         _refuse_with_gate(settings, arms=arms, mcnemar=mcnemar)
-        _gate(runs, settings, as_json=as_json)
+        _gate(runs, settings, ci_format, as_json=as_json)
         return
+    if ci_format is not None:
+        raise click.UsageError("--format is for --gate, which fails or passes: add --gate")
     if not arms and len(runs) < 2:
         message = f"expected two or more runs, got {len(runs)}; use: pact-eval compare A B"
         raise click.UsageError(message)
@@ -177,7 +190,9 @@ def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
         raise click.UsageError(message)
 
 
-def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> None:
+def _gate(
+    arguments: tuple[str, ...], settings: Settings, ci_format: CiFormat | None, *, as_json: bool
+) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     from pact_eval.drift.drift import measure_drift
     from pact_reports.presenters.drift import present
@@ -190,7 +205,7 @@ def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> N
         message = "--gate needs --margin, the largest change in accuracy that does not matter"
         raise click.UsageError(message)
     drift = measure_drift(Path(arguments[0]), Path(arguments[1]), settings, thresholds=files)
-    emit(present(drift), as_json=as_json)
+    emit(present(drift), ci_format=ci_format, as_json=as_json)
     exit_on_leak([drift.data])
     codes = {
         "equivalent": 0,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
 
     from rich.console import Console
 
+    from pact_eval._choices import CiFormat
     from pact_reports.presenters.presenter import Presenter
 
 JSON_PRINTED = "pact.json_printed"
@@ -110,6 +111,7 @@ def emit(
     files: Iterable[Path] = (),
     warned: Collection[str] = (),
     brief: bool = False,
+    ci_format: CiFormat | None = None,
     as_json: bool,
 ) -> None:
     """Print a result: its warnings to stderr, and then its JSON, its answers, or everything.
@@ -120,11 +122,17 @@ def emit(
         files: those that were written; JSON does not name them.
         warned: warnings that are printed already.
         brief: print the answers alone, in one line each.
+        ci_format: print the cases of a gate in this format, and nothing else.
         as_json: print one JSON object.
     """
     warn(sentence for sentence in presenter.warnings if sentence not in warned)
     if as_json:
         print_json({**(provenance or {}), **presenter.to_json()})
+        return
+    if ci_format is not None and presenter.ci is not None:
+        from pact_cli.ci_output import print_ci
+
+        print_ci(presenter.ci(), ci_format)
         return
     from pact_reports.writers.terminal import show
 

@@ -22,6 +22,7 @@ from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import (
     Allowance,
     Bins,
+    CiFormat,
     ClusterUnit,
     DataAllowance,
     Decoding,
@@ -532,8 +533,33 @@ def json_option(command: Command) -> Command:
         "as_json",
         is_flag=True,
         first_page=True,
+        callback=_without("ci_format"),
         help="Print one JSON object and nothing else to stdout.",
     )(command)
+
+
+def ci_option(command: Command) -> Command:
+    """Add `--format`; the command gets `ci_format`."""
+    return option(
+        "--format",
+        "ci_format",
+        type=choice(CiFormat),
+        first_page=True,
+        callback=_without("as_json"),
+        help="Print the result for CI: SARIF 2.1.0, JUnit XML, or annotations of GitHub Actions, "
+        "which also get a summary in $GITHUB_STEP_SUMMARY. Exit codes stay the same.",
+    )(command)
+
+
+def _without(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return a callback that refuses `--json` together with `--format`."""
+
+    def checked(context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+        if value and context.params.get(name):
+            raise click.UsageError("--json and --format both say what stdout has: give one of them")
+        return value
+
+    return checked
 
 
 def path_argument(name: str, metavar: str, kind: click.Path = PATH) -> Callable[[Command], Command]:

@@ -12,9 +12,17 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import emit, tell
 from pact_cli.number_types import RESAMPLES
-from pact_cli.options import PATH, RUN, json_option, names_of, path_argument, settings_options
+from pact_cli.options import (
+    PATH,
+    RUN,
+    ci_option,
+    json_option,
+    names_of,
+    path_argument,
+    settings_options,
+)
 from pact_cli.parameters import choice, option
-from pact_eval._choices import Demand
+from pact_eval._choices import CiFormat, Demand
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
 if TYPE_CHECKING:
@@ -95,6 +103,7 @@ def _is_demand(word: str) -> bool:
     help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
     "values, or as shown. --demand alone means values.",
 )
+@ci_option
 @json_option
 def scorecard(
     criteria: Path,
@@ -102,6 +111,7 @@ def scorecard(
     resamples: int,
     settings: Settings,
     demand: Demand | None,
+    ci_format: CiFormat | None,
     as_json: bool,
 ) -> None:
     """Judge hypotheses on run folders, or on a .csv of metrics.
@@ -112,8 +122,12 @@ def scorecard(
     from pact_eval.preregistration.run_scorecard import judge_sources
     from pact_reports.presenters.judged_hypotheses import present
 
+    if ci_format is not None and demand is None:
+        message = "--format needs --demand, which says which verdicts fail"
+        raise click.UsageError(message)
     judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
-    emit(present(judged, names_of(judged.scorecard.arms)), as_json=as_json)
+    presenter = present(judged, names_of(judged.scorecard.arms), criteria, demand)
+    emit(presenter, ci_format=ci_format, as_json=as_json)
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 
 
@@ -122,13 +136,7 @@ def _exit_code(judged: JudgedHypotheses, *, demand: Demand | None) -> int:
         return TamperedError.exit_code
     if demand is None:
         return 0
-    results = judged.scorecard.results
-    if demand == "shown":
-        against = any(result.shown == "refuted" for result in results)
-        clear = all(result.shown == "supported" for result in results)
-    else:
-        against = any(result.verdict == "CONTRADICTED" for result in results)
-        clear = all(result.verdict == "SUPPORTED" for result in results)
-    if against:
+    standings = {result.standing(demand) for result in judged.scorecard.results}
+    if "contradicted" in standings:
         return GateError.exit_code
-    return 0 if clear else InconclusiveError.exit_code
+    return InconclusiveError.exit_code if "not clear" in standings else 0

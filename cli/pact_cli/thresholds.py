@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,13 +16,14 @@ from pact_cli.number_types import INTEGER, POSITIVE, RATE
 from pact_cli.options import (
     PATH,
     RUN,
+    ci_option,
     gathered,
     json_option,
     path_argument,
     settings_options,
 )
 from pact_cli.parameters import choice, option
-from pact_eval._choices import CONFIDENCE, COVERAGE, Counting, GateGroups, Signal
+from pact_eval._choices import CONFIDENCE, COVERAGE, CiFormat, Counting, GateGroups, Signal
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
@@ -236,6 +238,7 @@ class _SetOptions:
 )
 @option("--brief", is_flag=True, first_page=True, help="Print the answer alone, in one line.")
 @settings_options("decoding", "calibration", "unit", "allow", "resamples", "seed")
+@ci_option
 @json_option
 def thresholds(
     run: Path,
@@ -248,6 +251,7 @@ def thresholds(
     check: Path | None,
     brief: bool,
     settings: Settings,
+    ci_format: CiFormat | None,
     as_json: bool,
 ) -> None:
     """Choose which decisions of RUN need no review.
@@ -267,10 +271,11 @@ def thresholds(
     many would do.
     """
     _check_usage(target_options, sets=set_options.sets, check=check)
+    if ci_format is not None and check is None:
+        raise click.UsageError("--format is for --check, which fails or passes: add --check FILE")
     if check is not None:
-        verdict = _print_check(
-            check, run, settings, sets=set_options.sets, brief=brief, as_json=as_json
-        )
+        show = partial(emit, brief=brief, ci_format=ci_format, as_json=as_json)
+        verdict = _print_check(check, run, settings, sets=set_options.sets, show=show)
         click.get_current_context().exit(_exit_code(verdict))
     if set_options.sets:
         presenter = _chosen_sets(run, set_options, confidence, counting, out, settings)
@@ -349,7 +354,7 @@ def _chosen_sets(
 
 
 def _print_check(
-    file: Path, run: Path, settings: Settings, *, sets: bool, brief: bool, as_json: bool
+    file: Path, run: Path, settings: Settings, *, sets: bool, show: Callable[[Presenter], None]
 ) -> GateVerdict:
     """Print the check of a file on a run, and return its verdict."""
     if sets:
@@ -357,13 +362,13 @@ def _print_check(
         from pact_reports.presenters.answer_sets_check import present as present_sets
 
         checked_sets = check_answer_sets(file, run, settings=settings)
-        emit(present_sets(checked_sets), brief=brief, as_json=as_json)
+        show(present_sets(checked_sets))
         return checked_sets.verdict
     from pact_eval.thresholds.checking import check_thresholds
     from pact_reports.presenters.thresholds_check import present
 
     checked = check_thresholds(file, run, settings=settings)
-    emit(present(checked), brief=brief, as_json=as_json)
+    show(present(checked))
     return checked.verdict
 
 

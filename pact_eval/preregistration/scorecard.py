@@ -46,6 +46,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from pact_eval._choices import Demand
 from pact_eval.evaluation.arms.cells import MetricRow
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question
 from pact_eval.preregistration.evidence import ShownBy
@@ -88,6 +89,9 @@ VERDICTS: Final[dict[frozenset[Outcome], Verdict]] = {
 
 Shown = Literal["supported", "tested part", "refuted"]
 """What is shown of a hypothesis: all of it, all that has data, or that it is wrong."""
+
+Standing = Literal["supported", "not clear", "contradicted"]
+"""What a demand on a scorecard makes of a hypothesis."""
 
 
 def outcomes_of(comparisons: Iterable[bool | None]) -> frozenset[Outcome]:
@@ -278,6 +282,18 @@ class HypothesisResult:
     def verdict(self) -> Verdict:
         """The verdict, by the table at the top of this module."""
         return verdict_on(result.outcomes for result in self.checks)
+
+    def standing(self, demand: Demand) -> Standing:
+        """Return whether the hypothesis is supported or contradicted by the values, or as shown."""
+        if demand == "shown":
+            supported, contradicted = self.shown == "supported", self.shown == "refuted"
+        else:
+            supported, contradicted = (
+                self.verdict == verdict for verdict in ("SUPPORTED", "CONTRADICTED")
+            )
+        if contradicted:
+            return "contradicted"
+        return "supported" if supported else "not clear"
 
     @property
     def comparisons(self) -> tuple[CheckComparison, ...]:

@@ -15,12 +15,12 @@ from pact_cli.audit.options import (
 )
 from pact_cli.commands import command
 from pact_cli.console import emit
-from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.options import PATH, ci_option, json_option, path_argument
 from pact_cli.parameters import option
 from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
-    from pact_eval._choices import Severity
+    from pact_eval._choices import CiFormat, Severity
 
 __all__ = ["adapter"]
 
@@ -47,6 +47,7 @@ __all__ = ["adapter"]
 )
 @near_duplicate_option
 @findings_options
+@ci_option
 @json_option
 def adapter(
     folder: Path,
@@ -56,6 +57,7 @@ def adapter(
     near_duplicate: float,
     fail_on: Severity,
     max_findings: int,
+    ci_format: CiFormat | None,
     as_json: bool,
 ) -> None:
     """Audit a LoRA adapter without loading it.
@@ -80,6 +82,6 @@ def adapter(
     ]
     comparison = None if other is None else compare_adapters(*audits)
     presenter = present(*audits, comparison=comparison, fail_on=fail_on)
-    emit(presenter, provenance=provenance(), as_json=as_json)
+    emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))

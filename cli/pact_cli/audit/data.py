@@ -19,9 +19,9 @@ from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
 from pact_cli.labelled import columns_first
 from pact_cli.number_types import COUNT
-from pact_cli.options import PATH, bootstrap_seed_option, json_option
+from pact_cli.options import PATH, bootstrap_seed_option, ci_option, json_option
 from pact_cli.parameters import option
-from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, Severity
+from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, CiFormat, Severity
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DatasetSource, NamedTokenizer
@@ -103,6 +103,7 @@ class CheckName(click.Choice[str]):
 @bootstrap_seed_option("Seed of the resamples, and of the samples of large datasets.")
 @columns_first
 @findings_options
+@ci_option
 @json_option
 def data(
     folder: Path | None,
@@ -118,6 +119,7 @@ def data(
     reading: Reading,
     fail_on: Severity,
     max_findings: int,
+    ci_format: CiFormat | None,
     as_json: bool,
 ) -> None:
     """Audit a dataset: can an evaluation on it be trusted?
@@ -146,7 +148,8 @@ def data(
     )
     source = replace(_source(folder, train, evaluation, manifest), reading=reading)
     audit = audit_data(source, settings)
-    emit(present(audit, fail_on), provenance=provenance(), as_json=as_json)
+    presenter = present(audit, fail_on)
+    emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 
 

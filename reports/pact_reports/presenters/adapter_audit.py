@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pact_eval._choices import Severity
 from pact_eval.audit.adapter.audit import AdapterAudit
 from pact_eval.audit.adapter.compare import AdapterComparison
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.tables.adapter import adapter_parts, adapter_tampered
+from pact_reports.tables.adapter import adapter_parts, adapter_tampered, adapter_verdict
 from pact_reports.writers.audit_json import checks_json
 from pact_reports.writers.json import to_json
+
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
 
 
 def present(
@@ -42,4 +46,13 @@ def present(
             "fail_on": fail_on,
             "comparison": to_json(comparison),
         },
+        ci=lambda: _ci(audits, fail_on),
+    )
+
+
+def _ci(audits: tuple[AdapterAudit, ...], fail_on: Severity) -> CiReport:
+    from pact_reports.ci.audits import adapters_report
+
+    return adapters_report(
+        audits, [adapter_verdict(audit, fail_on).text for audit in audits], fail_on
     )

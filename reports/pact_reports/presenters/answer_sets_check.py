@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pact_eval.thresholds.set_checking import AnswerSetsCheck
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.thresholds import sets_check_answer, sets_check_warnings
 from pact_reports.tables.answer_sets import sets_check_parts
 from pact_reports.writers.json import to_json
+
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
 
 
 def present(check: AnswerSetsCheck) -> Presenter:
@@ -31,4 +35,11 @@ def present(check: AnswerSetsCheck) -> Presenter:
         },
         answers=lambda: [answer],
         warnings=warnings,
+        ci=partial(_ci, check),
     )
+
+
+def _ci(check: AnswerSetsCheck) -> CiReport:
+    from pact_reports.ci.gates import sets_report
+
+    return sets_report(check)

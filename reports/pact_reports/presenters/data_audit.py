@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pact_eval._choices import Severity
 from pact_eval._json import Json
@@ -10,7 +11,10 @@ from pact_eval.audit.dataset import DataAudit
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Line
-from pact_reports.tables.audit import data_audit_parts
+from pact_reports.tables.audit import data_audit_parts, data_verdict
+
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
 
 
 def present(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
@@ -24,7 +28,14 @@ def present(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
         tables=partial(data_audit_parts, audit, fail_on=fail_on),
         to_json=partial(_json, audit, fail_on),
         remarks=partial(_remarks, audit),
+        ci=partial(_ci, audit, fail_on),
     )
+
+
+def _ci(audit: DataAudit, fail_on: Severity) -> CiReport:
+    from pact_reports.ci.audits import data_report
+
+    return data_report(audit, data_verdict(audit, fail_on).text, fail_on)
 
 
 def _remarks(audit: DataAudit) -> tuple[Line, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.drift.drift import Drift
@@ -13,6 +14,9 @@ from pact_reports.sentences.notes import warning_sentence
 from pact_reports.tables.drift import drift_parts
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
+
 
 def present(drift: Drift) -> Presenter:
     """Present the drift between two runs."""
@@ -22,7 +26,14 @@ def present(drift: Drift) -> Presenter:
         answers=lambda: [drift_answer(drift)],
         warnings=[*map(warning_sentence, drift.warnings)],
         leak=lambda: drift.data.leak,
+        ci=partial(_ci, drift),
     )
+
+
+def _ci(drift: Drift) -> CiReport:
+    from pact_reports.ci.gates import drift_report
+
+    return drift_report(drift)
 
 
 def _json(drift: Drift) -> dict[str, Json]:

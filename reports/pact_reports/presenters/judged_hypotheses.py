@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pact_eval._choices import Demand
 from pact_eval._json import Json
 from pact_eval.preregistration.criteria import describe_check
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
@@ -15,20 +18,37 @@ from pact_reports.sentences.notes import warning_sentence
 from pact_reports.tables.scorecard import scorecard_parts
 from pact_reports.writers.json import to_json, warnings_json
 
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
 
-def present(judged: JudgedHypotheses, names: ArmNames = KEYS) -> Presenter:
+
+def present(
+    judged: JudgedHypotheses,
+    names: ArmNames = KEYS,
+    criteria: Path | None = None,
+    demand: Demand | None = None,
+) -> Presenter:
     """Present a scorecard: verdicts, evidence, registration.
 
     Args:
         judged: the hypotheses.
         names: display names of arms.
+        criteria: the file of the hypotheses.
+        demand: what a verdict must be clear by, if that is demanded in CI.
     """
     return Presenter(
         tables=partial(scorecard_parts, judged, names),
         to_json=partial(_json, judged),
         answers=lambda: [scorecard_answer(judged)],
         warnings=[*map(warning_sentence, judged.warnings)],
+        ci=None if criteria is None or demand is None else partial(_ci, judged, criteria, demand),
     )
+
+
+def _ci(judged: JudgedHypotheses, criteria: Path, demand: Demand) -> CiReport:
+    from pact_reports.ci.gates import scorecard_report
+
+    return scorecard_report(judged, criteria, demand)
 
 
 def _json(judged: JudgedHypotheses) -> dict[str, Json]:

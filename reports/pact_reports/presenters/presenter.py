@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_reports.sentences.data import leak_lines
 from pact_reports.table import Line, Part
+
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Presenter:
         remarks: makes what a command prints to stderr instead of stdout, unless it prints JSON.
         blocks: makes what a command prints if that is more than one block, between which there are
             no blank lines; files that were written are named after the first.
+        ci: makes the cases and annotations of `--format`; None if the result is not a gate.
 
     Examples:
         >>> presenter = Presenter(tuple, dict, ["Look."], lambda: ["All is well."])
@@ -40,6 +45,7 @@ class Presenter:
     headline: Callable[[], Iterable[str]] = tuple
     remarks: Callable[[], Iterable[Part]] = tuple
     blocks: Callable[[], Iterable[Iterable[Part]]] | None = None
+    ci: Callable[[], CiReport] | None = None
 
     def parts(self) -> Iterable[Part]:
         """Return everything in the order of Python's `print`: the headline comes first."""

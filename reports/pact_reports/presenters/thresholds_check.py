@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pact_eval.thresholds.checking import ThresholdsCheck
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.thresholds import check_answer, check_warnings
 from pact_reports.tables.thresholds import check_parts
 from pact_reports.writers.json import to_json
+
+if TYPE_CHECKING:
+    from pact_reports.ci.report import CiReport
 
 
 def present(check: ThresholdsCheck) -> Presenter:
@@ -29,4 +33,11 @@ def present(check: ThresholdsCheck) -> Presenter:
         },
         answers=lambda: [answer],
         warnings=warnings,
+        ci=partial(_ci, check),
     )
+
+
+def _ci(check: ThresholdsCheck) -> CiReport:
+    from pact_reports.ci.gates import thresholds_report
+
+    return thresholds_report(check)

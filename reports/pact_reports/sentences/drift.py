@@ -25,12 +25,13 @@ def drift_answer(drift: Drift) -> str:
     parts = []
     if broken:
         parts.append(f"{counted(len(broken), 'gate')} broken on B ({', '.join(broken[:4])})")
-    parts += [_accuracy(drift), *_behind(drift)]
+    parts += [accuracy_change_text(drift), *_behind(drift)]
     prefix = leak_prefix(drift.data.leak)
     return f"{prefix}{drift.finding.capitalize()}: {'; '.join(parts)}."
 
 
-def _accuracy(drift: Drift) -> str:
+def accuracy_change_text(drift: Drift) -> str:
+    """Write the change in accuracy next to the margin."""
     test, unit = drift.test, drift.settings.unit
     margin = f"{value_text(test.margin, 'percent').removesuffix('.0')} points"
     if math.isnan(test.change.low):

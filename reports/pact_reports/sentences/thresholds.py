@@ -15,6 +15,7 @@ from pact_eval.thresholds.conclusion import Acting, ActingGate, acting
 from pact_eval.thresholds.decision_curves import GateMarks
 from pact_eval.thresholds.files import ThresholdsFile
 from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets
+from pact_eval.thresholds.targets import Target
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
 from pact_reports.sentences.conclusions import Said
@@ -85,6 +86,12 @@ def check_answer(check: ThresholdsCheck) -> str:
         parts += [f"{verdict}: {named(groups)}"] if groups else []
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def tested_text(gate: CheckedGate, target: Target) -> str:
+    """Count the tested items of a gate that are wrong, or escalated."""
+    what = "wrong" if target.limits_error else "escalated"
+    return f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
 
 
 def check_warnings(check: ThresholdsCheck) -> Iterator[str]:
@@ -208,8 +215,7 @@ def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
 
 
 def _checked(gate: CheckedGate, file: ThresholdsFile) -> str:
-    what = "wrong" if file.target.limits_error else "escalated"
-    shown = f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
+    shown = tested_text(gate, file.target)
     if gate.verdict == "cannot tell":
         units = CLUSTERS[file.rule.unit]
         enough = (
@@ -278,9 +284,14 @@ def _needs(kind_sets: KindSets, unit: ClusterUnit) -> str:
     return f"{kind_sets.kind} ({enough}the run has {kind_sets.sets.units:,})"
 
 
+def missed_text(test: CheckedGate) -> str:
+    """Count the tested items whose set lacks the right answer."""
+    return f"{test.wrong:,} of {test.drawn:,} missed"
+
+
 def _checked_sets(checked: CheckedSets, unit: ClusterUnit) -> str:
     test = checked.test
-    seen = f"{test.wrong:,} of {test.drawn:,} missed, {100 * checked.shown:.1f}% coverage is shown"
+    seen = f"{missed_text(test)}, {100 * checked.shown:.1f}% coverage is shown"
     if test.needed is None:
         return f"{checked.kind} ({seen})"
     return f"{checked.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"

@@ -50,12 +50,17 @@ def adapter_parts(
             parts.append(_files_table(audit.facts))
         parts += findings(audit.checks)
         parts.append(checks_table(audit.checks, fail_on=fail_on))
-        tampered = next(_tampering(audit), None)
-        parts.append(verdict(audit.checks, subject="adapter", fail_on=fail_on, tampered=tampered))
+        parts.append(adapter_verdict(audit, fail_on))
     if comparison is not None:
         parts.append(_differences(comparison, audits))
         parts.append(Line(_weights_line(comparison.weights)))
     return tuple(parts)
+
+
+def adapter_verdict(audit: AdapterAudit, fail_on: Severity) -> Line:
+    """Write the verdict on an adapter; a finding of a severity or a worse one fails it."""
+    tampered = next(_tampering(audit), None)
+    return verdict(audit.checks, subject="adapter", fail_on=fail_on, tampered=tampered)
 
 
 def adapter_tampered(audit: AdapterAudit) -> bool:

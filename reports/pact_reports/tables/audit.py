@@ -54,10 +54,15 @@ def data_audit_parts(audit: DataAudit, *, fail_on: Severity) -> tuple[Part, ...]
                 parts.append(_groups_table(check.measured))
         elif isinstance(check.measured, Shortcuts):
             parts.append(_shortcuts_table(check.measured))
-    tampered = _TAMPERED if audit.tampered else None
     parts.append(checks_table(audit.checks, fail_on=fail_on))
-    parts.append(verdict(audit.checks, subject="data", fail_on=fail_on, tampered=tampered))
+    parts.append(data_verdict(audit, fail_on))
     return tuple(parts)
+
+
+def data_verdict(audit: DataAudit, fail_on: Severity) -> Line:
+    """Write the verdict on a dataset; a finding of a severity or a worse one fails it."""
+    tampered = _TAMPERED if audit.tampered else None
+    return verdict(audit.checks, subject="data", fail_on=fail_on, tampered=tampered)
 
 
 def findings(checks: Sequence[CheckResult]) -> Iterator[Line]:
@@ -129,7 +134,7 @@ def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
             Cell(f"{n:,}" if n else "", tone=_TONE[severity])
             for severity, n in ((severity, check.count(severity)) for severity in SEVERITIES)
         )
-        cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(_scope(check)))
+        cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(scope_text(check)))
         rows.append(Row(cells))
     return Table(
         name="checks",
@@ -153,7 +158,8 @@ def _result(check: CheckResult, fail_on: Severity) -> Cell:
     return Cell("passed", tone="good")
 
 
-def _scope(check: CheckResult) -> str:
+def scope_text(check: CheckResult) -> str:
+    """Write why a check did not run, what it looked at, and what it measured."""
     line = measured_text(check.measured)
     return ": ".join(text for text in (check.skipped, check.scope, line) if text)
 

@@ -1,0 +1,50 @@
+"""Results for CI on stdout, and the step summary of GitHub Actions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pact_cli.console import output, print_json
+
+if TYPE_CHECKING:
+    from pact_eval._choices import CiFormat
+    from pact_reports.ci.report import CiReport
+
+__all__ = ["print_ci"]
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def print_ci(report: CiReport, ci_format: CiFormat) -> None:
+    """Print the cases and annotations of a result.
+
+    Args:
+        report: the result.
+        ci_format: sarif, junit or github. github also appends Markdown to the file that the
+            variable `GITHUB_STEP_SUMMARY` names.
+
+    Raises:
+        OSError: that file cannot be written.
+    """
+    if ci_format == "sarif":
+        from pact_reports.writers.sarif import to_sarif
+
+        print_json(to_sarif(report))
+    elif ci_format == "junit":
+        from pact_reports.writers.junit import to_junit
+
+        click.echo(to_junit(report))
+    else:
+        from pact_reports.writers.github import to_github, to_step_summary
+
+        console_file = output().file  # characters that the encoding lacks are replaced
+        for line in to_github(report):
+            click.echo(line, file=console_file)
+        if path := os.environ.get(_SUMMARY):
+            # Appended: the file belongs to the step, whose other commands write to it too.
+            with Path(path).open("ab") as file:
+                file.write(to_step_summary(report).encode())

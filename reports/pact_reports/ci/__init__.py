@@ -1,0 +1,1 @@
+"""Results as cases and annotations, for systems that run checks on every change."""

@@ -1,0 +1,145 @@
+"""`--format` of gates: planted drift, broken thresholds and contradicted hypotheses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from ci_formats import github_annotations, junit_cases, sarif_annotations
+from commands import refuser, runner
+from run_frames import rows, write_run
+from thresholds.simulated import run as simulated
+
+from pact_cli.main import main
+
+pytestmark = pytest.mark.slow
+
+run, refused = runner(main), refuser(main)
+GATE = ("--gate", "--margin", 0.05, "--resamples", 200)
+CRITERIA = """
+format = "pact-hypotheses-1"
+
+[[hypothesis]]
+id = "A"
+title = "Skill"
+claim = "good is more accurate than poor."
+
+[[hypothesis.check]]
+says = "higher accuracy"
+metric = "accuracy"
+arm = "good"
+decoding = ["single"]
+is = "higher"
+than = { arm = "poor" }
+judged_on = "matched"
+seeds = [17]
+"""
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder is a repository; no variable of a real CI system is set."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("GITHUB_WORKSPACE", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def statuses(words: Sequence[object], code: int) -> dict[str, str]:
+    """Returns the status of each case, after a comparison of the formats with each other."""
+    run(*words, code=code)
+    text = {
+        name: run(*words, "--format", name, code=code).stdout
+        for name in ("sarif", "junit", "github")
+    }
+    shown = sarif_annotations(text["sarif"])
+    assert sorted(map(repr, shown)) == sorted(map(repr, github_annotations(text["github"])))
+    cases = {}
+    for name, case in junit_cases(text["junit"]).items():
+        failure, skipped = case.find("failure"), case.find("skipped")
+        cases[name] = "passed" if skipped is None else "skipped"
+        if failure is not None:
+            cases[name] = str(failure.get("type"))
+    levels = {"failed": "error", "cannot tell": "warning"}
+    assert sorted(annotation.level for annotation in shown) == sorted(
+        levels[status] for status in cases.values() if status in levels
+    )
+    cases_of_sarif = json.loads(text["sarif"])["runs"][0]["properties"]["cases"]
+    assert {case["name"]: case["status"] for case in cases_of_sarif} == cases
+    return cases
+
+
+def test_drift_beyond_the_margin_fails_and_few_families_cannot_tell(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", rows(1, families=60, skill=2.0))
+    worse = write_run(tmp_path / "worse", rows(2, families=60, skill=0.0))
+    near = write_run(tmp_path / "near", rows(3, families=60, skill=2.0))
+    wide = ("--gate", "--margin", 0.9, "--resamples", 200)
+    assert statuses(("compare", a, worse, *GATE), 3)["accuracy"] == "failed"
+    assert statuses(("compare", a, near, *GATE), 4)["accuracy"] == "cannot tell"
+    assert statuses(("compare", a, near, *wide), 0)["accuracy"] == "passed"
+    text = run("compare", a, worse, *GATE, "--format", "github", code=3).stdout
+    (annotation,) = github_annotations(text)
+    assert (annotation.level, annotation.file, annotation.line) == ("error", "worse/run.json", None)
+
+
+def test_a_gate_that_is_broken_on_the_new_run_fails(tmp_path: Path) -> None:
+    cal, march = simulated(tmp_path / "cal", 1), simulated(tmp_path / "march", 2)
+    april = simulated(tmp_path / "april", 3, skill=0.7)
+    file = tmp_path / "t.json"
+    run("thresholds", cal, "--target-error", 0.1, "--out", file)
+    assert statuses(("thresholds", march, "--check", file), 0) == {"all": "passed"}
+    assert statuses(("thresholds", april, "--check", file), 3) == {"all": "failed"}
+    text = run("thresholds", april, "--check", file, "--format", "github", code=3).stdout
+    (annotation,) = github_annotations(text)
+    assert (annotation.code, annotation.file) == ("gate", "t.json")
+    both = ("compare", march, april, "--gate", "--margin", 0.9, "--resamples", 200, file)
+    cases = statuses(both, 3)
+    assert (cases["accuracy"], cases[f"gate all of {file}"]) == ("passed", "failed")
+
+
+def test_answer_sets_that_are_broken_on_the_new_run_fail(tmp_path: Path) -> None:
+    cal, march = simulated(tmp_path / "cal", 1), simulated(tmp_path / "march", 2)
+    april = simulated(tmp_path / "april", 3, skill=0.3)
+    file = tmp_path / "sets.json"
+    fast = ("--resamples", 200)
+    run("thresholds", cal, "--sets", "--coverage", 0.8, "--confidence", 0.95, "--out", file, *fast)
+    held = statuses(("thresholds", march, "--sets", "--check", file, *fast), 4)
+    assert held == {"choice": "passed", "score": "cannot tell"}
+    broken = statuses(("thresholds", april, "--sets", "--check", file, *fast), 3)
+    assert held.keys() == broken.keys()
+    assert "failed" in broken.values()
+
+
+@pytest.mark.parametrize(("relation", "code"), [("higher", 0), ("lower", 3)])
+def test_a_contradicted_hypothesis_fails(tmp_path: Path, relation: str, code: int) -> None:
+    criteria = tmp_path / "hypotheses.toml"
+    criteria.write_text(CRITERIA.replace('"higher"', f'"{relation}"'))
+    good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
+    poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
+    words = ("scorecard", criteria, good, poor, "--resamples", 300)
+    cases = statuses((*words, "--demand", "values"), code)
+    assert cases == {
+        "registration": "skipped",
+        "hypothesis A": "passed" if code == 0 else "failed",
+    }
+    assert "--demand" in refused(*words, "--format", "junit", code=2)
+
+
+def test_a_lock_that_does_not_fit_fails(tmp_path: Path) -> None:
+    criteria = tmp_path / "hypotheses.toml"
+    criteria.write_text(CRITERIA)
+    run("register", criteria)
+    good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
+    poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
+    criteria.write_text(CRITERIA.replace('"higher"', '"lower"'))
+    words = ("scorecard", criteria, good, poor, "--resamples", 300, "--demand", "values")
+    assert statuses(words, 5)["registration"] == "failed"
+
+
+def test_a_format_is_for_a_gate(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", rows(1))
+    assert "add --gate" in refused("compare", a, a, "--format", "sarif", code=2)
+    words = ("thresholds", a, "--target-error", 0.1, "--format", "sarif")
+    assert "add --check" in refused(*words, code=2)

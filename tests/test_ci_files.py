@@ -1,0 +1,184 @@
+"""The composite action, the pre-commit hooks and the workflows of the docs, run as CI runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from builders import write_jsonl
+from ci_formats import github_annotations, sarif_annotations
+from commands import runner
+from spoiled_datasets import healthy
+
+from pact_cli.audit.main import main as audit
+from pact_cli.main import main as evaluation
+
+pytestmark = [pytest.mark.slow, pytest.mark.posix]
+
+ROOT = Path(__file__).resolve().parents[1]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL)
+PROGRAMS = {"pact-eval": evaluation, "pact-audit": audit}
+OWN = "pact-eval/pact-eval@main"
+
+
+def workflow_steps() -> list[dict[str, Any]]:
+    workflow = yaml.safe_load(BLOCKS[0])
+    assert set(workflow) == {"name", True, "permissions", "jobs"}  # YAML reads `on` as true
+    (job,) = workflow["jobs"].values()
+    upload = yaml.safe_load(BLOCKS[1])
+    return [*job["steps"], *upload]
+
+
+def assert_commands_exist(script: str) -> int:
+    """Checks the commands and options of a script; returns the number of commands."""
+    joined = script.replace("\\\n", " ")
+    calls = re.findall(r"\b(pact-eval|pact-audit)\"? ([a-z]+)([^|>\n]*)", joined)
+    for program, name, rest in calls:
+        command = PROGRAMS[program].get_command(click.Context(PROGRAMS[program]), name)
+        assert command is not None, name
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z][\w-]+", rest)) <= options
+    return len(calls)
+
+
+def leaking(folder: Path) -> Path:
+    data = healthy(families=6)
+    data.write(folder)
+    copied = [{**record, "split": "validation"} for record in data.train[:2]]
+    write_jsonl(folder / "holdout.jsonl", [*data.holdout, *copied])
+    runner(audit)("manifest", folder)
+    return folder
+
+
+def in_bash(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs a step as GitHub's `shell: bash` does."""
+    command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
+    return subprocess.run(
+        command, cwd=folder, env=kept | variables, check=False, capture_output=True, text=True
+    )
+
+
+def test_the_commands_of_the_docs_exist_with_their_options() -> None:
+    scripts = [step["run"] for step in workflow_steps() if "run" in step]
+    assert sum(map(assert_commands_exist, scripts)) >= 3
+    assert assert_commands_exist("\n".join(step["run"] for step in ACTION["runs"]["steps"])) == 1
+
+
+def test_the_docs_give_the_action_inputs_that_it_has() -> None:
+    used = [step.get("with", {}) for step in workflow_steps() if step.get("uses") == OWN]
+    assert len(used) == 2
+    assert all(set(inputs) <= set(ACTION["inputs"]) for inputs in used)
+    page = (ROOT / "docs" / "ci.md").read_text("utf-8")
+    assert re.findall(r"^\| `([\w-]+)` \| (?:`\w+`|the log) \|", page, re.MULTILINE) == [
+        *ACTION["inputs"]
+    ]
+
+
+def test_no_input_is_part_of_a_script() -> None:
+    steps = (*ACTION["runs"]["steps"], *workflow_steps())
+    scripts = [step["run"] for step in steps if "run" in step]
+    assert len(scripts) == 4
+    assert not any("${{" in script for script in scripts)
+
+
+@pytest.fixture
+def runner_temp(tmp_path: Path) -> Path:
+    """The folder into which the action's first step has installed the package."""
+    folder = tmp_path / "temp"
+    programs = folder / "pact-eval" / "bin"
+    programs.mkdir(parents=True)
+    program = programs / "pact-audit"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pact_cli.audit "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+def audited_by_action(folder: Path, runner_temp: Path, **inputs: str) -> Any:
+    step = ACTION["runs"]["steps"][-1]
+    values = {name: value["default"] for name, value in ACTION["inputs"].items()} | inputs
+    variables = {
+        name: values[re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)[1]]  # type: ignore[index]
+        for name, value in step["env"].items()
+    }
+    return in_bash(step["run"], folder, RUNNER_TEMP=str(runner_temp), **variables)
+
+
+def test_the_action_annotates_a_leaking_record(tmp_path: Path, runner_temp: Path) -> None:
+    leaking(tmp_path / "data")
+    done = audited_by_action(tmp_path, runner_temp)
+    assert done.returncode == 3, done.stderr
+    places = {
+        (shown.code, shown.file, shown.line, shown.level)
+        for shown in github_annotations(done.stdout)
+    }
+    assert ("shared-context", "data/holdout.jsonl", 13, "error") in places
+
+
+def test_the_action_writes_sarif_into_a_file(tmp_path: Path, runner_temp: Path) -> None:
+    leaking(tmp_path / "my data")
+    inputs = {"data": "my data", "format": "sarif", "output": "pact audit.sarif"}
+    done = audited_by_action(tmp_path, runner_temp, **inputs)
+    assert (done.returncode, done.stdout) == (3, "")
+    shown = sarif_annotations((tmp_path / "pact audit.sarif").read_text("utf-8"))
+    assert ("my data/holdout.jsonl", 13) in {(leak.file, leak.line) for leak in shown}
+
+
+def test_an_input_is_one_word_and_no_option(tmp_path: Path, runner_temp: Path) -> None:
+    done = audited_by_action(tmp_path, runner_temp, data="--help; touch here")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no such folder" in done.stderr
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("code", [0, 3, 4, 1])
+@pytest.mark.parametrize("writes", [0, 1])
+def test_the_workflow_comments_and_ends_as_the_gate_does(
+    tmp_path: Path, code: int, writes: int
+) -> None:
+    (step,) = [step for step in workflow_steps() if step.get("name") == "Has accuracy drifted?"]
+    stubs = (
+        f'pact-eval() {{ echo summary >> "$GITHUB_STEP_SUMMARY"; return {code}; }}\n'
+        f'gh() {{ echo "$@" > called; cp comment.md posted; return {writes}; }}\n'
+    )
+    done = in_bash(stubs + step["run"], tmp_path, NUMBER="7", GH_TOKEN="")
+    assert done.returncode == code, done.stderr
+    assert (tmp_path / "posted").read_text() == "summary\n"
+    assert (tmp_path / "called").read_text() == "pr comment 7 --body-file comment.md\n"
+    assert ("::warning::" in done.stdout) == bool(writes)
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: str(hook["id"]))
+def test_a_hook_passes_sound_data_and_stops_spoiled_data(
+    hook: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = healthy(families=6).write(tmp_path / "data")
+    program, *words = [*shlex.split(hook["entry"]), *hook["args"]]
+    run = runner(PROGRAMS[program])
+    run(*words)
+    with (folder / "holdout.jsonl").open("a") as file:
+        file.write("{}\n")
+    run(*words, code=5)
+
+
+def test_hooks_have_what_pre_commit_needs() -> None:
+    for hook in HOOKS:
+        assert {"id", "name", "entry", "language", "files"} <= set(hook)
+        assert hook["language"] == "python"
+        assert hook["pass_filenames"] is False
+        for path in ("data/eval.jsonl", "manifest.json", "a/manifest.json"):
+            assert re.search(hook["files"], path)
+        assert not re.search(hook["files"], "data/notes.md")
+    (repository,) = yaml.safe_load(BLOCKS[2])["repos"]
+    assert [hook["id"] for hook in repository["hooks"]] == [hook["id"] for hook in HOOKS]
