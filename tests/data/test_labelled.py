@@ -25,6 +25,7 @@ from pact_eval.errors import RecordError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.runs.folder import read_run
+from pact_reports.sentences.labelled import labelled_remarks
 
 run, refused = runner(main), refuser(main)
 audit, audit_refused = runner(audit_main), refuser(audit_main)
@@ -278,3 +279,12 @@ def test_records_stay_records_next_to_labelled_files(tmp_path: Path) -> None:
     result = audit(*words, "--columns", "state=body,answer=mark", code=3)
     files = {file["name"]: file["rows"] for file in json.loads(result.stdout)["files"]}
     assert sorted(files.values()) == [1, 2]
+
+
+def test_columns_that_are_kept_and_not_read_are_named(tmp_path: Path) -> None:
+    """A table whose options are in columns of their own, of which nobody said so."""
+    path = tmp_path / "a.csv"
+    path.write_text("ctx,opt1,opt2,gold\nIt rains.,wet,dry,wet\nIt snows.,cold,hot,cold\n")
+    columns = {"state": ("ctx",), "answer": ("gold",)}
+    remarks = labelled_remarks(read_labelled(path, Reading(columns=columns)))
+    assert_says(remarks[2], "not read as options", "opt1, opt2")

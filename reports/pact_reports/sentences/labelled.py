@@ -29,6 +29,8 @@ def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
     remarks = [f"{one_line(str(data.path))}: {data.container}, shape {shape}: {counts}"]
     if data.columns is not None:
         remarks.append(_columns_text(data.columns))
+        if data.metadata:
+            remarks.append(one_line(f"Kept, and not read as options: {_listed(data.metadata)}"))
     remarks += [f"Left out: {count:,} questions {why}" for why, count in data.left_out.items()]
     return (*remarks, *default_remarks(data.defaults))
 
