@@ -38,7 +38,19 @@ _OF_A_PROCESS: Final = ("created", "finished", "wall_seconds", "command_line", "
 
 def command(out: Path, *more: str) -> list[str]:
     adapter = str(FIXTURES / "adapters" / "pact")
-    return ["score", adapter, "--data", str(HOLDOUT), "--k", "2", "--out", str(out), *more]
+    return [
+        "score",
+        adapter,
+        "--data",
+        str(HOLDOUT),
+        "--k",
+        "2",
+        "--attention",
+        "fused",
+        "--out",
+        str(out),
+        *more,
+    ]
 
 
 def score_here(out: Path) -> None:

@@ -43,7 +43,9 @@ pytestmark = pytest.mark.slow
 
 
 def request(**options: Any) -> ModelRequest:
-    return ModelRequest(ADAPTER, str(MODEL), **({"quantize": "nf4"} | options))
+    # Without a probe: two runs are compared bit for bit.
+    fixed: dict[str, Any] = {"quantize": "nf4", "attention": "fused"}
+    return ModelRequest(ADAPTER, str(MODEL), **(fixed | options))
 
 
 @pytest.fixture(scope="module")
