@@ -164,7 +164,8 @@ def test_a_hook_passes_sound_data_and_stops_spoiled_data(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = healthy(families=6).write(tmp_path / "data")
-    program, *words = [*shlex.split(hook["entry"]), *hook["args"]]
+    arguments: list[str] = hook["args"]
+    program, *words = [*shlex.split(hook["entry"]), *arguments]
     run = runner(PROGRAMS[program])
     run(*words)
     with (folder / "holdout.jsonl").open("a") as file:
