@@ -167,6 +167,15 @@ def test_the_step_summary_is_appended(
     assert re.search(r"^\| families \| ✅ passed \|", text, re.MULTILINE)
 
 
+def test_a_summary_that_cannot_be_written_changes_no_exit_code(
+    leaking: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(repository))
+    result = run_audit("data", leaking, *QUICK, "--format", "github", code=3)
+    assert str(repository) in result.stderr
+    assert github_annotations(result.stdout)
+
+
 def test_paths_start_at_the_repository(
     leaking: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
