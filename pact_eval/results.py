@@ -22,6 +22,13 @@ _LONGEST_TEXT: Final = 40
 class Result:
     """Base of what the API returns: Jupyter and `print` show it as tables."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that a command prints of it with `--json`, as `to_json` does.
+
+        Its values are dictionaries, lists, text, numbers, booleans and None: `json.dumps` takes it.
+        """
+        return self.to_json()
+
     def to_json(self) -> dict[str, Any]:
         """Return the object that a command prints of it with `--json`."""
         values: dict[str, Any] = import_module("pact_reports.results").to_json(self)
@@ -45,9 +52,10 @@ class Framed(Result):
     def frame(self) -> pl.DataFrame:
         """Return the numbers as a polars data frame; see `pact_reports.frames.frame_of`.
 
-        Rates are fractions, and an undefined number is null. pandas takes it with
-        `pandas.DataFrame(result.frame().to_dict(as_series=False))`, or as it is if pyarrow is
-        installed.
+        Rates are fractions, and an undefined number is null. pandas reads it through the
+        interchange protocol: `pandas.api.interchange.from_dataframe(result.frame())`. Without
+        pyarrow, pandas warns that this is deprecated; use
+        `pandas.DataFrame(result.frame().to_dict(as_series=False))`.
         """
         frame: pl.DataFrame = import_module("pact_reports.frames").frame_of(self)
         return frame

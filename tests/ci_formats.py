@@ -67,7 +67,7 @@ def github_annotations(text: str) -> list[Shown]:
         number = int(values["line"]) if "line" in values else None
         level = "note" if match[1] == "notice" else match[1]
         annotations.append(
-            Shown(level, values["title"], values["file"], number, _unescaped(match[3]))
+            Shown(level, values["title"], values.get("file", ""), number, _unescaped(match[3]))
         )
     return annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.console import output, print_json
+from pact_cli.console import output, print_json, warn
 
 if TYPE_CHECKING:
     from pact_eval._choices import CiFormat
@@ -26,9 +26,6 @@ def print_ci(report: CiReport, ci_format: CiFormat) -> None:
         report: the result.
         ci_format: sarif, junit or github. github also appends Markdown to the file that the
             variable `GITHUB_STEP_SUMMARY` names.
-
-    Raises:
-        OSError: that file cannot be written.
     """
     if ci_format == "sarif":
         from pact_reports.writers.sarif import to_sarif
@@ -45,6 +42,16 @@ def print_ci(report: CiReport, ci_format: CiFormat) -> None:
         for line in to_github(report):
             click.echo(line, file=console_file)
         if path := os.environ.get(_SUMMARY):
-            # Appended: the file belongs to the step, whose other commands write to it too.
-            with Path(path).open("ab") as file:
-                file.write(to_step_summary(report).encode())
+            _append(Path(path), to_step_summary(report))
+
+
+def _append(path: Path, text: str) -> None:
+    """Append to a file that the other commands of the step write to as well.
+
+    The exit code is that of the gate, so a file that cannot be written is a warning.
+    """
+    try:
+        with path.open("ab") as file:
+            file.write(text.encode())
+    except OSError as error:
+        warn([f"{path}: the step summary was not written: {error.strerror or error}"])

@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
 JSON_PRINTED = "pact.json_printed"
 """Key in the context of a command: whether its JSON object is already on stdout."""
 
+CI_FORMAT = "pact.ci_format"
+"""Key in the context of a command: the value of `--format`, if the command has it."""
+
 QUIET = "pact.quiet"
 """Key in the context of a command: whether progress and remarks are left out."""
 

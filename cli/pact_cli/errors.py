@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pact_cli.console import JSON_PRINTED, print_json
+from pact_cli.console import CI_FORMAT, JSON_PRINTED, print_json
 from pact_cli.pipes import outlive_readers
 from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
@@ -97,6 +97,7 @@ class PactGroup(click.Group):
             return super().invoke(ctx)
         except PactError as error:
             _print_as_json(ctx, error, error.exit_code)
+            _annotate(ctx, error)
             _fail(error_text(error), error.exit_code)
         except click.UsageError as error:
             _print_as_json(ctx, error, error.exit_code)
@@ -129,6 +130,15 @@ def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> 
         ],
     }
     print_json({"error": details})
+
+
+def _annotate(ctx: click.Context, error: PactError) -> None:
+    """Print an error as workflow commands of GitHub, if that format was requested."""
+    if ctx.meta.get(CI_FORMAT) == "github":
+        from pact_reports.writers.github import error_commands
+
+        for line in error_commands(error):
+            click.echo(line)
 
 
 def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:

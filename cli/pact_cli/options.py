@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from pact_cli.commands import CHOSEN, config_of, from_settings
-from pact_cli.console import warn
+from pact_cli.console import CI_FORMAT, warn
 from pact_cli.number_types import INTEGER, NATURAL, POSITIVE, RATE, RESAMPLES, SHARE
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import (
@@ -545,10 +545,16 @@ def ci_option(command: Command) -> Command:
         "ci_format",
         type=choice(CiFormat),
         first_page=True,
-        callback=_without("as_json"),
+        callback=_noted_format,
         help="Print the result for CI: SARIF 2.1.0, JUnit XML, or annotations of GitHub Actions, "
         "which also get a summary in $GITHUB_STEP_SUMMARY. Exit codes stay the same.",
     )(command)
+
+
+def _noted_format(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Note the format for errors, which are printed when the command has ended."""
+    context.meta[CI_FORMAT] = value
+    return _without("as_json")(context, parameter, value)
 
 
 def _without(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:

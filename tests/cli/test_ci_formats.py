@@ -92,7 +92,22 @@ def test_exit_codes_are_those_without_a_format(leaking: Path, ci_format: str, fa
         assert (leaking / f"{file}.jsonl").is_file()
         run_audit(*arguments, code=code)
         run_audit(*arguments, "--format", ci_format, code=code)
-    assert refused_audit("data", "nowhere", "--format", ci_format, code=1)
+
+
+def test_an_error_is_annotated_too(repository: Path) -> None:
+    """A file that cannot be read has the exit code 1, and each problem its line."""
+    (repository / "rows.jsonl").write_text(
+        '{"question": "Is it?", "options": ["yes", "no"], "answer": "yes"}\n'
+        '{"question": "Is it?", "options": ["yes", "no"], "answer": "maybe"}\n'
+        '{"question": "Is it?", "options": ["yes", "no"], "answer": "never"}\n'
+    )
+    text = run_audit("data", "--eval", "rows.jsonl", "--format", "github", code=1).stdout
+    places = [(shown.file, shown.line, shown.level) for shown in github_annotations(text)]
+    assert places == [("rows.jsonl", 2, "error"), ("rows.jsonl", 3, "error")]
+    for ci_format in ("sarif", "junit"):
+        assert refused_audit("data", "nowhere", "--format", ci_format, code=1)
+    (shown,) = github_annotations(run_audit("data", "nowhere", "--format", "github", code=1).stdout)
+    assert (shown.file, shown.line) == ("", None)
 
 
 @pytest.mark.parametrize("ci_format", FORMATS)
@@ -150,6 +165,15 @@ def test_the_step_summary_is_appended(
     assert text.startswith("before\n\n### ❌ pact-audit data\n")
     assert f"| data/holdout.jsonl:{LEAKING_LINE} | error | shared-context |" in text
     assert re.search(r"^\| families \| ✅ passed \|", text, re.MULTILINE)
+
+
+def test_a_summary_that_cannot_be_written_changes_no_exit_code(
+    leaking: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(repository))
+    result = run_audit("data", leaking, *QUICK, "--format", "github", code=3)
+    assert str(repository) in result.stderr
+    assert github_annotations(result.stdout)
 
 
 def test_paths_start_at_the_repository(

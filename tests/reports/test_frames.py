@@ -17,6 +17,7 @@ from spoiled_datasets import healthy
 from thresholds.simulated import run as simulated
 
 import pact_eval
+from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
 from pact_eval.results import Framed
 from pact_eval.runs.folder import read_any_run
@@ -110,12 +111,53 @@ def test_findings_have_their_place(tmp_path: Path) -> None:
 
 
 def test_pandas_reads_a_frame(runs: tuple[Path, Path]) -> None:
-    """Without pyarrow, as here, pandas takes columns."""
+    """By its columns, which needs no pyarrow."""
     frame = pact_eval.evaluate(runs[0], SETTINGS).frame()
     read = import_module("pandas").DataFrame(frame.to_dict(as_series=False))
     assert list(read.columns) == frame.columns
     assert read["value"].isna().sum() == frame["value"].null_count() > 0
     assert read.loc[0, "value"] == frame["value"][0]
+
+
+@pytest.mark.filterwarnings("ignore:Conversion using Arrow PyCapsule Interface failed")
+def test_pandas_reads_every_frame_through_the_interchange_protocol(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pandas = import_module("pandas")
+    data = healthy()
+    data.holdout[0]["reference"]["target"] = "nothing of the sort"
+    frames = [
+        pact_eval.compare(*runs, SETTINGS).frame(),
+        pact_eval.choose_thresholds(simulated(tmp_path / "run", seed=1), 0.2).frame(),
+        pact_eval.audit_dataset(data.write(tmp_path / "data")).frame(),
+        pact_eval.read_run(runs[0]).frame().drop("probabilities"),
+    ]
+    for frame in frames:
+        read = pandas.api.interchange.from_dataframe(frame)
+        assert (len(read), list(read.columns)) == (frame.height, frame.columns)
+        assert len(read) > 0
+        assert read.isna().sum().tolist() == [series.null_count() for series in frame]
+
+
+def test_dictionaries_are_the_json_of_the_commands(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    calibration = simulated(tmp_path / "run", seed=1)
+    folder = healthy(families=6).write(tmp_path / "data")
+    audited = json.loads(CliRunner().invoke(audit_program, ["data", str(folder), "--json"]).stdout)
+    for of_command in ("tool", "version", "command_line"):
+        del audited[of_command]
+    fast = ("--resamples", 200, "--full")
+    report = pact_eval.Experiment.read([runs[0]], SETTINGS).report()
+    chosen = pact_eval.choose_thresholds(calibration, 0.2)
+    pairs: list[tuple[Framed, Any]] = [
+        (report, printed("report", runs[0], *fast)),
+        (pact_eval.compare(*runs, SETTINGS), printed("compare", *runs, *fast)),
+        (chosen, printed("thresholds", calibration, "--target-error", 0.2)),
+        (pact_eval.audit_dataset(folder), audited),
+    ]
+    for result, expected in pairs:
+        value = result.to_dict()
+        assert value == result.to_json()
+        assert json.loads(json.dumps(value)) == expected, type(result)
 
 
 def test_repr_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:

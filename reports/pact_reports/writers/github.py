@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import Severity
+from pact_eval.errors import PactError, RecordError
 from pact_reports.ci.places import repository_path
 from pact_reports.ci.report import Annotation, Case, CaseStatus, CiReport
 from pact_reports.plain_text import one_line
@@ -37,6 +39,28 @@ def to_github(report: CiReport) -> list[str]:
     severities = [*_COMMANDS]
     annotations = sorted(report.annotations, key=lambda each: severities.index(each.severity))
     return [_command(annotation) for annotation in annotations]
+
+
+def error_commands(error: PactError) -> list[str]:
+    """Return the workflow commands of an error: one for each of the first 50 problems of a file.
+
+    Examples:
+        >>> from pact_eval.errors import Problem
+        >>> print(*error_commands(RecordError("a.jsonl", [Problem(2, None, "expected JSON")])))
+        ::error file=a.jsonl,line=2,title=RecordError::expected JSON
+        >>> print(*error_commands(PactError("no such folder")))
+        ::error title=PactError::no such folder
+    """
+    kind = type(error).__name__
+    if not isinstance(error, RecordError):
+        return [f"::error title={kind}::{_data(one_line(str(error)))}"]
+    path = Path(error.source)
+    commands = []
+    for problem in error.problems[:_MOST_LISTED]:
+        of_record = "" if problem.record_id is None else f"{problem.record_id}: "
+        message = f"{of_record}{problem.message}"
+        commands.append(_command(Annotation(kind, "error", message, path, problem.line)))
+    return commands
 
 
 def to_step_summary(report: CiReport) -> str:
