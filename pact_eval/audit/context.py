@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pact_eval._choices import FINDINGS_KEPT, MOST_EDIT_WORDS, NEAR_DUPLICATE
+from pact_eval._files import sha256_of_file
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.schema import SchemaScan
@@ -47,6 +48,12 @@ class DatasetSource:
     manifest: Manifest | None
     manifest_missing: str | None = None
     reading: Reading = AUTOMATIC
+
+    def has_changed(self, file: DataFile) -> bool:
+        """Return whether the manifest has another hash for a file."""
+        hashes = {} if self.manifest is None else self.manifest.value.get("file_sha256")
+        expected = hashes.get(file.name) if isinstance(hashes, dict) else None
+        return expected is not None and expected != sha256_of_file(file.path)
 
     @classmethod
     def of_folder(cls, folder: Path, manifest: Path | None = None) -> DatasetSource:

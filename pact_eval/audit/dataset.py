@@ -82,7 +82,10 @@ def audit_data(
         RecordError: a labelled file is malformed; all problems together.
         PromptError: the tokenizer's chat template cannot render a record.
     """
-    with plain_files(source.files, source.reading) as (files, labelled):
+    with plain_files(source.files, source.reading, is_spoiled=source.has_changed) as (
+        files,
+        labelled,
+    ):
         audit = _audited(replace(source, files=files), settings)
     return replace(
         audit,

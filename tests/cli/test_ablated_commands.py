@@ -78,7 +78,7 @@ def test_the_report_takes_its_options(ablated: Path, tmp_path: Path) -> None:
         "compare --arms a={ablated} b={whole}",
         "calibrate {ablated}",
         "calibrate {whole} --holdout {ablated}",
-        "sweep {ablated}",
+        "report {ablated} --views",
     ],
 )
 def test_what_needs_references_says_what_to_use_instead(

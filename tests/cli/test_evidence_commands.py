@@ -131,7 +131,7 @@ def test_holm_adjusts_all_comparisons_metrics_and_groups_together(
         if metric["spec"]["better"]
     ]
     check_adjusted(evidence)
-    text = run("compare", a, b, c, *FAST, "--holm").stdout
+    text = run("compare", a, b, c, *FAST, "--holm", "--full").stdout
     tests = len([each for each in evidence if each["p_value"] is not None])
     assert f"after Holm's adjustment for {tests} tests together" in " ".join(text.split())
     found = json.loads(run("compare", "--arms", *arms, *FAST, "--holm", "--json").stdout)["arms"]
@@ -162,7 +162,7 @@ def test_without_holm_nothing_is_adjusted(a: Path, b: Path) -> None:
                 0,
                 None,
             )
-    text = run("compare", a, b, *FAST).stdout
+    text = run("compare", a, b, *FAST, "--full").stdout
     assert "Holm" not in text
     assert text.count("*: the difference is shown") == 1
     assert "Units: rates and AURC in %" in text
@@ -209,7 +209,7 @@ def test_a_folder_is_found_by_its_own_name_whatever_its_signs(b: Path, tmp_path:
 
 def test_groups_in_which_too_few_items_differ_are_named(a: Path, tmp_path: Path) -> None:
     same = write_run(tmp_path / "same", rows(1), arm="b", seed=17)
-    text = run("compare", a, same, *FAST).stdout
+    text = run("compare", a, same, *FAST, "--full").stdout
     assert "Note: no item differs: nothing to test" in text
     few = "too few items differ for any p-value below 0.05: choice (0), boolean (0), score (0)"
     assert f"Note: {few}" in text
@@ -220,7 +220,7 @@ def test_groups_in_which_too_few_items_differ_are_named(a: Path, tmp_path: Path)
 def test_what_is_undefined_says_why_beside_the_table(tmp_path: Path) -> None:
     one, other = (write_run(tmp_path / str(seed), rows(seed, k=1)) for seed in (1, 2))
     reason = "one view only: K is 1"
-    text = run("compare", one, other, *FAST).stdout
+    text = run("compare", one, other, *FAST, "--full").stdout
     assert f" {reason}.\n" in text
     text = run("report", "--views", one, *FAST).stdout
     assert f"¹ {reason}.\n" in text

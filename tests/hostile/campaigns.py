@@ -315,7 +315,10 @@ CAMPAIGNS: Final = {
     "split labelled entries": Campaign(
         "labelled/questions.jsonl",
         JSON,
-        ("audit", "split", "labelled/questions.jsonl", "--out", "parts", "--select", "1"),
+        (
+            *("audit", "split", "labelled/questions.jsonl", "--out", "parts"),
+            *("--select", "1", "--calibrate", "1"),
+        ),
         weight=0.3,
     ),
     "schema": Campaign("schema.json", JSON, _DECIDE, weight=0.3),

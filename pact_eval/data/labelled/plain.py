@@ -7,7 +7,7 @@ a temporary folder; places, names and hashes stay those of the labelled file.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,13 +58,18 @@ class ConvertedFile(Result):
 
 @contextmanager
 def plain_files(
-    files: Sequence[DataFile], reading: Reading = AUTOMATIC
+    files: Sequence[DataFile],
+    reading: Reading = AUTOMATIC,
+    *,
+    is_spoiled: Callable[[DataFile], bool] = lambda _: False,
 ) -> Iterator[tuple[tuple[DataFile, ...], tuple[LabelledData, ...]]]:
     """Give files in the full format for the block: those that are labelled, converted.
 
     Args:
         files: dataset files.
         reading: how labelled ones are read.
+        is_spoiled: whether a file is not what its manifest says: the reader of records finds out
+            what is wrong with it, whatever it looks like now.
 
     Yields:
         The files, in their order, and what was read of the labelled ones.
@@ -74,7 +79,11 @@ def plain_files(
         ShapeError: nothing decides how one is read.
         RecordError: an entry is malformed; all problems of the file together.
     """
-    labelled = [number for number, file in enumerate(files) if _is_labelled(file, reading)]
+    labelled = [
+        number
+        for number, file in enumerate(files)
+        if _is_labelled(file, reading) and not is_spoiled(file)
+    ]
     if not labelled:
         yield tuple(files), ()
         return
