@@ -49,7 +49,7 @@ def remote(local: Path, bucket: Path) -> str:
 COMMANDS = {
     "report": ("report", "{0}/one-1"),
     "full": ("report", "{0}/one-1", "--full"),
-    "several": ("report", "{0}/one-1", "{0}/two-1"),
+    "several": ("report", "{0}/one-1", "{0}/two-1", "--full"),
     "json": ("report", "{0}/one-1", "{0}/two-1", "--json"),
     "compare": ("compare", "{0}/one-1", "{0}/two-1", "--mcnemar"),
     "compare json": ("compare", "{0}/one-1", "{0}/two-1", "--json"),
