@@ -274,8 +274,8 @@ def thresholds(
     if ci_format is not None and check is None:
         raise click.UsageError("--format is for --check, which fails or passes: add --check FILE")
     if check is not None:
-        show = partial(emit, brief=brief, ci_format=ci_format, as_json=as_json)
-        verdict = _print_check(check, run, settings, sets=set_options.sets, show=show)
+        emit_check = partial(emit, brief=brief, ci_format=ci_format, as_json=as_json)
+        verdict = _print_check(check, run, settings, sets=set_options.sets, emit_check=emit_check)
         click.get_current_context().exit(_exit_code(verdict))
     if set_options.sets:
         presenter = _chosen_sets(run, set_options, confidence, counting, out, settings)
@@ -354,7 +354,12 @@ def _chosen_sets(
 
 
 def _print_check(
-    file: Path, run: Path, settings: Settings, *, sets: bool, show: Callable[[Presenter], None]
+    file: Path,
+    run: Path,
+    settings: Settings,
+    *,
+    sets: bool,
+    emit_check: Callable[[Presenter], None],
 ) -> GateVerdict:
     """Print the check of a file on a run, and return its verdict."""
     if sets:
@@ -362,13 +367,13 @@ def _print_check(
         from pact_reports.presenters.answer_sets_check import present as present_sets
 
         checked_sets = check_answer_sets(file, run, settings=settings)
-        show(present_sets(checked_sets))
+        emit_check(present_sets(checked_sets))
         return checked_sets.verdict
     from pact_eval.thresholds.checking import check_thresholds
     from pact_reports.presenters.thresholds_check import present
 
     checked = check_thresholds(file, run, settings=settings)
-    show(present(checked))
+    emit_check(present(checked))
     return checked.verdict
 
 

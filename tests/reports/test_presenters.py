@@ -18,7 +18,7 @@ from pact_reports.table import Line
 
 LIBRARY = Path(pact_eval.__file__).parent
 COMMANDS = Path(pact_cli.__file__).parent
-PRINTING = {"commands.py", "console.py", "errors.py", "steps.py", "rich_output.py"}
+PRINTING = {"ci_output.py", "commands.py", "console.py", "errors.py", "steps.py", "rich_output.py"}
 NAMES = {module.name for module in pkgutil.iter_modules(presenters.__path__)}
 RESULTS = sorted(
     name
