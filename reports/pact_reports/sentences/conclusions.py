@@ -6,7 +6,6 @@ No rule is here: a status has one finding, and the numbers are those that the co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -192,21 +191,6 @@ def _about(number: int) -> str:
     """
     digits = max(0, len(str(number)) - 2)
     return f"{round(number, -digits):,}"
-
-
-def better_summary(conclusions: Sequence[Said]) -> str:
-    """Summarise the conclusions against several arms.
-
-    Example:
-        >>> better_summary([Said(NOT_SHOWN), Said("a is more accurate than b"), Said(NOT_SHOWN)])
-        '2 x no accuracy difference shown; a is more accurate than b'
-    """
-    unshown = sum(words.finding == NOT_SHOWN for words in conclusions)
-    times = f"{unshown:,} x " if unshown > 1 else ""
-    findings = [f"{times}{NOT_SHOWN[0].lower()}{NOT_SHOWN[1:]}"] if unshown else []
-    return "; ".join(
-        [*findings, *(words.finding for words in conclusions if words.finding != NOT_SHOWN)]
-    )
 
 
 def beside_leak(words: Said, leak: DataLeak | None) -> Said:
