@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -153,8 +153,6 @@ class RemedyComparison(Result):
         letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
         notes: too few resamples for Holm's adjustment.
     """
-
-    fits: ClassVar[str] = "held fixed in the resamples"
 
     status: RemedyStatus
     helping: tuple[str, ...]
