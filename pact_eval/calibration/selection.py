@@ -21,6 +21,7 @@ from pact_eval.errors import counted
 from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.progress import tracked
 from pact_eval.stats.bootstrap import cluster_sums
+from pact_eval.stats.folds import dealt_folds
 
 __all__ = ["RIDGES", "Candidate", "ModeChoice", "choose_mode"]
 
@@ -207,12 +208,7 @@ def _folds(source: IntArray, n_source: int) -> IntArray:
     if n_source <= _LEAVE_ONE_OUT:
         return source
     sizes = np.bincount(source, minlength=n_source)
-    load = np.zeros(_FOLDS, dtype=np.int64)
-    fold = np.zeros(n_source, dtype=np.int64)
-    for family in np.argsort(-sizes, kind="stable"):
-        fold[family] = np.argmin(load)
-        load[fold[family]] += sizes[family]
-    return fold[source]
+    return dealt_folds(sizes, _FOLDS)[source]
 
 
 def _held_out_nll(

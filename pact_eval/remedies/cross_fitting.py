@@ -14,6 +14,7 @@ from pact_eval.errors import InputError
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import LetterPrior, fit_letter_prior
 from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.folds import dealt_folds
 
 FoldUnit = Literal["source family", "family"]
 """What a fold keeps together."""
@@ -78,12 +79,7 @@ def folds_of(predictions: Predictions) -> Folds:
         raise InputError(
             "remedies: expected two families or more, to fit on one and apply to others"
         )
-    loads = np.zeros(min(_FOLDS, len(sizes)), dtype=np.int64)
-    fold_of_unit = np.zeros(len(sizes), dtype=np.int64)
-    for at in np.argsort(-sizes, kind="stable"):
-        fold_of_unit[at] = loads.argmin()
-        loads[fold_of_unit[at]] += sizes[at]
-    return Folds(unit, fold_of_unit[codes])
+    return Folds(unit, dealt_folds(sizes, min(_FOLDS, len(sizes)))[codes])
 
 
 def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> CrossFitted:
