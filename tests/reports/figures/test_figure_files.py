@@ -85,7 +85,7 @@ def test_a_drawing_does_not_stay_in_memory(figure_files: list[FigureFile]) -> No
 
     def figures() -> int:
         gc.collect()
-        return sum(isinstance(each, Figure) for each in gc.get_objects())
+        return sum(isinstance(living, Figure) for living in gc.get_objects())
 
     before = figures()
     for file in figure_files[:3]:
@@ -238,10 +238,10 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
         assert not set(raw) & ({*range(32)} - {9, 10, 13})
         assert "\u202e" not in raw.decode()
         ET.fromstring(raw)  # noqa: S314 - our own
-    said = texts((out / "risk-coverage.svg").read_bytes())
-    assert "$\\frac{a}{…" in said
-    assert "_x\\x1b[31" in said
-    assert "../../up" in said
+    labels = texts((out / "risk-coverage.svg").read_bytes())
+    assert "$\\frac{a}{…" in labels
+    assert "_x\\x1b[31" in labels
+    assert "../../up" in labels
 
 
 def test_names_are_inert_on_axes_of_ones_own(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_inline_svg_stands_in_a_page(figure_files: list[FigureFile]) -> None:
         root = ET.fromstring(element)  # noqa: S314 - our own
         assert root.get("role") == "img"
         assert root.get("aria-label") == file.full_title
-        mine = [each.get("id", "") for each in root.iter() if each.get("id")]
+        mine = [node.get("id", "") for node in root.iter() if node.get("id")]
         assert all(name.startswith(f"{file.name}-") for name in mine)
         used = re.findall(r'(?:href="#|url\(#)([^")]+)', element)
         assert set(used) <= set(mine)
@@ -322,10 +322,10 @@ def test_the_command_as_json(tmp_path: Path) -> None:
     folders = simulated_folders(tmp_path / "runs", arms=("pact",), seeds=(1,), families=6)
     only = ("--figures", "pairs", "--json", "--resamples", 100)
     result = run("paper", *folders, "-o", tmp_path / "figs", *only)
-    said = json.loads(result.stdout)
-    assert set(said) == {"answer", "files", "skipped", "notes", "warnings"}
-    assert said["files"]["figures"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
-    assert said["skipped"] == {}
+    value = json.loads(result.stdout)
+    assert set(value) == {"answer", "files", "skipped", "notes", "warnings"}
+    assert value["files"]["figures"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
+    assert value["skipped"] == {}
 
 
 def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         (
             ("--figures", "relibility"),
@@ -347,9 +347,9 @@ def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
         (("--format", "svg,gif"), "--format: expected one or more of svg, pdf, png; got 'gif'"),
     ],
 )
-def test_wrong_names_are_wrong_usage(tmp_path: Path, option: tuple[str, ...], said: str) -> None:
+def test_wrong_names_are_wrong_usage(tmp_path: Path, option: tuple[str, ...], message: str) -> None:
     result = run("paper", "--figures", "all", tmp_path, *option, code=2)
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_file_is_no_folder_for_figures(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def test_every_format_and_one_report(folders: list[Path], tmp_path: Path) -> Non
     result = run(*folders, "-o", out)
     left_out = ("scorecard", "calibration", "gates", "costs", "selection")
     names = [name for name in TABLES if name not in left_out]
-    wanted = {f"{name}{ending}" for name in names for ending in (".tex", ".md", ".csv")}
-    assert {path.name for path in out.iterdir()} == wanted | {"report.md"}
+    files = {f"{name}{ending}" for name in names for ending in (".tex", ".md", ".csv")}
+    assert {path.name for path in out.iterdir()} == files | {"report.md"}
     assert result.stdout.split() == [
         str(out / f"{name}{ending}") for name in names for ending in (".tex", ".md", ".csv")
     ] + [str(out / "report.md")]
@@ -99,7 +99,7 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (("--tables", "mian"), 2, "--tables: expected one or more of splits, main, paired,"),
         (("--tables", ""), 2, "got none"),
@@ -119,10 +119,10 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
     ],
 )
 def test_what_cannot_be_done_is_said(
-    folders: list[Path], tmp_path: Path, options: tuple[str, ...], code: int, said: str
+    folders: list[Path], tmp_path: Path, options: tuple[str, ...], code: int, message: str
 ) -> None:
     result = run(*folders, "-o", tmp_path / "out", *options, code=code)
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
     assert not (tmp_path / "out").exists()
 
