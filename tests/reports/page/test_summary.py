@@ -90,24 +90,24 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
     folders: list[Path], criteria: Path
 ) -> None:
     page = page_of(folders, criteria=criteria)
-    said = section(page, 'class="verdicts"', "Paired tests of")
-    assert "SUPPORTED by value only. H1: a is better than b. (of 1 check, 1 holds)" in said
+    verdicts = section(page, 'class="verdicts"', "Paired tests of")
+    assert "SUPPORTED by value only. H1: a is better than b. (of 1 check, 1 holds)" in verdicts
     assert re.search(
         r"accuracy is higher: holds, by value only: a, single vs b \+1\.7 \[−\d+\.\d, \+\d+\.\d\] "
         r"at seed 17, single \(points, 60 items, 30 families\): by value only",
-        said,
+        verdicts,
     )
-    assert "not decisive: AURC is lower: " in said
-    assert "in brackets the 95% interval over families: score (differences of rates);" in said
+    assert "not decisive: AURC is lower: " in verdicts
+    assert "in brackets the 95% interval over families: score (differences of rates);" in verdicts
 
 
 def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
     folders: list[Path], criteria: Path
 ) -> None:
     page = page_of(folders, criteria=criteria)
-    said = section(page, 'data-diagnostic="verdict"', "</li></ul></li>")
-    assert "H1 is SUPPORTED, but by value only in 1 of the 1 comparisons that hold" in said
-    assert said.endswith("and it rests on seed 17 alone")
+    diagnostic = section(page, 'data-diagnostic="verdict"', "</li></ul></li>")
+    assert "H1 is SUPPORTED, but by value only in 1 of the 1 comparisons that hold" in diagnostic
+    assert diagnostic.endswith("and it rests on seed 17 alone")
 
 
 @pytest.mark.slow
@@ -116,9 +116,9 @@ def test_intervals_beside_verdicts_are_those_of_the_scorecard(
 ) -> None:
     arguments = ["scorecard", str(criteria), *map(str, folders)]
     printed = CliRunner().invoke(main, arguments).stdout
-    (found,) = re.findall(r"\+1\.7 \[-(\d+\.\d), \+(\d+\.\d)\]", " ".join(printed.split()))
+    (interval,) = re.findall(r"\+1\.7 \[-(\d+\.\d), \+(\d+\.\d)\]", " ".join(printed.split()))
     page = page_of(folders, criteria=criteria, resamples=None)
-    assert f"+1.7 [−{found[0]}, +{found[1]}] at seed 17, single" in page
+    assert f"+1.7 [−{interval[0]}, +{interval[1]}] at seed 17, single" in page
 
 
 def test_a_registration_that_does_not_hold_comes_first_and_mutes(
@@ -149,7 +149,7 @@ def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
 
 def test_every_type_of_diagnostic_has_words_and_a_number() -> None:
     assert list(NUMBERS) == list(EXPLANATIONS)
-    kinds = [each.kind for each in EXPLANATIONS]
+    kinds = [explanation.kind for explanation in EXPLANATIONS]
     assert len(set(kinds)) == len(kinds)
 
 
@@ -158,9 +158,9 @@ def test_a_method_that_is_worse_is_a_diagnostic(tmp_path: Path) -> None:
         run_of(tmp_path / arm, share(right, 60), arm=arm, seed=17)
         for arm, right in (("a", 20), ("b", 50))
     ]
-    said = section(page_of(folders), 'data-diagnostic="worse"', "</li></ul></li>")
-    assert "The method is worse" in said
-    assert "a is less accurate than b" in said
+    diagnostic = section(page_of(folders), 'data-diagnostic="worse"', "</li></ul></li>")
+    assert "The method is worse" in diagnostic
+    assert "a is less accurate than b" in diagnostic
 
 
 def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -> None:
@@ -196,10 +196,10 @@ def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Pa
     experiment = Experiment.read([folder], Settings(resamples=200))
     evaluation = experiment.evaluation(experiment.ablated[0])
     confidence = evaluation.groups[0].estimates["ablated_confidence"]
-    said = section(page, 'id="table-ablated-runs"', "</section>")
-    assert f"a, seed 17 {confidence.n} of {confidence.clusters} families" in said
-    assert estimate_text(confidence, "percent") in said
-    assert "no answer is right" in said
+    table = section(page, 'id="table-ablated-runs"', "</section>")
+    assert f"a, seed 17 {confidence.n} of {confidence.clusters} families" in table
+    assert estimate_text(confidence, "percent") in table
+    assert "no answer is right" in table
     assert "Runs on ablated contexts" not in page_of(folders)
 
 

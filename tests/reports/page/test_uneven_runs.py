@@ -75,7 +75,7 @@ def test_the_top_answer_is_that_before_rounding(page: Page, uneven: Uneven) -> N
     page.sort("item")
     page.choose("run", "tied, seed 1")
     page.open_item()
-    tops = [each.text for each in page.all(".answers td.top")]
+    tops = [cell.text for cell in page.all(".answers td.top")]
     assert tops == ["B 50.0%"]
     bold = page.one(".answers tr:has(td.top) th").text
     assert "answer" in bold.split("\n")[0]
