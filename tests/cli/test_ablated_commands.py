@@ -66,7 +66,7 @@ def test_the_report_takes_its_options(ablated: Path, tmp_path: Path) -> None:
     assert [group["name"] for group in value["groups"]] == ["all", "d0", "d1", "d2", "d3"]
     assert value["run"]["arm"] == "no_nr"
     raw = json.loads(run("report", ablated, "--decoding", "ensemble", "--json").stdout)
-    gaps = [each["groups"][0]["metrics"]["ablated_gap"]["value"] for each in (value, raw)]
+    gaps = [report["groups"][0]["metrics"]["ablated_gap"]["value"] for report in (value, raw)]
     assert 0 < gaps[0] < gaps[1]
 
 
@@ -102,7 +102,7 @@ def test_h3_has_its_evidence(tmp_path: Path, whole: Path, ablated: Path) -> None
     assert "H3 Necessity" in text
     assert "H3 Necessity: PARTLY TESTED" not in text
     value = json.loads(run(*arguments, "--json").stdout)
-    h3 = next(each for each in value["hypotheses"] if each["id"] == "H3")
+    h3 = next(hypothesis for hypothesis in value["hypotheses"] if hypothesis["id"] == "H3")
     (comparison,) = h3["checks"][0]["comparisons"]
     assert comparison["holds"]
     assert comparison["interval"]["low"] > 0

@@ -85,15 +85,15 @@ def test_json_keeps_keys_and_adds_names() -> None:
         return json.loads(run(*words, "--json").stdout)
 
     listed = of("runs")["runs"]
-    assert {(each["arm"], each["arm_name"]) for each in listed} == {(A, HOSTILE), (B, "Baseline")}
+    assert {(row["arm"], row["arm_name"]) for row in listed} == {(A, HOSTILE), (B, "Baseline")}
     report = of("report", "runs/0", *FAST)
     assert (report["run"]["arm"], report["arm_name"]) == (A, HOSTILE)
     arms = of("compare", "--arms", f"{A}=runs/[01]", f"{B}=runs/2", *FAST)["arms"]
-    assert [(each["name"], each["arm_name"]) for each in arms["arms"]] == [
+    assert [(arm["name"], arm["arm_name"]) for arm in arms["arms"]] == [
         (A, HOSTILE),
         (B, "Baseline"),
     ]
-    assert {(each["a"], each["b"]) for each in arms["pairs"]} == {(A, B)}
+    assert {(pair["a"], pair["b"]) for pair in arms["pairs"]} == {(A, B)}
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_figures_show_names_in_files_named_by_key(written: Path) -> None:
     drawn = {path.name: path.read_text() for path in (written / "paper").glob("*.svg")}
     assert f"differences-{A}-{B}.svg" in drawn
     texts = {name: set(re.findall(r">([^<>\n]+)<", text)) for name, text in drawn.items()}
-    assert not [name for name, found in texts.items() for each in found if KEYS.search(each)]
+    assert not [name for name, labels in texts.items() for label in labels if KEYS.search(label)]
     assert unescape(" ".join(texts["main.svg"])).count(HOSTILE) == 1
     assert "#123456" in drawn["main.svg"]  # the colour, found by a key in capitals
 
@@ -126,7 +126,7 @@ def test_the_page_shows_names_outside_of_run_json(written: Path) -> None:
     page = (written / "p.html").read_text()
     data = re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
-    labels = [each["label"] for each in json.loads(data[1])["runs"]]
+    labels = [entry["label"] for entry in json.loads(data[1])["runs"]]
     assert labels == [f"{HOSTILE}, seed 1", f"{HOSTILE}, seed 2", "Baseline, seed 1"]
     markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     recorded = r"<dt><bdi>arm</bdi></dt><dd><bdi>zq[ab]</bdi></dd>"

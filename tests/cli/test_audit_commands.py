@@ -222,9 +222,9 @@ def in_one_process(
     *commands: list[object], before: str = "", **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run commands in a fresh interpreter, which stops at the first that fails."""
-    each = json.dumps([[str(argument) for argument in arguments] for arguments in commands])
+    words = json.dumps([[str(argument) for argument in arguments] for arguments in commands])
     done = subprocess.run(
-        [sys.executable, "-c", before + _COMMANDS, each],
+        [sys.executable, "-c", before + _COMMANDS, words],
         capture_output=True,
         text=True,
         check=False,

@@ -112,8 +112,8 @@ def test_an_audit_that_is_missing_is_named(made: Path, tmp_path: Path) -> None:
 
 def test_full_is_for_the_terminal(made: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    said = failed("report", made, "--full", "--html", page, code=2)
-    assert "--full is for the terminal; the page has every table" in said
+    message = failed("report", made, "--full", "--html", page, code=2)
+    assert "--full is for the terminal; the page has every table" in message
 
 
 def test_piped_output_is_plain_and_fits_its_width(published: Path, report: str) -> None:

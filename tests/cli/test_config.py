@@ -231,7 +231,7 @@ def test_every_setting_is_the_default_of_a_parameter() -> None:
     commands = {**main.commands, **audit.commands}
     for setting in SETTINGS.values():
         for command, parameter in setting.options.items():
-            names = {each.name for each in commands[command].params}
+            names = {option.name for option in commands[command].params}
             assert parameter in names, (setting.name, command)
 
 

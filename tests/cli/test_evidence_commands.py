@@ -122,36 +122,36 @@ def test_holm_adjusts_all_comparisons_metrics_and_groups_together(
 ) -> None:
     """Adjusted p-values and marks are those of statsmodels, over everything that is printed."""
     c = write_run(tmp_path / "c", rows(3))
-    found = json.loads(run("compare", a, b, c, *FAST, "--holm", "--json").stdout)["comparisons"]
+    value = json.loads(run("compare", a, b, c, *FAST, "--holm", "--json").stdout)
     evidence = [
         metric["evidence"]
-        for each in found
-        for group in each["comparison"]["groups"]
+        for pair in value["comparisons"]
+        for group in pair["comparison"]["groups"]
         for metric in group["metrics"].values()
         if metric["spec"]["better"]
     ]
     check_adjusted(evidence)
     text = run("compare", a, b, c, *FAST, "--holm", "--full").stdout
-    tests = len([each for each in evidence if each["p_value"] is not None])
+    tests = len([test for test in evidence if test["p_value"] is not None])
     assert f"after Holm's adjustment for {tests} tests together" in " ".join(text.split())
-    found = json.loads(run("compare", "--arms", *arms, *FAST, "--holm", "--json").stdout)["arms"]
-    (pair,) = found["pairs"]
+    value = json.loads(run("compare", "--arms", *arms, *FAST, "--holm", "--json").stdout)["arms"]
+    (pair,) = value["pairs"]
     evidence = [
-        each["evidence"]
+        metric["evidence"]
         for by_metric in pair["differences"].values()
-        for each in by_metric.values()
-        if each["spec"]["better"]
+        for metric in by_metric.values()
+        if metric["spec"]["better"]
     ]
     check_adjusted(evidence)
-    assert found["tests"] == len([each for each in evidence if each["p_value"] is not None])
+    assert value["tests"] == len([test for test in evidence if test["p_value"] is not None])
 
 
 def check_adjusted(evidence: list[dict[str, Any]]) -> None:
-    tested = [each for each in evidence if each["p_value"] is not None]
-    adjusted = multipletests([each["p_value"] for each in tested], method="holm")[1]
-    np.testing.assert_allclose([each["adjusted_p_value"] for each in tested], adjusted, rtol=1e-9)
-    assert {each["tests"] for each in tested} == {len(tested)}
-    assert not any(each["marked"] for each in tested if each["adjusted_p_value"] > 0.05)
+    tested = [test for test in evidence if test["p_value"] is not None]
+    adjusted = multipletests([test["p_value"] for test in tested], method="holm")[1]
+    np.testing.assert_allclose([test["adjusted_p_value"] for test in tested], adjusted, rtol=1e-9)
+    assert {test["tests"] for test in tested} == {len(tested)}
+    assert not any(test["marked"] for test in tested if test["adjusted_p_value"] > 0.05)
 
 
 def test_without_holm_nothing_is_adjusted(a: Path, b: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     result = run("calibrate", calibration_run, "--holdout", a, "--holdout", b)
     assert "NLL on source families left out" in result.stdout
     assert f"wrote {calibration_run / 'calibration.json'}" in result.stdout
-    written = [json.loads((each / "calibration.json").read_bytes()) for each in (a, b)]
+    written = [json.loads((folder / "calibration.json").read_bytes()) for folder in (a, b)]
     assert written[0] == written[1]
     assert written[0]["format"] == "pact-calibrator-2"
     assert written[0]["fit"]["run"]["data_sha256"] == "0" * 64
@@ -405,7 +405,7 @@ def test_nothing_is_left_where_a_calibrator_cannot_be_written(
     taken = tmp_path / "folder"
     taken.mkdir()
     assert "cannot be written" in refused("calibrate", calibration_run, "-o", taken)
-    assert {each.name for each in tmp_path.iterdir()} == {"calib", "folder"}
+    assert {path.name for path in tmp_path.iterdir()} == {"calib", "folder"}
 
 
 def test_a_calibrator_used_beyond_its_fit_is_warned_of(

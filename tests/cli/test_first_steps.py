@@ -52,10 +52,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def scored(folder: Path, data: Path, seed: int, *, recorded: bool = True) -> Path:
     """Returns a run on a dataset with random logits, as if `score` had written it."""
     made = rows(seed, families=1, k=1).head(0)
-    found = []
+    records = []
     for number, record in enumerate(read_records(data)):
         logits = [float((number * 7 + seed * place) % 5) for place in range(record.n_choices)]
-        found.append(
+        records.append(
             {
                 "id": record.id, "family": record.family, "source_family": record.source_family,
                 "domain": record.domain, "kind": record.field.kind, "variant": record.variant,
@@ -64,9 +64,9 @@ def scored(folder: Path, data: Path, seed: int, *, recorded: bool = True) -> Pat
                 "prompt_tokens": 200, "answer_mass": 0.9,
             }
         )  # fmt: skip
-    frame = pl.concat([made, pl.DataFrame(found, schema=SCHEMA)])
+    frame = pl.concat([made, pl.DataFrame(records, schema=SCHEMA)])
     write_run(folder, frame, arm=folder.name)
-    named = {"sha256": sha256_of_file(data), "records": len(found)}
+    named = {"sha256": sha256_of_file(data), "records": len(records)}
     return edit_run(folder, settings={"data": named}, data=str(data) if recorded else "gone.jsonl")
 
 

@@ -48,7 +48,8 @@ def calibrate(*arguments: object, code: int = 0) -> Result:
 
 
 def test_the_options_name_every_difference() -> None:
-    (option,) = (each for each in main.commands["compare"].params if each.name == "allow")
+    parameters = {parameter.name: parameter for parameter in main.commands["compare"].params}
+    option = parameters["allow"]
     assert isinstance(option.type, click.Choice)
     assert tuple(option.type.choices) == ALLOWANCES
 

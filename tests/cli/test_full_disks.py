@@ -63,7 +63,7 @@ def test_a_good_file_is_never_replaced_by_a_truncated_one(
     tmp_path: Path, runs: tuple[Path, Path], words: list[str], limit: int
 ) -> None:
     named = [word.replace("OUT", str(tmp_path)) for word in words]
-    arguments = [each for word in named for each in (runs if word == "RUNS" else (word,))]
+    arguments = [argument for word in named for argument in (runs if word == "RUNS" else (word,))]
     assert run(*arguments).exit_code == 0
     before = content(tmp_path)
     assert any(len(raw) > limit for raw in before.values())

@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def listed(*words: object) -> dict[str, dict[str, Any]]:
     return {
-        each["folder"]: each for each in json.loads(run("runs", *words, "--json").stdout)["runs"]
+        entry["folder"]: entry for entry in json.loads(run("runs", *words, "--json").stdout)["runs"]
     }
 
 
@@ -79,15 +79,15 @@ def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
     write_run(home / "runs" / "zero", rows(1))
     (home / "runs" / "notes").mkdir()
     (home / "runs" / "demo.html").write_text("")
-    found = listed()
-    states = {Path(name).name: entry["state"] for name, entry in found.items()}
+    entries = listed()
+    states = {Path(name).name: entry["state"] for name, entry in entries.items()}
     assert states == {
         "changed": "tampered",
         "old": "unreadable",
         "torn": "tampered",
         "zero": "complete",
     }
-    assert found["runs/changed"]["arm"] is None
+    assert entries["runs/changed"]["arm"] is None
     text = run("runs").stdout
     assert "changed since the run was sealed" in text
     assert "expected run format 3, got 1" in text
