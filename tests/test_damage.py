@@ -158,7 +158,7 @@ def test_a_healthy_log_of_helm_is_imported(tmp_path: Path) -> None:
 def test_wrong_types_in_a_log_of_helm(
     where: str, value: Any, words: str | None, tmp_path: Path
 ) -> None:
-    entry, statistics = (json.loads(json.dumps(each)) for each in (ENTRY, STATISTICS))
+    entry, statistics = (json.loads(json.dumps(document)) for document in (ENTRY, STATISTICS))
     if where == "tags":
         entry["instance"]["references"][0]["tags"] = value
     elif where == "references":

@@ -54,7 +54,7 @@ def test_actions_and_images_are_pinned_and_no_credentials_are_kept() -> None:
         text = workflow.read_text("utf-8")
         used = re.findall(r"uses: (\S+)", text)
         assert used
-        assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each) for each in used)
+        assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in used)
         images = re.findall(r"\b(?:container|image): (\S+)", text)
         assert all("@sha256:" in image for image in images)
         assert "-latest" not in text

@@ -33,15 +33,15 @@ def numbers(*paths: Path) -> set[tuple[Any, ...]]:
 
 def test_the_numbers_against_those_of_the_table(experiment_files: Path, tmp_path: Path) -> None:
     folder = write_result_folder(experiment_files, tmp_path / "results")
-    found = numbers(folder)
+    of_folder = numbers(folder)
     expected = numbers(experiment_files / "run_metrics.csv")
-    assert {number for number in found if number[0].group in kinds_of(expected)} == expected
-    domains = {number[0].group for number in found} - kinds_of(expected)
+    assert {number for number in of_folder if number[0].group in kinds_of(expected)} == expected
+    domains = {number[0].group for number in of_folder} - kinds_of(expected)
     assert len(domains) == 6
 
 
-def kinds_of(found: set[tuple[Any, ...]]) -> set[str]:
-    return {number[0].group for number in found}
+def kinds_of(metrics: set[tuple[Any, ...]]) -> set[str]:
+    return {number[0].group for number in metrics}
 
 
 def test_one_file_one_arm_or_all_of_them(results: Path) -> None:

@@ -56,9 +56,9 @@ def test_quantiles_against_numpy(tmp_path: Path) -> None:
         tv.append(np.mean([np.abs(views[a] - views[b]).sum() / 2 for a, b in pairs]))
     assert quantiles is not None
     assert (quantiles.items, quantiles.recorded) == (60, False)
-    found = [quantiles.median, quantiles.p90, quantiles.largest, quantiles.share_below_small]
+    summary = [quantiles.median, quantiles.p90, quantiles.largest, quantiles.share_below_small]
     expected = [np.median(tv), np.quantile(tv, 0.9), max(tv), np.mean(np.array(tv) < 0.01)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(summary, expected, rtol=1e-12)
 
 
 def test_one_view_has_no_quantiles(tmp_path: Path) -> None:
