@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from commands import runner
+from messages import assert_says
 from run_frames import ablated_rows, rows, write_run
 from spoiled_datasets import healthy
 
@@ -86,7 +87,7 @@ def test_what_needs_references_says_what_to_use_instead(
 ) -> None:
     result = run(*command.format(whole=whole, ablated=ablated).split(), code=1)
     assert result.stdout == ""
-    assert "ablated: a run on ablated contexts has no references" in result.stderr
+    assert_says(result.stderr, "ablated:", "ablated contexts", "no references")
     assert "`pact-eval report`" in result.stderr
     assert result.stderr.count("\n") == 1
     assert not list(whole.glob("calibration.json"))
@@ -115,9 +116,9 @@ def test_the_audit_says_what_a_file_of_ablated_contexts_is(tmp_path: Path) -> No
     assert result.exit_code == 3
     assert "Traceback" not in result.output
     text = " ".join(result.stdout.split())
-    assert "no reference: only `pact-eval score` and `register` read it" in text
+    assert_says(text, "no reference", "`pact-eval score`", "`register`")
     again = CliRunner().invoke(
         audit, ["ablate", str(written.path), "--out", str(tmp_path / "twice.jsonl")]
     )
     assert again.exit_code == 1
-    assert "an ablated context, which has no reference" in again.output
+    assert_says(again.output, "ablated context", "no reference")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from commands import refuser, runner
+from messages import assert_says
 from preregistration.checks import criteria
 from run_frames import ablated_rows, rows, write_run
 
@@ -134,7 +135,7 @@ def test_the_page_shows_names_outside_of_run_json(written: Path) -> None:
     texts = unescape(re.sub(r"<[^>]*>", " ", re.sub(recorded, "", markup)))
     assert not KEYS.search(texts)
     assert f"only {HOSTILE} is right on" in texts  # a test
-    assert "Baseline was trained with seed 1 only" in texts  # a diagnostic
+    assert "Baseline was trained with" in texts  # a diagnostic
     assert f"K = 2: Baseline, seed 1; K = 3: {HOSTILE}, seed 1, {HOSTILE}, seed 2" in texts
 
 
@@ -152,7 +153,7 @@ def test_the_palette_of_the_command_line_comes_before_the_settings(project: Path
     assert "Base line 2" in (project / "two/cost.md").read_text()
     palette.write_text(f'[arms.zqb]\nname = "{HOSTILE}"\n')
     message = refused(*only, "--palette", palette)
-    assert f"arms '{A}' and '{B}' have the same display name" in message
+    assert_says(message, f"'{A}' and '{B}'", "same display name")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import runner
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 
 from pact_cli.main import main
@@ -225,4 +226,4 @@ def test_a_broken_lock_has_one_exit_code_in_every_command(
     if broken == b"{":
         commands.append(("report", *runs, "--html", tmp_path / "page.html", *few))
     for command in commands:
-        assert "hypotheses.lock: the lock is broken" in run(*command, code=5).stderr
+        assert_says(run(*command, code=5).stderr, "hypotheses.lock:", "lock is broken")

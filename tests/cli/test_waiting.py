@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from commands import runner
+from messages import assert_says
 from run_frames import rows, write_run
 from steps import Steps
 
@@ -97,7 +98,7 @@ def test_an_interrupted_report_leaves_the_old_page(tmp_path: Path, runs: list[Pa
     words = ("pact-eval", "report", *runs, "--html", page)
     code, _, errors = interrupted("Making the page", *words, folder=tmp_path)
     assert code == 1
-    assert f"Error: interrupted; nothing was written; {page} is as it was\n" in errors
+    assert_says(errors, "Error: interrupted", "nothing was written", f"{page} is as it was")
     assert (page.read_text(), [*tmp_path.glob(".page*")]) == ("old", [])
 
 
