@@ -15,6 +15,7 @@ from commands import runner
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.patches import Rectangle
+from messages import assert_says
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import experiment_of, rows, simulated
 from run_frames import write_run
@@ -190,7 +191,7 @@ def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Pat
 def test_a_run_in_one_order_has_no_panel_of_view_tv(tmp_path: Path) -> None:
     experiment = experiment_of([write_run(tmp_path / "run", FRAMES["one order"], arm="a", seed=1)])
     (file,) = FIGURES["views"].build(experiment, Looks.of(experiment)).files
-    assert file.title.startswith("Accuracy against the number of views K")
+    assert "number of views K" in file.title
     (panel,) = file.panels
     assert drawn(panel).get_ylabel() == "Accuracy (%)"
 
@@ -319,7 +320,8 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
     both, one = experiment_of(runs), experiment_of(runs[:1])
     built = FIGURES["differences"].build(both, Looks.of(both))
     assert built.files == ()
-    assert built.missing == ("pact and other have no seed in common",)
+    (reason,) = built.missing
+    assert_says(reason, "pact and other", "no seed in common")
     with pytest.raises(ValueError, match="one arm only"):
         FIGURES["differences"].build(one, Looks.of(one))
 

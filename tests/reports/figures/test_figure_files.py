@@ -14,6 +14,7 @@ import matplotlib as mpl
 import pytest
 from commands import runner
 from matplotlib.figure import Figure
+from messages import assert_says
 from reports.figures.figure_runs import experiment_of, rows, simulated_folders
 from run_frames import write_run
 
@@ -212,7 +213,7 @@ def test_the_command_draws_for_a_template(tmp_path: Path) -> None:
         "1",
         code=1,
     )
-    assert "width: expected column, text, or 2.5 to 12 inches; got 1.0" in wrong.stderr
+    assert_says(wrong.stderr, "width: expected", "2.5 to 12 inches", "got 1.0")
 
 
 def test_the_users_own_style_does_not_reach_a_figure(
@@ -265,9 +266,8 @@ def test_two_arms_whose_names_fall_together_get_two_files(tmp_path: Path) -> Non
 def test_signs_that_the_font_lacks_are_told(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6), arm="\u6f22", seed=1)
     drawn = draw_figures(experiment_of([folder]), ["pairs"], tmp_path / "out", ("svg", "png"))
-    assert drawn.notes["pairs"] == (
-        "pairs-1.png: the font lacks some characters of the names in it",
-    )
+    (note,) = drawn.notes["pairs"]
+    assert_says(note, "pairs-1.png: ", "font lacks")
     assert "\u6f22" in (tmp_path / "out" / "pairs-1.svg").read_text()
 
 
@@ -313,8 +313,8 @@ def test_the_command_draws_what_it_can(tmp_path: Path) -> None:
     result = run("paper", *folders, "-o", out, *options)
     assert str(out / "pairs-pact-1.svg") in result.stdout.splitlines()
     assert (out / "reliability-pact-1.png").read_bytes().startswith(b"\x89PNG")
-    assert "figure differences: left out: one arm only" in result.stderr
-    assert "figure training: left out: pact, seed 1: run.json names no" in result.stderr
+    assert_says(result.stderr, "figure differences: left out", "one arm")
+    assert_says(result.stderr, "figure training: left out", "pact, seed 1", "run.json names no")
     assert "left out" not in result.stdout
 
 
@@ -331,8 +331,8 @@ def test_the_command_as_json(tmp_path: Path) -> None:
 def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
     result = run("paper", folder, "--figures", "tv", "-o", tmp_path / "figs", code=1)
-    assert "no figure could be made" in result.stderr
-    assert "figure tv: left out: one view only (K is 1)" in result.stderr
+    assert "no figure" in result.stderr
+    assert_says(result.stderr, "figure tv: left out", "one view only")
     assert not (tmp_path / "figs").exists()
 
 
@@ -356,7 +356,7 @@ def test_a_file_is_no_folder_for_figures(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
     (tmp_path / "file").write_text("")
     result = run("paper", folder, "--figures", "pairs", "-o", tmp_path / "file", code=1)
-    assert "expected a folder for figures, found a file" in result.stderr
+    assert_says(result.stderr, "expected a folder", "found a file")
 
 
 def test_results_need_no_matplotlib() -> None:

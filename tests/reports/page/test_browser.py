@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import assert_says
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, two_runs
 from selenium.webdriver import ActionChains, Keys
@@ -148,7 +149,7 @@ def test_another_run_has_its_own_numbers(opened: Page, made: Made) -> None:
 
 def test_a_list_that_cannot_be_drawn_says_so(opened: Page) -> None:
     opened.js("loadRun = async () => { throw new Error('no such block'); }; return draw()")
-    assert "could not be drawn (no such block)" in opened.one("#items-message").text
+    assert_says(opened.one("#items-message").text, "could not be drawn", "no such block")
     assert opened.cells("item") == []
     assert len(opened.console()) == 1
 
@@ -199,9 +200,7 @@ def test_words_have_an_order_and_numbers_a_size(opened: Page) -> None:
 def test_the_sections_stay_in_reach(opened: Page) -> None:
     opened.js("document.querySelector('#items').scrollIntoView()")
     assert opened.js("return document.querySelector('nav').getBoundingClientRect().top") == 0
-    assert "Decoding of answer, outcome and confidence: single pass (view 0), raw" in (
-        opened.one("#browser").text
-    )
+    assert_says(opened.one("#browser").text, "Decoding of", "single pass (view 0), raw")
 
 
 def test_paging(opened: Page, made: Made) -> None:

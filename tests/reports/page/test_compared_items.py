@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from axe_core_python.selenium import Axe
 from builders import write_jsonl
+from messages import assert_says
 from reports.figures.figure_runs import rows
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, records_of, two_runs
@@ -174,7 +175,7 @@ def test_links_list_ids_kinds_and_who_is_right(page: Page, made: Compared) -> No
     ids = ["f3-base", "f1-counterfactual", "not there"]
     page.open(made.path, items_href(0, b=1, ids=ids))
     assert sorted(page.rows()) == sorted(made.rows(ids[:2]))
-    assert "1 of them not on this page" in page.one("#only").text
+    assert_says(page.one("#only").text, "1 of them", "not on this page")
     link = items_href(0, b=1, compared="only-a", kind="choice", outcome="flips")
     page.settled(lambda: page.js("location.hash = arguments[0]", link))
     a, b = made.experiment.runs

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from commands import runner
+from messages import assert_says
 from preregistration.checks import criteria
 from reports.page.page_runs import two_runs
 
@@ -64,7 +65,7 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     write = (*folders, *FAST, "--html", page)
     run(*write, "--audit", audit)  # the runs record another dataset than the one audited
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
-    assert "audit.json is about other files than the runs" in page.read_text(encoding="utf-8")
+    assert "audit.json is about other" in page.read_text(encoding="utf-8")
     recorded = json.loads((folders[0] / "run.json").read_bytes())["settings"]["data"]["sha256"]
     value["files"][0]["sha256"] = recorded
     audit.write_text(json.dumps(value))
@@ -89,7 +90,7 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     monkeypatch.setattr("pact_eval.evaluation.run_data.MOST_AUDITED", 1)
     run(*write, "--data", data)
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
-    assert "more than 1 records: give --audit" in page.read_text(encoding="utf-8")
+    assert "1 records: give --audit" in page.read_text(encoding="utf-8")
 
 
 def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path
     paths = [Path(line) for line in result.stdout.splitlines()]
     assert sorted(paths) == sorted(paper.iterdir())
     assert {path.suffix for path in paths} == {".svg", ".tex", ".md", ".csv"}
-    assert "table scorecard: left out: no criteria were given" in result.stderr
+    assert_says(result.stderr, "table scorecard: left out", "no criteria")
     assert "<bdi>other</bdi> against <bdi>pact</bdi>" in page.read_text(encoding="utf-8")
     assert (paper / "report.md").read_text(encoding="utf-8").startswith("# Report\n")
 

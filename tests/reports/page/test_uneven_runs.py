@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import assert_says
 from reports.figures.figure_runs import rows, write_calibrator
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, frame_of
@@ -85,7 +86,7 @@ def test_unknown_numbers_are_no_percent(page: Page, uneven: Uneven) -> None:
     page.open(uneven.path)
     page.choose("run", "tied, seed 1")
     box = page.open_item()
-    assert "View TV not known; answer mass 95.0%" in box.text
+    assert_says(box.text, "View TV not known", "answer mass 95.0%")
     assert "–%" not in box.text
 
 

@@ -79,7 +79,7 @@ def test_means_and_deviations_by_hand(arms: list[Path]) -> None:
     assert n == 3
     # One run has no deviation: neither 0 nor a mark of one.
     assert math.isnan(cells(table, "Accuracy")[2][0].numbers[1] or 0.0)
-    assert "one run has no deviation" in table.caption
+    assert "has no deviation" in table.caption
     # At the shared seeds, a and b differ in five families: too few for an exact test to show.
     assert marked(table, "Accuracy", "best") == []
 
@@ -127,7 +127,8 @@ def test_an_infinite_nll_is_shown_with_its_reason() -> None:
         return ArmSummary.of("a", runs)
 
     cell = mean_cell(summary(math.inf), metric_spec("nll_nats"))
-    assert (cell.text, cell.reason) == ("∞", "undefined or infinite at 1 of 2 seeds")
+    assert cell.text == "∞"
+    assert_says(cell.reason, "infinite", "at 1 of 2 seeds")
     undefined = replace(summary(math.nan), reason="no items")
     cell = mean_cell(undefined, metric_spec("nll_nats"))
     assert (cell.text, cell.reason) == ("–", "no items")
@@ -243,7 +244,7 @@ def test_calibration_marks_what_is_shown_to_be_worse(tmp_path: Path) -> None:
     write_calibrator(right / "calibration.json", hot)
     table = made([right], "calibration")
     assert marked(table, "NLL after", "worse") == ["a"]
-    assert table.meaning("worse").startswith("T(x) is shown to make it worse")
+    assert_says(table.meaning("worse"), "T(x)", "worse")
 
 
 def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
@@ -348,19 +349,18 @@ def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
     ]
     built = build(folders)
     assert set(built.tables) == {"splits", "cost"}
-    assert built.skipped["main"] == (
-        "the runs hold different items, so their numbers cannot be compared"
-    )
+    assert_says(built.skipped["main"], "different items", "cannot be compared")
     report = markdown_report(Experiment.read(folders), built)
-    assert "> item sets differ: 0 items only in" in report
-    assert "- main: the runs hold different items" in report
+    assert "sets differ: 0 items" in report
+    assert "- main: the runs hold" in report
 
 
 def test_runs_on_ablated_contexts_alone(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
     built = build([folder])
     assert set(built.tables) == {"splits"}
-    assert built.skipped["main"] == built.skipped["cost"] == "no run on full contexts"
+    for name in ("main", "cost"):
+        assert_says(built.skipped[name], "no run", "full contexts")
 
 
 def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
