@@ -86,7 +86,7 @@ def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
     assert value["groups"][0]["metrics"]["nll_nats"]["source_families"] == 6
     text = " ".join(run("compare", a, b, *FAST, *source, "--full").stdout.split())
     assert "Intervals: new source families." in text
-    assert "source families as the units" in text
+    assert "families as the units" in text
     value = json.loads(run("compare", a, b, *FAST, *source, "--json").stdout)
     assert value["intervals"] == "new source families"
     assert value["comparisons"][0]["comparison"]["unit"] == "source_family"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from messages import assert_says
 from released_results import write_result_folder
 from run_frames import rows, write_run
 
@@ -154,7 +155,7 @@ def test_runs_and_published_metrics_are_not_mixed(results: Path, tmp_path: Path)
     run = write_run(tmp_path / "run", rows(1))
     result = CliRunner().invoke(main, ["paper", str(results), str(run), "-o", str(tmp_path / "o")])
     assert result.exit_code == 1
-    assert "expected published metrics alone, or runs alone" in result.stderr
+    assert_says(result.stderr, "expected published metrics", "runs alone")
 
 
 def training_of(folder: Path, arm: str, seed: int) -> ReleasedTraining:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.main import main
@@ -84,7 +85,7 @@ def test_the_view_tv_of_a_log(tmp_path: Path) -> None:
     (curve,) = view_tv_distribution(experiment).arms
     assert curve.summary == pytest.approx([estimates["view_tv"].value])
     text = CliRunner().invoke(main, ["report", str(folder), "--full"]).stdout
-    assert "View TV of 4 items, as the log states it: median 1.2%" in text
+    assert_says(text, "View TV of 4 items", "log states", "median 1.2%")
     assert "2 (50%) below 1%" in " ".join(text.split())
 
 
