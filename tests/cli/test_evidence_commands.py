@@ -75,12 +75,12 @@ def test_two_runs_side_by_side(a: Path, b: Path) -> None:
 def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
     """What intervals generalise to is said once, with the groups that are small."""
     text = " ".join(run("report", a, *FAST, "--full").stdout.split())
-    assert "Intervals: new families from the same source families." in text
+    assert "the same source families" in text
     source = ("--unit", "source_family")
     text = " ".join(run("report", a, *FAST, *source, "--full").stdout.split())
     assert "Intervals: new source families." in text
     assert "6 source fam." in text
-    assert text.count("Note: Fewer than 30 source families in: all (6), choice (2)") == 1
+    assert text.count("in: all (6), choice (2)") == 1
     value = json.loads(run("report", a, *FAST, *source, "--json").stdout)
     assert (value["unit"], value["intervals"]) == ("source_family", "new source families")
     assert value["groups"][0]["metrics"]["nll_nats"]["source_families"] == 6
@@ -177,7 +177,7 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
     text = run(
         "compare", "--arms", *arms, *FAST, "--holm", "--mcnemar", "--equivalence-margin", 0.5
     ).stdout
-    assert "2 seeds do so one time in 2 by chance" in text
+    assert_says(text, "2 seeds", "one time in 2", "by chance")
     (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
     for seed, comparison in pair["seeds"].items():
         for name, ids in (("a", comparison["only_a"]), ("b", comparison["only_b"])):

@@ -144,7 +144,7 @@ def test_b_has_its_own_columns_to_sort_by(opened: Page, made: Compared) -> None:
     confidence = made.experiment.runs[1].scored().confidence
     keys = to_steps(confidence).tolist()
     assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
-    assert opened.one("#order").text == "By Confidence of B, largest first."
+    assert_says(opened.one("#order").text, "Confidence of B", "largest first")
 
 
 def test_choosing_b_as_a_makes_them_change_places(opened: Page) -> None:

@@ -49,7 +49,7 @@ def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven)
     """The first run has a calibrator, the second none."""
     page.open(uneven.path, items_href(0))
     page.sort("calibrated")
-    assert page.one("#order").text == "By After T(x), largest first."
+    assert_says(page.one("#order").text, "After T(x)", "largest first")
     page.choose("run", "b, seed 1")
     assert page.js("return state.sort") == "worst"
     second = uneven.experiment.runs[1].scored()
