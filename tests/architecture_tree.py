@@ -34,7 +34,7 @@ def layers() -> str:
     """Return the layers of the import contract, highest first."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
-    (contract,) = [each for each in contracts if each["type"] == "layers"]
+    (contract,) = [contract for contract in contracts if contract["type"] == "layers"]
     return "\n".join(contract["layers"])
 
 
@@ -62,7 +62,7 @@ def _line(name: str, depth: int, path: Path) -> str:
 
 
 def _write(page: Path, name: str, text: str) -> None:
-    old, new = (f"<!-- {name} -->\n```text\n{each}\n```\n" for each in (block(page, name), text))
+    old, new = (f"<!-- {name} -->\n```text\n{body}\n```\n" for body in (block(page, name), text))
     page.write_text(page.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 

@@ -47,9 +47,9 @@ def result(suite: dict[str, Any], p: list[float], true: float, **changes: Any) -
         "angry": {"type": "noul", "noul": true},
     }
     evaluation = suite["_evaluation"]
-    found = {name: evaluation[name] for name in ("run_id", "payload_sha256", "dataset")}
+    facts = {name: evaluation[name] for name in ("run_id", "payload_sha256", "dataset")}
     response = {"model": "jev-1.13.0", "answers": answers, "usage": {"input_tokens": 9}}
-    return found | {"engine": "http", "status": "ok", "response": response} | changes
+    return facts | {"engine": "http", "status": "ok", "response": response} | changes
 
 
 RIGHT = {"action": "repair", "angry": True}

@@ -16,7 +16,7 @@ def skewed_interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
     def beyond(x: float, quantile: float) -> float:
         return float(x + a * x**2 / 3 + a**2 * x**3 / 27 + a / 6 - quantile)
 
-    above, below = (optimize.brentq(beyond, -99, 99, args=(each,), xtol=1e-13) for each in (t, -t))
+    above, below = (optimize.brentq(beyond, -99, 99, args=(end,), xtol=1e-13) for end in (t, -t))
     return float(mean - error * above), float(mean - error * below)
 
 

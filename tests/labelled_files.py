@@ -74,20 +74,20 @@ def suite(folder: Path) -> Path:
 
 def jevbench(folder: Path) -> Path:
     task = {"family": "intent", "split": "public", "group": None, "provenance": {"source": "own"}}
-    asked = {"instructions": "What does the customer want?"}
+    instructions = {"instructions": "What does the customer want?"}
     rows = [
         task
         | {"id": "easy-1", "state": _state(1), "group": "g1", "expected": "track"}
-        | {"question": {"type": "choice", **asked}, "labels": ["refund", "track"]},
+        | {"question": {"type": "choice", **instructions}, "labels": ["refund", "track"]},
         task
         | {"id": "easy-2", "state": _state(2), "group": "g1", "expected": "track"}
-        | {"question": {"type": "choice", **asked}, "labels": ["track", "refund"]},
+        | {"question": {"type": "choice", **instructions}, "labels": ["track", "refund"]},
         task
         | {"id": "easy-3", "state": _state(3), "expected": "yes"}
-        | {"question": {"type": "noul", **asked}, "labels": ["no", "yes"]},
+        | {"question": {"type": "noul", **instructions}, "labels": ["no", "yes"]},
         task
         | {"id": "easy-4", "state": _state(4), "expected": 2}
-        | {"question": {"type": "score", **asked}, "labels": ["0", "1", "2"]},
+        | {"question": {"type": "score", **instructions}, "labels": ["0", "1", "2"]},
     ]
     return write_jsonl(folder / "easy.jsonl", rows)
 

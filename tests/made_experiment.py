@@ -110,20 +110,20 @@ def _number(cell: str) -> float:
     return float(cell.split(" ")[0].replace("−", "-"))
 
 
-def _by_seed(cell: str, known: Mapping[int, float]) -> dict[int, float]:
-    """Return values by seed that have the printed mean and deviation, some of them known.
+def _by_seed(cell: str, seed_values: Mapping[int, float]) -> dict[int, float]:
+    """Return values by seed that have the printed mean and deviation, among them `seed_values`.
 
     Two unknown seeds follow from the sum and the sum of squares, and one from the sum.
     """
     mean, deviation = (float(part) for part in cell.split(" ± "))
-    known = known or {17: mean}
-    free = [seed for seed in SEEDS if seed not in known]
-    middle = (3 * mean - sum(known.values())) / len(free)
+    seed_values = seed_values or {17: mean}
+    free = [seed for seed in SEEDS if seed not in seed_values]
+    middle = (3 * mean - sum(seed_values.values())) / len(free)
     if len(free) == 1:
-        return {**known, free[0]: _third(cell, list(known.values()))}
-    ((_, value),) = known.items()
+        return {**seed_values, free[0]: _third(cell, list(seed_values.values()))}
+    ((_, value),) = seed_values.items()
     apart = math.sqrt(max(deviation**2 - 0.75 * (value - mean) ** 2, 0.0))
-    return {**known, free[0]: middle - apart, free[1]: middle + apart}
+    return {**seed_values, free[0]: middle - apart, free[1]: middle + apart}
 
 
 def _third(cell: str, others: Sequence[float]) -> float:
@@ -146,15 +146,19 @@ def _shifted(arm: str, name: str, mean: str) -> dict[int, float]:
 
 
 def _counts(
-    cell: str, of: int, known: Mapping[int, int], more_than: tuple[float, str] | None = None
+    cell: str, of: int, seed_counts: Mapping[int, int], more_than: tuple[float, str] | None = None
 ) -> dict[int, int]:
     """Return the first counts by seed whose percentages have the printed mean and deviation.
 
-    With `more_than`, their mean is also so many points above another mean.
+    They include `seed_counts`. With `more_than`, their mean is also so many points above another
+    mean.
     """
     mean, deviation = (float(part) for part in cell.split(" ± "))
     ends = [math.floor((mean + sign * 1.2 * deviation) * of / 100) for sign in (-1, 1)]
-    options = [[known[seed]] if seed in known else range(ends[0], ends[1] + 2) for seed in SEEDS]
+    options = [
+        [seed_counts[seed]] if seed in seed_counts else range(ends[0], ends[1] + 2)
+        for seed in SEEDS
+    ]
     for counts in product(*options):
         rates = [100 * count / of for count in counts]
         if f"{fmean(rates):.1f} ± {stdev(rates):.1f}" == cell and (
@@ -253,13 +257,13 @@ def _arm(arm: str, items: Sequence[MadeItem]) -> dict[int, dict[str, Values]]:
     first = next((row for row in printed_cells("ablations") if row["arm"] == arm), {})
     shipped = metrics(items) if arm == SHIPPED[0] else {}
 
-    def known(name: str) -> dict[int, float]:
+    def seed_values(name: str) -> dict[int, float]:
         seeds = {17: _number(first[name])} if name in first else {}
         scale = 100 if name == "aurc" else 1
         return seeds | ({18: scale * shipped[name]} if name in shipped else {})
 
     def count(name: str, of: int) -> dict[int, int]:
-        return {seed: round(value * of / 100) for seed, value in known(name).items()}
+        return {seed: round(value * of / 100) for seed, value in seed_values(name).items()}
 
     pairs = count("pair_accuracy", 162)
     if shipped:
@@ -268,15 +272,15 @@ def _arm(arm: str, items: Sequence[MadeItem]) -> dict[int, dict[str, Values]]:
     above = (100 * fmean(rates), views["gain"].replace("−", "-"))
     by_seed = {
         "pair_accuracy": _fractions(_counts(main["pair_accuracy"], 162, pairs), 162),
-        "nll": _by_seed(main["nll"], known("nll")),
-        "brier": _by_seed(main["brier"], known("brier")),
-        "aurc": _scaled(_by_seed(main["aurc"], known("aurc"))),
+        "nll": _by_seed(main["nll"], seed_values("nll")),
+        "brier": _by_seed(main["brier"], seed_values("brier")),
+        "aurc": _scaled(_by_seed(main["aurc"], seed_values("aurc"))),
     }
     many = {
         "accuracy": _fractions(_counts(views["accuracy"], ITEMS, {}, above), ITEMS),
         "pair_accuracy": _fractions(_counts(views["pair_accuracy"], 162, {}), 162),
         "ece": _scaled(_by_seed(views["ece"], {})),
-        "permutation_tv": _scaled(_by_seed(views["tv"], known("tv"))),
+        "permutation_tv": _scaled(_by_seed(views["tv"], seed_values("tv"))),
         "permutation_flip_rate": _fractions(
             _counts(views["flips"], ITEMS, count("flips", ITEMS)), ITEMS
         ),

@@ -56,7 +56,7 @@ def rows(seed: int, *, families: int = 30, k: int = 3, skill: float = 1.0) -> pl
 def frame_of(**columns: Any) -> pl.DataFrame:
     """Returns rows with these columns: two answers, one view, one family per id if not said."""
     n = len(columns["id"])
-    given = columns.get("view", [0] * n)
+    views = columns.get("view", [0] * n)
     defaults: dict[str, Any] = {
         "family": columns["id"],
         "source_family": ["s"] * n,
@@ -65,10 +65,10 @@ def frame_of(**columns: Any) -> pl.DataFrame:
         "variant": [None] * n,
         "reference": [None] * n,
         "n_choices": [len(logits) for logits in columns["logits"]],
-        "view": given,
+        "view": views,
         "code_order": [
             [(slot + view) % len(logits) for slot in range(len(logits))]
-            for view, logits in zip(given, columns["logits"], strict=True)
+            for view, logits in zip(views, columns["logits"], strict=True)
         ],
         "prompt_tokens": [None] * n,
         "answer_mass": [None] * n,
@@ -169,5 +169,5 @@ def without_seal(folder: Path) -> Path:
 
 
 def labels(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "run.json").read_bytes())
-    return found
+    content: dict[str, Any] = json.loads((folder / "run.json").read_bytes())
+    return content

@@ -119,10 +119,7 @@ def test_a_metric(source: Copy, run: Path) -> None:
     assert len(source.edited) == counted("metric")
 
 
-def test_a_check(source: Copy, tmp_path: Path) -> None:
-    source.add(
-        "pact_eval/audit/spelling.py",
-        '''"""Check "spelling": are ids in lower case?"""
+SPELLING_CHECK = '''"""Check "spelling": are ids in lower case?"""
 
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult
@@ -144,15 +141,16 @@ CHECK = Check(
     needs=("records",),
     codes={"upper-case-id": ("warning", "An id has an upper-case letter.")},
 )
-''',
-    )
+'''
+
+
+def test_a_check(source: Copy, tmp_path: Path) -> None:
+    source.add("pact_eval/audit/spelling.py", SPELLING_CHECK)
     source.insert("pact_eval/_choices.py", '"hashes", "schema",', '"spelling", ')
     source.write_tables("docs/reference/codes.md")
     data = write_jsonl(tmp_path / "data.jsonl", [record("a"), record("B")])
     words = ("--eval", data, "--only", "spelling", "--json")
-    audit = json.loads(
-        source.python("-c", "from pact_cli.start import pact_audit; pact_audit()", "data", *words)
-    )
+    audit = json.loads(source.python("-c", PACT_AUDIT, "data", *words))
     assert audit["checks"][0]["codes"] == {"upper-case-id": {"severity": "warning", "count": 1}}
     assert len(source.edited) == counted("check")
 
@@ -168,10 +166,7 @@ def test_an_import_format(source: Copy, tmp_path: Path) -> None:
     assert len(source.edited) == counted("import format")
 
 
-def test_a_wire(source: Copy, tmp_path: Path) -> None:
-    source.add(
-        "pact_eval/scoring/servers/letters.py",
-        '''"""The wire of `POST /v1/letters`: a context and its answers, and their probabilities."""
+LETTERS_WIRE = '''"""The wire of `POST /v1/letters`: probabilities of the answers to a context."""
 
 from pact_eval.scoring.servers.answers import in_canonical_order
 from pact_eval.scoring.servers.wire import (
@@ -196,8 +191,11 @@ class Letters(QuestionWire):
         (view,) = call.views
         logits = checked_log_probabilities(reply["probabilities"])
         return ReadReply(reply["model"], (ViewAnswer(in_canonical_order(logits, view.order)),))
-''',
-    )
+'''
+
+
+def test_a_wire(source: Copy, tmp_path: Path) -> None:
+    source.add("pact_eval/scoring/servers/letters.py", LETTERS_WIRE)
     source.insert("pact_eval/scoring/servers/request.py", '"systemone",', '"letters", ')
     detect = "pact_eval/scoring/servers/find_wire.py"
     door = "from pact_eval.scoring.servers.openai_decisions import OpenAIDecisions\n"
@@ -222,10 +220,7 @@ class Letters(QuestionWire):
     assert len(source.edited) == counted("wire")
 
 
-def test_a_figure(source: Copy, run: Path, tmp_path: Path) -> None:
-    source.add(
-        "pact_eval/evaluation/curves/positions.py",
-        '''"""How often each answer is chosen, by its canonical position."""
+POSITION_SHARES = '''"""How often each answer is chosen, by its canonical position."""
 
 from dataclasses import dataclass
 
@@ -242,11 +237,9 @@ class PositionShares:
 def position_shares(experiment, run):
     predicted = run.scored(experiment.settings.decoding).predicted
     return PositionShares(tuple((np.bincount(predicted) / len(predicted)).tolist()))
-''',
-    )
-    source.add(
-        "reports/pact_reports/figures/positions.py",
-        '''"""Chosen answers by their position."""
+'''
+
+POSITIONS_FIGURE = '''"""Chosen answers by their position."""
 
 from functools import partial
 
@@ -266,8 +259,12 @@ def build_positions(experiment, looks):
         return FigureFile(run_stem("positions", run), "Positions of chosen answers", (panel,))
 
     return each_run(experiment, looks, file)
-''',
-    )
+'''
+
+
+def test_a_figure(source: Copy, run: Path, tmp_path: Path) -> None:
+    source.add("pact_eval/evaluation/curves/positions.py", POSITION_SHARES)
+    source.add("reports/pact_reports/figures/positions.py", POSITIONS_FIGURE)
     registry = "reports/pact_reports/figures/registry.py"
     door = "from pact_reports.figures.probabilities import build_confidence, build_reliability\n"
     source.insert(registry, door, "from pact_reports.figures.positions import build_positions\n")
@@ -280,10 +277,7 @@ def build_positions(experiment, looks):
     assert len(source.edited) == counted("figure")
 
 
-def test_a_result(source: Copy, run: Path) -> None:
-    source.add(
-        "pact_eval/evaluation/run_size.py",
-        '''"""The size of a run."""
+RUN_SIZE = '''"""The size of a run."""
 
 from dataclasses import dataclass
 
@@ -302,24 +296,18 @@ class RunSize(Result):
 def run_size(source):
     predictions = read_run(source).predictions
     return RunSize(len(predictions), predictions.k)
-''',
-    )
-    source.insert("pact_eval/api.py", '    "measure_drift",\n', '    "measure_size",\n')
-    source.insert(
-        "pact_eval/api.py",
-        "def judge(\n",
-        '''def measure_size(run):
+'''
+
+MEASURE_SIZE = '''def measure_size(run):
     """Return the size of a run, as `pact-eval size` prints it."""
     from pact_eval.evaluation.run_size import run_size
 
     return run_size(run)
 
 
-''',
-    )
-    source.add(
-        "reports/pact_reports/presenters/run_size.py",
-        '''"""The size of a run."""
+'''
+
+RUN_SIZE_PRESENTER = '''"""The size of a run."""
 
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Cell, Column, Row, Table
@@ -334,11 +322,9 @@ def present(size):
         to_json=lambda: to_json(size),
         answers=lambda: [f"{size.items * size.views} prompts."],
     )
-''',
-    )
-    source.add(
-        "cli/pact_cli/size.py",
-        '''"""`pact-eval size`: the size of a run."""
+'''
+
+SIZE_COMMAND = '''"""`pact-eval size`: the size of a run."""
 
 from pact_cli.commands import command
 from pact_cli.console import emit
@@ -354,8 +340,15 @@ def size(run, as_json):
     from pact_reports.presenters.registry import presenter_of
 
     emit(presenter_of(measure_size(run)), as_json=as_json)
-''',
-    )
+'''
+
+
+def test_a_result(source: Copy, run: Path) -> None:
+    source.add("pact_eval/evaluation/run_size.py", RUN_SIZE)
+    source.insert("pact_eval/api.py", '    "measure_drift",\n', '    "measure_size",\n')
+    source.insert("pact_eval/api.py", "def judge(\n", MEASURE_SIZE)
+    source.add("reports/pact_reports/presenters/run_size.py", RUN_SIZE_PRESENTER)
+    source.add("cli/pact_cli/size.py", SIZE_COMMAND)
     section = "`pact-eval size RUN` prints the size of a run, as `pact_eval.measure_size` does.\n\n"
     source.insert("docs/commands.md", "## Train\n", section)
     printed = source.pact_eval("size", run)

@@ -93,8 +93,8 @@ def test_importing_loads_no_library() -> None:
 def test_evaluate_and_compare_are_what_an_experiment_computes(runs: tuple[Path, Path]) -> None:
     experiment = Experiment.read(runs, SETTINGS, unique_labels=False)
     first, second = experiment.runs
-    found = pact_eval.evaluate(pact_eval.read_run(runs[0]), SETTINGS)
-    assert found.groups[0].estimates == experiment.evaluation(first).groups[0].estimates
+    evaluation = pact_eval.evaluate(pact_eval.read_run(runs[0]), SETTINGS)
+    assert evaluation.groups[0].estimates == experiment.evaluation(first).groups[0].estimates
     comparison = pact_eval.compare(*runs, SETTINGS)
     assert comparison.groups[0].metrics == experiment.comparison(first, second).groups[0].metrics
 
@@ -108,7 +108,7 @@ def test_evaluate_and_compare_are_what_an_experiment_computes(runs: tuple[Path, 
 )
 def test_options_are_the_fields_that_they_set(options: Any, request_of: Any, own: set[str]) -> None:
     """A misspelt option is found by a type checker, and refused when it is called."""
-    assert set(options.__annotations__) == {each.name for each in fields(request_of)} - own
+    assert set(options.__annotations__) == {field.name for field in fields(request_of)} - own
     with pytest.raises(TypeError, match="onli"):
         pact_eval.audit_dataset("data", onli=())  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="devise"):
@@ -121,8 +121,8 @@ def test_a_run_that_was_read_is_not_read_again(runs: tuple[Path, Path]) -> None:
     a, b = map(pact_eval.read_run, runs)
     for folder in runs:
         shutil.rmtree(folder)
-    found = pact_eval.compare(a, b, SETTINGS)
-    assert found.groups[0].metrics == from_folders.groups[0].metrics
+    comparison = pact_eval.compare(a, b, SETTINGS)
+    assert comparison.groups[0].metrics == from_folders.groups[0].metrics
     assert pact_eval.evaluate(a, SETTINGS).groups[0].items == len(a.predictions)
     assert pact_eval.choose_thresholds(a, 0.5, settings=SETTINGS).gates
     assert pact_eval.measure_drift(a, b, replace(SETTINGS, margin=0.1)).pairing.paired
@@ -143,8 +143,8 @@ def test_ablated_contexts_are_evaluated_and_not_compared(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     ablated = write_run(tmp_path / "ablated", ablated_rows(1))
-    found = pact_eval.evaluate(str(ablated), SETTINGS)
-    assert "ablated_gap" in found.groups[0].estimates
+    evaluation = pact_eval.evaluate(str(ablated), SETTINGS)
+    assert "ablated_gap" in evaluation.groups[0].estimates
     with pytest.raises(pact_eval.errors.RunError, match="ablated contexts has no references"):
         pact_eval.compare(runs[0], ablated, SETTINGS)
 

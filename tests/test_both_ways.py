@@ -83,13 +83,13 @@ def assert_same(folder: Path, made: Run, command: dict[str, Any]) -> None:
     warnings = command.pop("warnings")
     assert report.pop("warnings") == warnings
     del report["digest"], command["digest"]  # of the seal, which has the times
-    theirs, ours = (dict(each.pop("run")) for each in (command, report))
+    theirs, ours = (dict(value.pop("run")) for value in (command, report))
     assert ours.keys() == theirs.keys() - {"command_line"}
     for name in OF_A_PROCESS:
         theirs.pop(name, None), ours.pop(name, None)
     assert ours == theirs
     assert report == command
-    frames = [pl.read_parquet(each / "predictions.parquet") for each in (folder, made.folder)]
+    frames = [pl.read_parquet(place / "predictions.parquet") for place in (folder, made.folder)]
     assert frames[0].equals(frames[1])
 
 

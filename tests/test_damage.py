@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from builders import record, write_jsonl
 from commands import refuser, runner
+from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.main import main as pact_eval
@@ -84,7 +85,7 @@ def test_verify_does_not_read_rows_that_have_changed(sealed: Path) -> None:
     result = run("verify", sealed, "--json", code=5)
     (checked,) = json.loads(result.stdout)["runs"]
     rows_check = next(check for check in checked["checks"] if check["subject"] == "rows")
-    assert "not read: its SHA-256 differs" in rows_check["finding"]
+    assert_says(rows_check["finding"], "not read", "SHA-256 differs")
 
 
 @pytest.mark.parametrize("name", ["unanswered.parquet", "parts"])
@@ -98,9 +99,7 @@ def test_a_foreign_file_in_a_sealed_run_is_noticed(name: str, sealed: Path) -> N
     assert [warning["names"] for warning in warnings if warning["kind"] == "UnsealedFiles"] == [
         [name]
     ]
-    assert (
-        f"{name} is not covered by the seal" in run("report", sealed, "--resamples", "100").stderr
-    )
+    assert_says(run("report", sealed, "--resamples", "100").stderr, name, "not covered by", "seal")
     assert name in run("verify", sealed, code=5).stdout
 
 
@@ -158,7 +157,7 @@ def test_a_healthy_log_of_helm_is_imported(tmp_path: Path) -> None:
 def test_wrong_types_in_a_log_of_helm(
     where: str, value: Any, words: str | None, tmp_path: Path
 ) -> None:
-    entry, statistics = (json.loads(json.dumps(each)) for each in (ENTRY, STATISTICS))
+    entry, statistics = (json.loads(json.dumps(document)) for document in (ENTRY, STATISTICS))
     if where == "tags":
         entry["instance"]["references"][0]["tags"] = value
     elif where == "references":
@@ -227,7 +226,7 @@ def test_a_damaged_gzip_suite_names_its_file(cut: int, tmp_path: Path) -> None:
     packed[cut : cut + 6] = b"\xff" * 6
     suite.write_bytes(packed)
     words = ("import", results, "--from", "decision-index", "--suite", suite)
-    assert "suite.jsonl.gz: damaged or cut short" in refused(*words, "--out", tmp_path / "run")
+    assert_says(refused(*words, "--out", tmp_path / "run"), "suite.jsonl.gz:", "damaged")
 
 
 def test_a_wrong_type_of_scoring_names_suite_and_line(tmp_path: Path) -> None:
@@ -240,4 +239,4 @@ def test_a_wrong_type_of_scoring_names_suite_and_line(tmp_path: Path) -> None:
     )
     words = ("import", results, "--from", "decision-index", "--suite", suite)
     message = refused(*words, "--out", tmp_path / "run")
-    assert "suite.jsonl:1: scoring.type: expected text, got a list" in message
+    assert_says(message, "suite.jsonl:1: scoring.type:", "expected text", "got a list")

@@ -65,12 +65,12 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        self.ids.add(found.get("id", ""))
+        values = {name: value or "" for name, value in attrs}
+        self.ids.add(values.get("id", ""))
         if tag in ("img", "script", "iframe", "source"):
-            self.loaded.append(found.get("src", ""))
-        if tag == "link" and found.get("rel") not in ("prev", "next", "canonical"):
-            self.loaded.append(found.get("href", ""))
+            self.loaded.append(values.get("src", ""))
+        if tag == "link" and values.get("rel") not in ("prev", "next", "canonical"):
+            self.loaded.append(values.get("href", ""))
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> No
         if path.name != "demo.html"  # the page of a run has its own tests
     }
     for name, page in pages.items():
-        assert not [each for each in page.loaded if "//" in each and "data:" not in each], name
+        assert not [url for url in page.loaded if "//" in url and "data:" not in url], name
     for module, name in (
         (pact_eval, "pact_eval"),
         (pact_losses, "pact_losses"),
@@ -89,7 +89,7 @@ def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site: Path) -> No
         (stats, "arrays"),
     ):
         ids = pages[f"reference/{name}.html"].ids
-        missing = {f"{module.__name__}.{each}" for each in module.__all__} - ids
+        missing = {f"{module.__name__}.{exported}" for exported in module.__all__} - ids
         assert not missing, name
     shown = (site / "reference" / "command-line.html").read_text(encoding="utf-8")
     for program, group in (("pact-eval", evaluation), ("pact-audit", audit)):
@@ -133,7 +133,7 @@ def search(browser: Chrome, site: Path, words: str) -> list[str]:
         lambda driver: driver.execute_script(hits)
     )
     start_of_site = f"{site.as_uri()}/"
-    return [each.split("?")[0].split("#")[0].removeprefix(start_of_site) for each in addresses]
+    return [link.split("?")[0].split("#")[0].removeprefix(start_of_site) for link in addresses]
 
 
 @pytest.mark.slow
@@ -179,9 +179,9 @@ def test_axe_finds_no_violation_in_the_content(
         ".map(a => getComputedStyle(a).textDecorationLine)"
     )
     assert set(underlines) == {"underline"}
-    found = Axe().run(browser, "article", {})
-    assert len(found["passes"]) > 5
-    assert [each["id"] for each in found["violations"]] == []
+    result = Axe().run(browser, "article", {})
+    assert len(result["passes"]) > 5
+    assert [violation["id"] for violation in result["violations"]] == []
 
 
 def test_the_glossary_has_the_words_that_other_tools_use() -> None:
@@ -231,8 +231,8 @@ def test_functions_come_before_classes(site: Path) -> None:
         headings = re.findall(r'<h2 id="(pact_[\w.]+)"', page)
         assert len(headings) > 15
         for module in ("pact_eval.metrics", "pact_eval.stats", "pact_eval", "pact_losses"):
-            names = [each.removeprefix(f"{module}.") for each in headings]
-            is_class = [not each.islower() for each in names if "." not in each]
+            titles = [heading.removeprefix(f"{module}.") for heading in headings]
+            is_class = [not title.islower() for title in titles if "." not in title]
             assert is_class == sorted(is_class), (name, module)
 
 
@@ -249,7 +249,7 @@ def sentences(markdown: str) -> Iterator[str]:
         if token.type != "inline" or before.type != "paragraph_open":
             continue
         words = {"code_inline": "Code", "softbreak": " ", "html_inline": ""}
-        text = "".join(words.get(each.type, each.content) for each in token.children or ())
+        text = "".join(words.get(child.type, child.content) for child in token.children or ())
         yield from re.split(r"(?<=[.!?])[\")]?\s+", text)
 
 
@@ -257,8 +257,9 @@ def sentences(markdown: str) -> Iterator[str]:
     "page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.name
 )
 def test_sentences_are_short(page: Path) -> None:
-    found = [each for each in sentences(page.read_text("utf-8")) if len(each.split()) >= LONG]
-    assert not found, "\n".join(found)
+    text = page.read_text("utf-8")
+    long_sentences = [sentence for sentence in sentences(text) if len(sentence.split()) >= LONG]
+    assert not long_sentences, "\n".join(long_sentences)
 
 
 def test_long_sentences_are_found() -> None:
@@ -266,7 +267,8 @@ def test_long_sentences_are_found() -> None:
     page = (
         f"# {long}\n\nA short one. `{long}` is code. {long}.\n\n- {long}\n\n```text\n{long}\n```\n"
     )
-    assert [len(each.split()) >= LONG for each in sentences(page)] == [False, False, True, True]
+    is_long = [len(sentence.split()) >= LONG for sentence in sentences(page)]
+    assert is_long == [False, False, True, True]
 
 
 def test_the_essay_on_ece_has_the_numbers_of_the_statistics_page() -> None:

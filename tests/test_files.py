@@ -130,7 +130,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(InputError, match="taken"):
         write_atomically(tmp_path / "taken", "text")
-    assert [each.name for each in tmp_path.iterdir()] == ["taken"]
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
 def test_bytes_that_are_not_utf8_are_located(tmp_path: Path) -> None:

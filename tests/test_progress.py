@@ -46,8 +46,8 @@ def test_what_ends_a_step_ends_those_inside() -> None:
             _ = 1 / 0
         with step("Next"):
             pass
-    assert [each.name for each in seen.failed] == ["Inner", "Outer"]
-    assert [each.name for each in seen.outer] == ["Outer", "Next"]
+    assert [progress.name for progress in seen.failed] == ["Inner", "Outer"]
+    assert [progress.name for progress in seen.outer] == ["Outer", "Next"]
 
 
 def test_a_loop_that_is_left_early_does_not_stay_open() -> None:
@@ -59,8 +59,8 @@ def test_a_loop_that_is_left_early_does_not_stay_open() -> None:
         del items  # closed after the step around it
         with step("Next"):
             pass
-    assert [each.name for each in seen.all] == ["Outer", "Reading", "Next"]
-    assert [each.name for each in seen.outer] == ["Outer", "Next"]
+    assert [progress.name for progress in seen.all] == ["Outer", "Reading", "Next"]
+    assert [progress.name for progress in seen.outer] == ["Outer", "Next"]
 
 
 def test_threads_and_unwatched_code_have_no_steps() -> None:

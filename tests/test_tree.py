@@ -57,7 +57,7 @@ def test_a_package_exports_what_it_says(name: str) -> None:
     package = importlib.import_module(name)
     exported = getattr(package, "__all__", [])
     assert sorted(set(exported)) == sorted(exported)
-    assert all(hasattr(package, each) for each in exported)
+    assert all(hasattr(package, public) for public in exported)
 
 
 WITH_NAMES = {

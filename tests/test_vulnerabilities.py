@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import vulnerabilities
 import yaml
+from messages import assert_says
 from vulnerabilities import read_audit
 
 WORKFLOW = Path(__file__).parents[1] / ".github" / "workflows" / "test.yml"
@@ -46,7 +47,7 @@ def test_without_an_answer_of_pypi_nothing_passes() -> None:
     for packages in ([UNKNOWN], [UNKNOWN, SAFE]):
         result = audit(*packages)
         assert result.exit_code == 4
-        assert "not checked: PyPI has no answer for 1 versions (absl-py)" in result.text
+        assert_says(result.text, "not checked", "no answer", "(absl-py)")
     assert audit().exit_code == 4
 
 
@@ -62,7 +63,7 @@ def test_a_traceback_of_pip_audit_is_one_line() -> None:
     errors = "Traceback (most recent call last):\n  ...\nProxyError: cannot connect to pypi.org\n"
     result = read_audit("", errors)
     assert result.exit_code == 4
-    assert "not checked: pip-audit gave no result: ProxyError: cannot connect" in result.text
+    assert_says(result.text, "not checked", "no result", "ProxyError")
 
 
 def test_a_program_that_cannot_run_pip_audit_is_not_a_check() -> None:
@@ -72,7 +73,7 @@ def test_a_program_that_cannot_run_pip_audit_is_not_a_check() -> None:
         [sys.executable, str(script), sys.executable], capture_output=True, text=True
     )
     assert result.returncode == 4
-    assert "not checked: pip-audit gave no result" in result.stdout
+    assert_says(result.stdout, "not checked", "no result")
     assert "Traceback" not in result.stdout + result.stderr
 
 

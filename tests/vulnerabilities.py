@@ -76,8 +76,8 @@ def read_audit(output: str, errors: str) -> Audit:
 
 def _line(package: dict[str, Any]) -> str:
     advisories = "; ".join(
-        f"{each['id']}, fixed in {', '.join(each['fix_versions']) or 'no version'}"
-        for each in package["vulns"]
+        f"{advisory['id']}, fixed in {', '.join(advisory['fix_versions']) or 'no version'}"
+        for advisory in package["vulns"]
     )
     return f"vulnerable: {package['name']} {package['version']} ({advisories})"
 

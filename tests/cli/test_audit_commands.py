@@ -13,6 +13,7 @@ import pytest
 from adapters import copied, schema
 from builders import record, write_jsonl
 from commands import refuser, runner
+from messages import assert_says
 from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main
@@ -56,7 +57,9 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     (folder / "holdout.jsonl").write_text("\n".join(lines))
     text = run("data", folder, *QUICK, code=5).stdout
     assert "error hashes/hash-mismatch  holdout.jsonl\n" in text
-    assert "error families/question-differs  holdout.jsonl:2 (id commerce-02-001-count" in text
+    assert_says(
+        text, "error families/question-differs", "holdout.jsonl:2 (id commerce-02-001-count"
+    )
     assert "[[Really?]]" in text
     assert "TAMPERED" in text.splitlines()[-1]
     run("manifest", folder)
@@ -131,7 +134,7 @@ def test_a_check_that_was_asked_for_and_skipped_is_no_success(
     skipped = CheckResult("balance", "", skipped="for this test")
     monkeypatch.setattr(Check, "result", lambda *_: skipped)
     result = run("data", folder, "--only", "balance", code=1)
-    assert "skipped balance (for this test)" in result.stderr
+    assert_says(result.stderr, "skipped balance", "for this test")
 
 
 def test_json_says_what_an_audit_is_cited_by(folder: Path) -> None:
@@ -222,9 +225,9 @@ def in_one_process(
     *commands: list[object], before: str = "", **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run commands in a fresh interpreter, which stops at the first that fails."""
-    each = json.dumps([[str(argument) for argument in arguments] for arguments in commands])
+    words = json.dumps([[str(argument) for argument in arguments] for arguments in commands])
     done = subprocess.run(
-        [sys.executable, "-c", before + _COMMANDS, each],
+        [sys.executable, "-c", before + _COMMANDS, words],
         capture_output=True,
         text=True,
         check=False,
@@ -253,7 +256,7 @@ def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
 
 def test_files_of_unknown_purpose_are_told(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "mine.jsonl", [record()])
-    assert "the role of this file is unknown" in refused("data", tmp_path)
+    assert_says(refused("data", tmp_path), "role of this file", "unknown")
 
 
 def test_a_manifest_is_written_kept_and_checked(folder: Path) -> None:

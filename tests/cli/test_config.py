@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from commands import refuser, runner
+from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.audit.main import main as audit
@@ -65,9 +66,9 @@ def test_a_command_says_first_what_it_took_from_the_settings(home: Path, setting
     folder = write_run(home / "run", rows(1))
     settings('decoding = "ensemble"\nbootstrap-seed = 3')
     result = run("report", folder, *FAST, PACT_EVAL_BOOTSTRAP_SEED="4")
-    assert result.stderr.splitlines()[0] == (
-        "Using --decoding ensemble (pact.toml), --bootstrap-seed 4 (PACT_EVAL_BOOTSTRAP_SEED)"
-    )
+    first = result.stderr.splitlines()[0]
+    assert_says(first, "Using", "--decoding ensemble (pact.toml)")
+    assert_says(first, "--bootstrap-seed 4 (PACT_EVAL_BOOTSTRAP_SEED)")
     assert run("report", folder, *FAST, "-q").stderr == ""
     chosen = ("--decoding", "single", "--bootstrap-seed", 0)
     assert run("report", folder, *FAST, *chosen).stderr == ""
@@ -120,7 +121,7 @@ def test_two_files_in_one_folder_are_refused_by_name(home: Path, settings: Write
     settings("k = 2")
     (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = 3\n")
     message = refused("runs")
-    assert "pact.toml, and [tool.pact-eval] in pyproject.toml" in message
+    assert_says(message, "pact.toml", "[tool.pact-eval] in pyproject.toml")
 
 
 def test_a_broken_pyproject_of_others_is_ignored_and_of_ours_is_not(home: Path) -> None:
@@ -167,7 +168,7 @@ def test_help_works_with_wrong_settings(settings: Write) -> None:
     settings("k = 0")
     result = run("score", "--help")
     assert "[default: 4]" in " ".join(result.stdout.split())
-    assert "pact.toml: k: expected a whole number from 1" in result.stderr
+    assert_says(result.stderr, "pact.toml: k: expected", "from 1")
 
 
 def test_a_variable_names_another_file_or_none(home: Path, settings: Write) -> None:
@@ -204,7 +205,7 @@ def test_a_page_has_no_texts_of_a_dataset_that_the_runs_were_not_scored_on(
     (home / "data").mkdir()
     (home / "data" / "eval.jsonl").write_text("{}\n")
     result = run("report", folder, *FAST, "--html", "page.html")
-    assert "data: not the data of these runs, so the page has no texts" in result.stderr
+    assert_says(result.stderr, "data:", "these runs", "no texts")
     assert (home / "page.html").exists()
 
 
@@ -217,7 +218,7 @@ def test_arms_have_the_colours_of_the_settings(home: Path, settings: Write) -> N
     assert "#123456" in drawn.read_text()
     settings('[arms.pact]\ncolour = "teal"')
     message = refused(*figures)
-    assert "pact.toml: arms.pact.colour: expected a colour such as #0072B2" in message
+    assert_says(message, "pact.toml: arms.pact.colour: expected", "#0072B2")
 
 
 def test_the_audit_reads_the_same_file(settings: Write) -> None:
@@ -231,7 +232,7 @@ def test_every_setting_is_the_default_of_a_parameter() -> None:
     commands = {**main.commands, **audit.commands}
     for setting in SETTINGS.values():
         for command, parameter in setting.options.items():
-            names = {each.name for each in commands[command].params}
+            names = {option.name for option in commands[command].params}
             assert parameter in names, (setting.name, command)
 
 
@@ -264,7 +265,7 @@ def test_a_table_of_options_is_the_default_of_one_command(home: Path, settings: 
     folder = write_run(home / "run", rows(1, families=6), arm="pact")
     settings('k = 2\n[options.report]\nresamples = 120\nfull = true\nby = "domain"')
     result = run("report", folder)
-    assert "Pairs: which of the two members" in result.stdout
+    assert "Pairs: which of" in result.stdout
     assert "--resamples 120 (pact.toml)" in result.stderr
     assert "--resamples 150" not in run("report", folder, "--resamples", 150).stderr
     assert "--full" not in run("score", "--help-all").stdout
@@ -301,7 +302,7 @@ def test_a_run_is_found_by_its_name_in_the_folder_of_runs(
         write_run(home / "all" / arm, rows(seed, families=4), arm=arm)
     settings('runs = "all"')
     result = run("compare", name, "b", *FAST)
-    assert "Using all/letters (folder of runs, pact.toml), all/b" in result.stderr
+    assert_says(result.stderr, "all/letters", "folder of runs, pact.toml", "all/b")
     by_path = run("compare", "all/letters", "all/b", *FAST)
     assert by_path.stdout == result.stdout
     assert by_path.stderr == ""

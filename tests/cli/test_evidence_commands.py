@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from commands import refuser, runner
+from messages import assert_says
 from run_frames import other_items, rows, write_run
 from statsmodels.stats.multitest import multipletests
 
@@ -60,7 +61,7 @@ def test_two_runs_side_by_side(a: Path, b: Path) -> None:
     for words in ("Holm", "McNemar over items", "sign flip", "only a-17 right", "only b-17 right"):
         assert words in text
     assert "Accuracy, margin 50.0 points: " in text
-    assert "Smallest difference that this holdout shows with 80% power" in text
+    assert_says(text, "Smallest difference", "80% power")
     value = json.loads(run("compare", a, b, *FAST, "--json").stdout)
     (comparison,) = value["comparisons"]
     groups = {group["name"]: group for group in comparison["comparison"]["groups"]}
@@ -74,23 +75,23 @@ def test_two_runs_side_by_side(a: Path, b: Path) -> None:
 def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
     """What intervals generalise to is said once, with the groups that are small."""
     text = " ".join(run("report", a, *FAST, "--full").stdout.split())
-    assert "Intervals: new families from the same source families." in text
+    assert "the same source families" in text
     source = ("--unit", "source_family")
     text = " ".join(run("report", a, *FAST, *source, "--full").stdout.split())
     assert "Intervals: new source families." in text
     assert "6 source fam." in text
-    assert text.count("Note: Fewer than 30 source families in: all (6), choice (2)") == 1
+    assert text.count("in: all (6), choice (2)") == 1
     value = json.loads(run("report", a, *FAST, *source, "--json").stdout)
     assert (value["unit"], value["intervals"]) == ("source_family", "new source families")
     assert value["groups"][0]["metrics"]["nll_nats"]["source_families"] == 6
     text = " ".join(run("compare", a, b, *FAST, *source, "--full").stdout.split())
     assert "Intervals: new source families." in text
-    assert "take source families as the units" in text
+    assert "families as the units" in text
     value = json.loads(run("compare", a, b, *FAST, *source, "--json").stdout)
     assert value["intervals"] == "new source families"
     assert value["comparisons"][0]["comparison"]["unit"] == "source_family"
     page = ("--html", tmp_path / "page.html")
-    assert "is for the report in the terminal" in refused("report", a, *source, *page, code=2)
+    assert_says(refused("report", a, *source, *page, code=2), "is for the report", "terminal")
 
 
 def test_more_runs_are_each_compared_with_the_first(a: Path, b: Path, tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_arms_over_seeds(arms: tuple[str, str]) -> None:
     text = run("compare", "--arms", *arms, *FAST, "--holm").stdout
     assert "seeds 17, 18" in text
     assert " ± " in text
-    assert "a - b, all items, by seed" in text
+    assert "all items, by seed" in text
     value = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)
     assert [arm["seeds"] for arm in value["arms"]["arms"]] == [[17, 18], [17, 18]]
 
@@ -122,36 +123,36 @@ def test_holm_adjusts_all_comparisons_metrics_and_groups_together(
 ) -> None:
     """Adjusted p-values and marks are those of statsmodels, over everything that is printed."""
     c = write_run(tmp_path / "c", rows(3))
-    found = json.loads(run("compare", a, b, c, *FAST, "--holm", "--json").stdout)["comparisons"]
+    value = json.loads(run("compare", a, b, c, *FAST, "--holm", "--json").stdout)
     evidence = [
         metric["evidence"]
-        for each in found
-        for group in each["comparison"]["groups"]
+        for pair in value["comparisons"]
+        for group in pair["comparison"]["groups"]
         for metric in group["metrics"].values()
         if metric["spec"]["better"]
     ]
     check_adjusted(evidence)
     text = run("compare", a, b, c, *FAST, "--holm", "--full").stdout
-    tests = len([each for each in evidence if each["p_value"] is not None])
+    tests = len([test for test in evidence if test["p_value"] is not None])
     assert f"after Holm's adjustment for {tests} tests together" in " ".join(text.split())
-    found = json.loads(run("compare", "--arms", *arms, *FAST, "--holm", "--json").stdout)["arms"]
-    (pair,) = found["pairs"]
+    value = json.loads(run("compare", "--arms", *arms, *FAST, "--holm", "--json").stdout)["arms"]
+    (pair,) = value["pairs"]
     evidence = [
-        each["evidence"]
+        metric["evidence"]
         for by_metric in pair["differences"].values()
-        for each in by_metric.values()
-        if each["spec"]["better"]
+        for metric in by_metric.values()
+        if metric["spec"]["better"]
     ]
     check_adjusted(evidence)
-    assert found["tests"] == len([each for each in evidence if each["p_value"] is not None])
+    assert value["tests"] == len([test for test in evidence if test["p_value"] is not None])
 
 
 def check_adjusted(evidence: list[dict[str, Any]]) -> None:
-    tested = [each for each in evidence if each["p_value"] is not None]
-    adjusted = multipletests([each["p_value"] for each in tested], method="holm")[1]
-    np.testing.assert_allclose([each["adjusted_p_value"] for each in tested], adjusted, rtol=1e-9)
-    assert {each["tests"] for each in tested} == {len(tested)}
-    assert not any(each["marked"] for each in tested if each["adjusted_p_value"] > 0.05)
+    tested = [test for test in evidence if test["p_value"] is not None]
+    adjusted = multipletests([test["p_value"] for test in tested], method="holm")[1]
+    np.testing.assert_allclose([test["adjusted_p_value"] for test in tested], adjusted, rtol=1e-9)
+    assert {test["tests"] for test in tested} == {len(tested)}
+    assert not any(test["marked"] for test in tested if test["adjusted_p_value"] > 0.05)
 
 
 def test_without_holm_nothing_is_adjusted(a: Path, b: Path) -> None:
@@ -165,7 +166,7 @@ def test_without_holm_nothing_is_adjusted(a: Path, b: Path) -> None:
     text = run("compare", a, b, *FAST, "--full").stdout
     assert "Holm" not in text
     assert text.count("*: the difference is shown") == 1
-    assert "Units: rates and AURC in %" in text
+    assert "Units: rates and AURC" in text
 
 
 def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> None:
@@ -176,7 +177,7 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
     text = run(
         "compare", "--arms", *arms, *FAST, "--holm", "--mcnemar", "--equivalence-margin", 0.5
     ).stdout
-    assert "2 seeds do so one time in 2 by chance" in text
+    assert_says(text, "2 seeds", "one time in 2", "by chance")
     (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
     for seed, comparison in pair["seeds"].items():
         for name, ids in (("a", comparison["only_a"]), ("b", comparison["only_b"])):
@@ -197,20 +198,20 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
 def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "b-18", rows(12), arm="b", seed=18)
     text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST, "--holm").stdout
-    assert "Note: a and b have no seed in common: nothing is compared by seed" in text
+    assert_says(text, "a and b", "no seed in common")
     assert "all items, by seed" not in text
 
 
 def test_a_folder_is_found_by_its_own_name_whatever_its_signs(b: Path, tmp_path: Path) -> None:
     odd = write_run(tmp_path / "a[17]", rows(1), arm="a", seed=17)
     text = run("compare", "--arms", f"a={odd}", f"b={b}", *FAST).stdout
-    assert "a - b, all items, by seed" in text
+    assert "all items, by seed" in text
 
 
 def test_groups_in_which_too_few_items_differ_are_named(a: Path, tmp_path: Path) -> None:
     same = write_run(tmp_path / "same", rows(1), arm="b", seed=17)
     text = run("compare", a, same, *FAST, "--full").stdout
-    assert "Note: no item differs: nothing to test" in text
+    assert_says(text, "no item differs", "nothing to test")
     few = "too few items differ for any p-value below 0.05: choice (0), boolean (0), score (0)"
     assert f"Note: {few}" in text
     text = run("compare", "--arms", f"a={a}", f"b={same}", *FAST).stdout
@@ -270,7 +271,7 @@ def test_groups_are_what_the_first_run_calls_them(a: Path, tmp_path: Path) -> No
 def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", rows(2, families=20))
     assert "20 items only in" in refused("compare", a, other, *FAST)
-    assert "expected two or more runs, got 1" in refused("compare", a, code=2)
+    assert_says(refused("compare", a, code=2), "expected two or more", "got 1")
     assert "expected NAME=PATTERN" in refused("compare", "--arms", a, b)
     assert "no such run folder" in refused("compare", "--arms", "a=none*", f"b={b}")
     assert "two arms or more" in refused("compare", "--arms", f"a={a}")
@@ -278,10 +279,10 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
     assert "two runs with seed 17" in refused("compare", "--arms", f"a={a}", f"a={twin}")
     nameless = write_run(tmp_path / "nameless", rows(4))
     assert "has no seed" in refused("compare", "--arms", f"a={nameless}", f"b={b}")
-    assert "expected calibration.json in the run folder" in refused("compare", a, b, "--calibrated")
+    assert_says(refused("compare", a, b, "--calibrated"), "expected calibration.json", "run folder")
     for margin in ("nan", 0, 2):
         message = refused("compare", a, b, "--equivalence-margin", margin, code=2)
-        assert "expected a number above 0, at most 1" in message
+        assert_says(message, "expected a number", "above 0, at most 1")
 
 
 def test_a_sweep_shows_every_number_of_views(a: Path) -> None:
@@ -294,16 +295,16 @@ def test_a_sweep_shows_every_number_of_views(a: Path) -> None:
     assert value["points"][0]["k"] == 2
     assert "from 1 to 3, got 1 to 9" in refused("report", "--views", "1..9", a)
     for k in ("every", "9" * 5000, "1..", "-1"):
-        assert "expected a number or FROM..TO" in refused("report", a, f"--views={k}", code=2)
+        assert_says(refused("report", a, f"--views={k}", code=2), "expected a number", "FROM..TO")
 
 
 def test_a_calibrator_is_fitted_shown_written_and_applied(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
     result = run("calibrate", calibration_run, "--holdout", a, "--holdout", b)
-    assert "NLL on source families left out" in result.stdout
+    assert "NLL on source families" in result.stdout
     assert f"wrote {calibration_run / 'calibration.json'}" in result.stdout
-    written = [json.loads((each / "calibration.json").read_bytes()) for each in (a, b)]
+    written = [json.loads((folder / "calibration.json").read_bytes()) for folder in (a, b)]
     assert written[0] == written[1]
     assert written[0]["format"] == "pact-calibrator-2"
     assert written[0]["fit"]["run"]["data_sha256"] == "0" * 64
@@ -339,11 +340,11 @@ def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path,
     twin = a.parent / "twin"
     shutil.copytree(calibration_run, twin)
     message = refused("calibrate", calibration_run, "--holdout", a, "--holdout", twin)
-    assert "families it is applied to" in message
+    assert_says(message, "families", "applied to")
     assert not (a / "calibration.json").exists()
     run("calibrate", calibration_run, "--mode", "scalar")
     path = calibration_run / "calibration.json"
-    assert "families it is applied to" in refused("report", twin, "--calibration", path)
+    assert_says(refused("report", twin, "--calibration", path), "families", "applied to")
 
 
 def test_the_published_form_of_a_calibrator_is_read(a: Path, tmp_path: Path) -> None:
@@ -381,7 +382,7 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
 def test_a_contextual_fit_shows_its_condition_number(calibration_run: Path, tmp_path: Path) -> None:
     arguments = ("calibrate", calibration_run, "--mode", "contextual", "-o", tmp_path / "c.json")
     number = json.loads(run(*arguments, "--json").stdout)["result"]["fit"]["condition_number"]
-    assert f"Condition number of the information: {number:,.1f} " in run(*arguments).stdout
+    assert f"information: {number:,.1f} " in run(*arguments).stdout
 
 
 def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
@@ -405,7 +406,7 @@ def test_nothing_is_left_where_a_calibrator_cannot_be_written(
     taken = tmp_path / "folder"
     taken.mkdir()
     assert "cannot be written" in refused("calibrate", calibration_run, "-o", taken)
-    assert {each.name for each in tmp_path.iterdir()} == {"calib", "folder"}
+    assert {path.name for path in tmp_path.iterdir()} == {"calib", "folder"}
 
 
 def test_a_calibrator_used_beyond_its_fit_is_warned_of(
@@ -420,16 +421,17 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
     ):
         assert beyond not in run(*arguments).stderr
         ensemble = (*arguments, "--decoding", "ensemble")
-        assert "decoding: fitted on single, applied to ensemble" in refused(*ensemble)
+        assert_says(refused(*ensemble), "decoding:", "fitted on single", "applied to ensemble")
         assert beyond in run(*ensemble, "--allow", "other-decoding").stderr
     sweep = ("report", "--views", a, *FAST, "--calibration", path, "--allow", "other-decoding")
     assert beyond in run(*sweep).stderr
     run("calibrate", calibration_run, "--mode", "contextual", "--holdout", a)
     fitted = read_calibrator(path)
     write_calibrator(path, replace(fitted, fit={**(fitted.fit or {}), "n_choices": [2, 3]}))
-    assert (
-        "items have answers outside the 2 to 3 of the fit"
-        in run("report", a, *FAST, "--calibration", path).stderr
+    assert_says(
+        run("report", a, *FAST, "--calibration", path).stderr,
+        "answers outside",
+        "2 to 3 of the fit",
     )
 
 

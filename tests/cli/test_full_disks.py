@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from full_disks import files_of_at_most
+from messages import assert_says
 from run_frames import rows, write_run
 from spoiled_datasets import healthy
 
@@ -63,7 +64,7 @@ def test_a_good_file_is_never_replaced_by_a_truncated_one(
     tmp_path: Path, runs: tuple[Path, Path], words: list[str], limit: int
 ) -> None:
     named = [word.replace("OUT", str(tmp_path)) for word in words]
-    arguments = [each for word in named for each in (runs if word == "RUNS" else (word,))]
+    arguments = [argument for word in named for argument in (runs if word == "RUNS" else (word,))]
     assert run(*arguments).exit_code == 0
     before = content(tmp_path)
     assert any(len(raw) > limit for raw in before.values())
@@ -99,4 +100,4 @@ def test_a_split_that_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
 def test_a_full_device_is_named(runs: tuple[Path, Path]) -> None:
     result = run("report", runs[0], "--html", "/dev/full")
     assert result.exit_code == 1
-    assert "/dev/full: cannot be written (No space left on device); free some" in result.stderr
+    assert_says(result.stderr, "/dev/full: cannot be written", "No space left", "free some")

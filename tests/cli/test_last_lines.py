@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def said(*arguments: object) -> str:
+def text_of(*arguments: object) -> str:
     return " ".join(run(*arguments).stdout.split())
 
 
@@ -39,8 +39,8 @@ def points(value: float) -> str:
 def test_the_answer_of_compare_has_the_numbers_of_its_json(home: Path) -> None:
     pair = ("compare", home / "a-1", home / "b-1", *FAST)
     value = json.loads(run(*pair, "--json").stdout)
-    (answer,), (found,) = value["answer"]["better"], value["comparisons"]
-    whole = found["comparison"]["groups"][0]["metrics"]["accuracy"]
+    (answer,), (comparison,) = value["answer"]["better"], value["comparisons"]
+    whole = comparison["comparison"]["groups"][0]["metrics"]["accuracy"]
     accuracies = [claim for claim in answer["claims"] if claim["metric"] == "accuracy"]
     assert accuracies[0]["difference"] == whole["difference"]
     assert [claim["k"] for claim in accuracies] == [1, 3]
@@ -51,12 +51,12 @@ def test_the_answer_of_compare_has_the_numbers_of_its_json(home: Path) -> None:
     assert any(line.startswith("  3 views") and f"{ensemble} [" in line for line in others)
     turned = run("compare", home / "b-1", home / "a-1", *FAST).stdout.splitlines()
     assert turned[0] == first
-    last = said(*pair, "--full").rpartition("a-1 is more accurate than b-1")[2]
+    last = text_of(*pair, "--full").rpartition("a-1 is more accurate than b-1")[2]
     assert last.startswith(" (p < 0.001): a-1 - b-1 +")
 
 
 def test_compare_of_arms_ends_with_its_answer(home: Path) -> None:
-    text = said("compare", "--arms", f"a={home}/a-*", f"b={home}/b-*", *FAST)
+    text = text_of("compare", "--arms", f"a={home}/a-*", f"b={home}/b-*", *FAST)
     last = text[text.rindex(": a - b ") :]
     assert last.endswith("Over 2 seeds; tested for new families, same seeds.")
 
@@ -65,7 +65,7 @@ def test_sweep_ends_with_the_gain_of_views(home: Path) -> None:
     value = json.loads(run("report", "--views", home / "a-1", *FAST, "--json").stdout)["points"][-1]
     gain = value["group"]["estimates"]["ensemble_gain"]["value"]
     flips = value["group"]["estimates"]["flip_rate"]["value"]
-    last = said("report", "--views", home / "a-1", *FAST).rpartition("3 views - view 0 ")[2]
+    last = text_of("report", "--views", home / "a-1", *FAST).rpartition("3 views - view 0 ")[2]
     shown = points(gain) if gain else "0.0"
     assert last.startswith(shown)
     assert f"to {100 * flips:.1f} [" in last
@@ -74,7 +74,7 @@ def test_sweep_ends_with_the_gain_of_views(home: Path) -> None:
 def test_calibrate_ends_with_its_effect(home: Path) -> None:
     words = ("calibrate", home / "fit", "--mode", "scalar", "--holdout", home / "a-1")
     result = json.loads(run(*words, "--json").stdout)["result"]
-    text = said(*words)
+    text = text_of(*words)
     assert str(home / "a-1") in json.dumps(result)
     last = text.rpartition(f"{home / 'a-1'}: ")[2]
     assert last.startswith(("No effect", "The probabilities get"))
@@ -83,7 +83,7 @@ def test_calibrate_ends_with_its_effect(home: Path) -> None:
 
 def test_scorecard_ends_with_counts(home: Path) -> None:
     runs = (home / "a-1", home / "b-1")
-    text = said("scorecard", home / "h.toml", *runs, *FAST)
+    text = text_of("scorecard", home / "h.toml", *runs, *FAST)
     last = text[text.rindex("Of 1 hypotheses") :]
     assert "by value 1 supported (H1)" in last
     assert last.endswith("Not registered.")

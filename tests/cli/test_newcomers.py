@@ -79,7 +79,7 @@ def test_a_gate_that_fails_after_its_output_prints_one_object(tmp_path: Path) ->
 def test_the_example_of_hypotheses_can_be_registered(tmp_path: Path) -> None:
     path = tmp_path / "hypotheses.toml"
     assert "edit it" in run("register", path, "--example").stdout
-    assert [each.id for each in read_hypotheses(path).hypotheses] == ["H1", "H2"]
+    assert [hypothesis.id for hypothesis in read_hypotheses(path).hypotheses] == ["H1", "H2"]
     run("register", path)
     assert path.with_suffix(".lock").exists()
     assert "exists already" in run("register", path, "--example", code=1).stderr
@@ -146,15 +146,15 @@ def test_a_page_among_the_runs_is_left_out(tmp_path: Path) -> None:
     # `report runs/*` after the demo failed on its page.
     folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
     (tmp_path / "demo.html").write_text("<html>")
-    found = run("report", folder, tmp_path / "demo.html", "--resamples", 100)
-    assert "demo.html: left out" in found.stderr
+    result = run("report", folder, tmp_path / "demo.html", "--resamples", 100)
+    assert "demo.html: left out" in result.stderr
 
 
 @pytest.mark.slow
 def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = run("demo", "--k", 2, "--limit", 6).stdout
-    made = {each.name for each in (tmp_path / "runs").iterdir()}
+    made = {path.name for path in (tmp_path / "runs").iterdir()}
     assert made == {"demo-nimble_recipe", "demo-pact", "demo.html"}
     assert "next: pact-eval compare runs/demo-pact runs/demo-nimble_recipe" in out
     opened: list[str] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import refuser, runner
+from messages import assert_says
 from reports.tables.table_runs import run_of, share
 
 from pact_cli.main import main
@@ -51,14 +52,16 @@ def test_tables_have_the_planted_numbers(planted: Path, tmp_path: Path) -> None:
     done = tables(planted, "-o", out, "--json")
     written = json.loads(done.stdout)
     assert written["files"]["tables"].keys() == MADE | {"report"}
-    assert set(written["skipped"].values()) == {
-        "needs runs: published metrics have no items",
-        "no criteria were given (--criteria HYPOTHESES.toml)",
-        "no numbers by domain",
-        "no run and no dataset",
-        "no selection is known: expected a folder with dev_history.json files",
-        "no cost of training is known: expected a folder with train_report.json files",
-    }
+    reasons = sorted(set(written["skipped"].values()))
+    needs = (
+        "needs runs",
+        "train_report.json",
+        "--criteria HYPOTHESES.toml",
+        "by domain",
+        "no dataset",
+        "dev_history.json",
+    )
+    assert all(need in reason for need, reason in zip(needs, reasons, strict=True)), reasons
     by_arm = {row["Arm"]: row for row in read_csv(out / "main.csv")}
     assert list(by_arm) == ["base", "pact", "ce"]
     pact = by_arm["pact"]
@@ -102,7 +105,7 @@ def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
         assert {row["source"] for row in rows} == {SAYS}, name
         for ending in (".md", ".tex"):
             text = (tmp_path / "out" / f"{name}{ending}").read_text(encoding="utf-8")
-            assert "values without intervals, no difference is tested." in text, name
+            assert "values without intervals" in text, name
     drawn = figures(planted, "-o", tmp_path / "drawn", "--json")
     assert json.loads(drawn.stdout)["warnings"] == [warning]
     for name in ("main", "ece-kind", "differences-pact-ce"):
@@ -115,10 +118,9 @@ def test_figures_are_main_and_ece_by_kind(planted: Path, tmp_path: Path) -> None
     done = figures(planted, "-o", tmp_path / "out", "--json", "--format", "svg,pdf")
     written = json.loads(done.stdout)
     assert written["files"]["figures"].keys() == {"main", "ece-kind", "differences"}
-    assert set(written["skipped"].values()) == {
-        "needs runs: published metrics have no items",
-        "no selection is known: expected a folder with dev_history.json files",
-    }
+    reasons = sorted(set(written["skipped"].values()))
+    needs = ("needs runs", "dev_history.json")
+    assert all(need in reason for need, reason in zip(needs, reasons, strict=True)), reasons
 
 
 def test_the_scorecard_of_published_metrics(planted: Path, tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_the_method_is_an_arm_of_the_table(planted: Path, tmp_path: Path) -> Non
     refused = refuser(main)(
         "paper", "--tables", "all", planted, "-o", tmp_path / "out", "--method", "none"
     )
-    assert "no row of arm 'none'; there are base, pact, ce" in refused
+    assert_says(refused, "arm 'none'", "base, pact, ce")
 
 
 def test_two_tables_are_one_and_other_files_are_left_out(planted: Path, tmp_path: Path) -> None:
@@ -144,14 +146,14 @@ def test_two_tables_are_one_and_other_files_are_left_out(planted: Path, tmp_path
     (tmp_path / "page.html").write_text("<p>", encoding="utf-8")
     out = tmp_path / "out"
     done = tables(planted, more, tmp_path / "page.html", "-o", out, "--tables", "ablations")
-    assert "page.html: left out: it is a file" in done.stderr
+    assert_says(done.stderr, "page.html: left out", "a file")
     assert "late" in {row["Arm"] for row in read_csv(out / "ablations.csv")}
 
 
 def test_runs_and_published_metrics_are_not_mixed(planted: Path, tmp_path: Path) -> None:
     folder = run_of(tmp_path / "a-17", share(20, 40), arm="a", seed=17)
     refused = refuser(main)("paper", "--tables", "all", planted, folder, "-o", tmp_path / "out")
-    assert "expected published metrics alone, or runs alone" in refused
+    assert_says(refused, "published metrics alone", "runs alone")
 
 
 @pytest.mark.parametrize("only", ["--tables", "--figures"])
@@ -180,7 +182,7 @@ def test_a_table_without_rows_and_a_missing_one_are_refused(tmp_path: Path) -> N
     path = tmp_path / "empty.csv"
     path.write_text(HEADER, encoding="utf-8")
     refused = refuser(main)("paper", "--tables", "all", path, "-o", tmp_path / "out")
-    assert "empty.csv: expected metrics of runs, got no number" in refused
+    assert_says(refused, "empty.csv: expected", "got no number")
     missing = refuser(main)(
         "paper", "--tables", "all", tmp_path / "none.csv", "-o", tmp_path / "out"
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import runner
+from messages import assert_says
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
@@ -39,21 +40,19 @@ def test_compare_says_what_quantising_cost(pair: tuple[Path, Path]) -> None:
     assert "B = runs/packed (nf4)" in text
     assert "A = runs/full\n" in text
     assert "Caution" not in text
-    (found,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
-    a, b = (read_run(each).predictions for each in pair)
-    answers = [np.nanargmax(np.where(each.logits[:, 0] > -1e9, each.logits[:, 0], np.nan), axis=1)
-               for each in (a, b)]  # fmt: skip
-    cost = found["quantising"]
+    (comparison,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
+    a, b = (read_run(folder).predictions.logits[:, 0] for folder in pair)
+    answers = [np.nanargmax(np.where(z > -1e9, z, np.nan), axis=1) for z in (a, b)]
+    cost = comparison["quantising"]
     assert cost["answers"]["changed"]["value"] == pytest.approx((answers[0] != answers[1]).mean())
     assert (cost["before"], cost["after"]) == ("bfloat16", "bfloat16 (nf4)")
-    p, q = (np.exp(each.logits[:, 0] - np.nanmax(each.logits[:, 0], axis=1, keepdims=True))
-            for each in (a, b))  # fmt: skip
-    p, q = (np.nan_to_num(each) / np.nansum(each, axis=1, keepdims=True) for each in (p, q))
+    p, q = (np.exp(z - np.nanmax(z, axis=1, keepdims=True)) for z in (a, b))
+    p, q = (np.nan_to_num(odds) / np.nansum(odds, axis=1, keepdims=True) for odds in (p, q))
     tv = np.abs(p - q).sum(axis=1) / 2
     assert cost["distance"]["mean"]["value"] == pytest.approx(tv.mean())
     brief = " ".join(run("compare", *pair, *FAST).stdout.split())
     for shown in (text, brief):
-        assert "answers differ between bfloat16 and bfloat16 (nf4)" in shown
+        assert "bfloat16 and bfloat16 (nf4)" in shown
     # In the other order, the cost is the same: quantising has one direction.
     (other,) = json.loads(run("compare", *pair[::-1], *FAST, "--json").stdout)["comparisons"]
     assert other["quantising"] == cost
@@ -61,8 +60,8 @@ def test_compare_says_what_quantising_cost(pair: tuple[Path, Path]) -> None:
 
 def test_two_runs_of_one_quantisation_have_no_cost(pair: tuple[Path, Path]) -> None:
     edit_run(pair[0], settings=SETTINGS | NF4)
-    (found,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
-    assert "quantising" not in found
+    (comparison,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
+    assert "quantising" not in comparison
 
 
 def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> None:
@@ -108,7 +107,7 @@ def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> No
     edit_run(Path("runs/other"), source="score", settings=SETTINGS)
     words = ("calibrate", pair[1], "--holdout", "runs/other")
     message = run(*words, code=1).stderr
-    assert "quantisation of the base model: fitted on nf4, applied to none" in message
+    assert_says(message, "quantisation of the base model", "fitted on nf4", "applied to none")
     assert "as allowed" in run(*words, "--allow", "other-quantisation").stderr
     run("calibrate", pair[0], "--holdout", "runs/other", "--overwrite")
     assert "quantisation" not in Path(pair[0], "calibration.json").read_text()
@@ -128,8 +127,8 @@ def test_runs_lists_it_also_of_an_unfinished_run(pair: tuple[Path, Path]) -> Non
     }
     with RunWriter(Path("runs/half"), settings, {"arm": "c", "seed": 2}) as writer:
         writer.write_part(0, rows(1))
-    found = json.loads(run("runs", "--json").stdout)["runs"]
-    arms = {Path(each["folder"]).name: each["arm"] for each in found}
+    entries = json.loads(run("runs", "--json").stdout)["runs"]
+    arms = {Path(entry["folder"]).name: entry["arm"] for entry in entries}
     assert arms == {"full": "pact", "packed": "pact (nf4)", "half": "c (nf4)"}
 
 
@@ -143,7 +142,7 @@ def test_a_name_that_says_it_stays(pair: tuple[Path, Path]) -> None:
 def test_another_adapter_and_another_quantisation_are_two_causes(pair: tuple[Path, Path]) -> None:
     edit_run(pair[1], arm="ce", settings=SETTINGS | NF4 | {"adapter": {"sha256": "9" * 64}})
     message = run("compare", *pair, *FAST, code=1).stderr
-    assert "quantisation of the base model: none and nf4" in message
+    assert_says(message, "quantisation of the base model", "none and nf4")
     assert "--allow other-quantisation" in message
     text = run("compare", *pair, *FAST, "--allow", "other-quantisation").stdout
     assert "differ in their quantisation" in text

@@ -87,7 +87,7 @@ def test_runs_that_all_have_another_role_are_kept(runs: list[Path]) -> None:
 
 def test_reports_in_the_terminal_leave_them_out_too(runs: list[Path]) -> None:
     result = run("report", *runs, *FAST, "--json")
-    named = [Path(each["folder"]).name for each in json.loads(result.stdout)["runs"]]
+    named = [Path(report["folder"]).name for report in json.loads(result.stdout)["runs"]]
     assert named == ["a", "b"]
     assert result.stderr.count(LEFT_OUT) == 1
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from commands import refuser, runner
+from messages import assert_says
 from run_frames import ablated_rows, labels, rows, write_run
 
 from pact_cli.main import main
@@ -29,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def listed(*words: object) -> dict[str, dict[str, Any]]:
     return {
-        each["folder"]: each for each in json.loads(run("runs", *words, "--json").stdout)["runs"]
+        entry["folder"]: entry for entry in json.loads(run("runs", *words, "--json").stdout)["runs"]
     }
 
 
@@ -65,7 +66,7 @@ def test_an_unfinished_run_says_how_many_views_are_scored(home: Path) -> None:
     assert (entry["state"], entry["views"], entry["views_wanted"]) == ("resumable", 180, 360)
     text = run("runs").stdout
     assert "resumable: 180 of 360 views" in text
-    assert "repeat the command that started the run" in text
+    assert "repeat the command" in text
 
 
 def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
@@ -79,26 +80,26 @@ def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
     write_run(home / "runs" / "zero", rows(1))
     (home / "runs" / "notes").mkdir()
     (home / "runs" / "demo.html").write_text("")
-    found = listed()
-    states = {Path(name).name: entry["state"] for name, entry in found.items()}
+    entries = listed()
+    states = {Path(name).name: entry["state"] for name, entry in entries.items()}
     assert states == {
         "changed": "tampered",
         "old": "unreadable",
         "torn": "tampered",
         "zero": "complete",
     }
-    assert found["runs/changed"]["arm"] is None
+    assert entries["runs/changed"]["arm"] is None
     text = run("runs").stdout
-    assert "changed since the run was sealed" in text
+    assert "changed since the" in text
     assert "expected run format 3, got 1" in text
-    assert "`pact-eval verify RUN` names what differs" in text
+    assert "`pact-eval verify RUN`" in text
 
 
 def test_ablated_contexts_have_no_accuracy_and_say_why(home: Path) -> None:
     write_run(home / "runs" / "ablated", ablated_rows(1))
     (entry,) = listed().values()
     assert entry["accuracy"]["value"] is None
-    assert "ablated contexts have no references" in run("runs").stdout
+    assert "contexts have no references" in run("runs").stdout
 
 
 def test_folders_of_runs_and_runs_may_be_mixed(home: Path) -> None:
@@ -111,14 +112,14 @@ def test_a_folder_without_runs_says_what_writes_them(home: Path) -> None:
     (home / "runs").mkdir()
     result = run("runs")
     assert result.stdout == ""
-    assert "No runs in runs; `pact-eval score` and `import` write them." in result.stderr
+    assert_says(result.stderr, "No runs in runs", "`pact-eval score`", "`import`")
     assert listed() == {}
 
 
 def test_a_missing_folder_is_an_error(home: Path) -> None:
     assert "runs: no such folder" in refused("runs")
     (home / "file").write_text("")
-    assert "file: expected a folder, got a file" in refused("runs", "file")
+    assert_says(refused("runs", "file"), "file: expected", "got a file")
 
 
 def test_hostile_names_stay_in_their_line(home: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import runner
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 
 from pact_cli.main import main
@@ -74,7 +75,7 @@ def test_the_five_verdicts_of_the_paper_with_its_evidence(experiment_files: Path
         ("0.282", "0.229", "0.052"),
         ("84.4", "79.7", "+4.7"),
     ):
-        cells = [[each.strip() for each in line.split("|")] for line in text.splitlines()]
+        cells = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
         assert any(list(numbers) == row[4:7] for row in cells), numbers
     verdicts = text.split("\nVerdicts\n")[1]  # once more after pages of evidence
     for line in ("| H1 Pair margin ", "| H5 Calibration "):
@@ -146,7 +147,7 @@ def test_a_published_table_is_by_value_only(experiment_files: Path) -> None:
     value = json.loads(
         run("scorecard", HYPOTHESES, table, "--demand", "shown", "--json", code=4).stdout
     )
-    assert [each["conclusion"] for each in value["hypotheses"]] == [
+    assert [hypothesis["conclusion"] for hypothesis in value["hypotheses"]] == [
         "INCONCLUSIVE, by value only",
         "SUPPORTED, by value only",
         "PARTLY TESTED, by value only",
@@ -225,4 +226,4 @@ def test_a_broken_lock_has_one_exit_code_in_every_command(
     if broken == b"{":
         commands.append(("report", *runs, "--html", tmp_path / "page.html", *few))
     for command in commands:
-        assert "hypotheses.lock: the lock is broken" in run(*command, code=5).stderr
+        assert_says(run(*command, code=5).stderr, "hypotheses.lock:", "lock is broken")

@@ -42,10 +42,10 @@ def test_the_old_name_of_the_bootstrap_seed_gives_the_same_numbers(tmp_path: Pat
 @pytest.mark.parametrize(
     ("program", "command", "name"),
     [
-        *((main, each, "--train-seed") for each in ("score", "import")),
-        *((main, each, "--bootstrap-seed") for each in ("report", "compare", "paper")),
-        *((main, each, "--bootstrap-seed") for each in ("thresholds", "scorecard")),
-        *((main, each, "--order-seed") for each in ("score", "decide")),
+        *((main, command, "--train-seed") for command in ("score", "import")),
+        *((main, command, "--bootstrap-seed") for command in ("report", "compare", "paper")),
+        *((main, command, "--bootstrap-seed") for command in ("thresholds", "scorecard")),
+        *((main, command, "--order-seed") for command in ("score", "decide")),
         (audit, "data", "--bootstrap-seed"),
     ],
 )

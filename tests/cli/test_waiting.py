@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from commands import runner
+from messages import assert_says
 from run_frames import rows, write_run
 from steps import Steps
 
@@ -97,7 +98,7 @@ def test_an_interrupted_report_leaves_the_old_page(tmp_path: Path, runs: list[Pa
     words = ("pact-eval", "report", *runs, "--html", page)
     code, _, errors = interrupted("Making the page", *words, folder=tmp_path)
     assert code == 1
-    assert f"Error: interrupted; nothing was written; {page} is as it was\n" in errors
+    assert_says(errors, "Error: interrupted", "nothing was written", f"{page} is as it was")
     assert (page.read_text(), [*tmp_path.glob(".page*")]) == ("old", [])
 
 
@@ -107,9 +108,9 @@ def test_interrupted_figures_are_named(tmp_path: Path, runs: list[Path]) -> None
     out = tmp_path / "figures"
     words = ("pact-eval", "paper", *runs, "--figures", "main,pairs", "--resamples", 100, "-o", out)
     _, _, errors = interrupted("main.svg", *words, folder=tmp_path)
-    said = f"Error: interrupted; written: {out / 'main.svg'}; no other file was changed\n"
-    assert said in errors
-    assert [each.name for each in out.iterdir()] == ["main.svg"]
+    message = f"Error: interrupted; written: {out / 'main.svg'}; no other file was changed\n"
+    assert message in errors
+    assert [path.name for path in out.iterdir()] == ["main.svg"]
 
 
 # Ctrl-C when a module of the program is about to be imported.
@@ -133,8 +134,8 @@ def test_an_interrupt_while_modules_are_imported_is_a_message(program: str, modu
     done = subprocess.run(
         [sys.executable, "-c", IMPORTING, program, module], capture_output=True, text=True
     )
-    said = "Error: interrupted; nothing was written\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    message = "Error: interrupted; nothing was written\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
 def test_interrupts_at_every_kind_of_command_say_what_was_written(
@@ -182,10 +183,14 @@ def test_every_command_tells_how_much_is_done(
         seen = Steps()
         monkeypatch.setattr(command_steps, "CommandSteps", lambda seen=seen, **_: seen)
         program(*words)
-        measured = [(each.reached, each.total) for each in seen.all if each.total is not None]
+        measured = [(step.reached, step.total) for step in seen.all if step.total is not None]
         assert measured, words
         # Whoever reads a number of items does not ask for one more after the last.
-        wrong = [each for each in measured if not each[1] - 1 <= each[0] <= each[1] * 1.000001]
+        wrong = [
+            (reached, total)
+            for reached, total in measured
+            if not total - 1 <= reached <= total * 1.000001
+        ]
         assert not wrong, (words, wrong)
 
 

@@ -68,14 +68,14 @@ def test_json_has_every_warning_of_stderr(home: Path, name: str) -> None:
     command, kinds = COMMANDS[name]
     result = CliRunner().invoke(main, [*command, *RESAMPLES, "--json"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    warnings = list(warnings_of(found))
-    said = warned(result)
-    assert sorted(each["text"] for each in warnings) == sorted(said)
-    assert said
-    assert kinds <= {each["kind"] for each in warnings}
+    output = json.loads(result.stdout)
+    warnings = list(warnings_of(output))
+    printed = warned(result)
+    assert sorted(warning["text"] for warning in warnings) == sorted(printed)
+    assert printed
+    assert kinds <= {warning["kind"] for warning in warnings}
     if "page.html" in command:
-        assert "SkippedFile" in {each["kind"] for each in warnings}
+        assert "SkippedFile" in {warning["kind"] for warning in warnings}
 
 
 def warned(result: Result) -> list[str]:
@@ -85,10 +85,10 @@ def warned(result: Result) -> list[str]:
     return [line.removeprefix(start) for line in lines if line.startswith(start)]
 
 
-def warnings_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def warnings_of(output: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields the warnings of an output, and those of each of its runs."""
-    yield from found["warnings"]
-    for run in found.get("runs", ()):
+    yield from output["warnings"]
+    for run in output.get("runs", ()):
         yield from run["warnings"]
 
 
@@ -112,9 +112,9 @@ def test_a_page_with_the_texts_of_other_data_says_so_in_json(home: Path) -> None
 def test_results_of_the_python_api_have_them(home: Path) -> None:
     settings = pact_eval.Settings(resamples=100, calibrated=True, allow=("other-data",))
     evaluation = pact_eval.evaluate(home / "method", settings)
-    assert {type(each).__name__ for each in evaluation.warnings} == {"CalibrationWarning"}
+    assert {type(warning).__name__ for warning in evaluation.warnings} == {"CalibrationWarning"}
     comparison = pact_eval.compare(home / "method", home / "baseline", settings)
-    assert {type(each).__name__ for each in comparison.warnings} == {
+    assert {type(warning).__name__ for warning in comparison.warnings} == {
         "CalibrationWarning",
         "UnlikeRuns",
     }

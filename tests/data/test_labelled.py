@@ -114,8 +114,8 @@ def test_more_than_26_answers_are_refused_for_a_model_here(tmp_path: Path) -> No
 
 def test_what_a_file_does_not_name_has_defaults(tmp_path: Path) -> None:
     """Questions of one entry share its family; the id is that of the content, in any file."""
-    asked = {"urgent": URGENT, "late": URGENT}
-    entry = {"state": "s", "questions": asked, "expected": {"urgent": True, "late": False}}
+    questions = {"urgent": URGENT, "late": URGENT}
+    entry = {"state": "s", "questions": questions, "expected": {"urgent": True, "late": False}}
     path = write_jsonl(tmp_path / "a.jsonl", [entry, ONE | {"id": 7, "domain": "shop"}])
     first, second, third = read_labelled(path).records
     assert (first.family, first.source_family) == (second.family,) * 2
@@ -148,16 +148,16 @@ def test_the_audit_does_not_pass_what_it_cannot_check(tmp_path: Path) -> None:
     train = write_jsonl(tmp_path / "train.jsonl", [ONE | {"state": "one"}, ONE | {"state": "two"}])
     path = write_jsonl(tmp_path / "eval.jsonl", [ONE | {"state": f"eval {n}"} for n in range(9)])
     result = audit("data", "--train", train, "--eval", path, "--json")
-    found = checks(result)
+    results = checks(result)
     for name in ("families", "certificates", "separation"):
-        assert found[name]["skipped"]
-    assert "split-mismatch" not in found["schema"]["codes"]
+        assert results[name]["skipped"]
+    assert "split-mismatch" not in results["schema"]["codes"]
     unchecked = json.loads(result.stdout)["conclusion"]["unchecked"]
     assert {"families", "separation"} <= {part["name"] for part in unchecked}
     write_jsonl(path, [ONE | {"state": "two"}])
-    found = checks(audit("data", "--train", train, "--eval", path, "--json", code=3))
-    assert {"shared-context", "shared-id"} <= found["separation"]["codes"].keys()
-    assert found["separation"]["findings"][0]["line"] == 1
+    results = checks(audit("data", "--train", train, "--eval", path, "--json", code=3))
+    assert {"shared-context", "shared-id"} <= results["separation"]["codes"].keys()
+    assert results["separation"]["findings"][0]["line"] == 1
 
 
 def test_the_audit_of_a_converted_file_is_as_open(tmp_path: Path) -> None:
@@ -165,20 +165,22 @@ def test_the_audit_of_a_converted_file_is_as_open(tmp_path: Path) -> None:
     audit("convert", path, tmp_path / "full" / "eval.jsonl")
     full = write_jsonl(tmp_path / "train.jsonl", [record(split="train")])
     words = ("data", "--eval", tmp_path / "full" / "eval.jsonl", "--train", full, "--json")
-    found = checks(audit(*words, code=3))
-    assert (found["separation"]["skipped"], found["families"]["skipped"]) != (None, None)
-    assert found["families"]["codes"].keys() == {"family-size"}  # of the training file
+    results = checks(audit(*words, code=3))
+    assert (results["separation"]["skipped"], results["families"]["skipped"]) != (None, None)
+    assert results["families"]["codes"].keys() == {"family-size"}  # of the training file
 
 
 def test_places_of_the_audit_are_lines_of_the_labelled_file(tmp_path: Path) -> None:
     path, train = tmp_path / "a.csv", tmp_path / "train.csv"
     path.write_text('text,label\n"one\ntwo",a\nb,b\nthree,a\n')
     train.write_text("text,label\nthree,a\nfour,b\n")
-    found = checks(audit("data", "--eval", path, "--train", train, "--json", code=3))
-    findings = [
-        each for each in found["separation"]["findings"] if each["code"] == "shared-context"
+    results = checks(audit("data", "--eval", path, "--train", train, "--json", code=3))
+    places = [
+        (finding["file"], finding["line"])
+        for finding in results["separation"]["findings"]
+        if finding["code"] == "shared-context"
     ]
-    assert [(each["file"], each["line"]) for each in findings] == [(str(path), 5)]
+    assert places == [(str(path), 5)]
 
 
 def test_a_labelled_file_is_split(tmp_path: Path) -> None:
@@ -267,9 +269,9 @@ def test_a_report_reads_the_data_as_the_run_did(tmp_path: Path) -> None:
     data = json.loads(run(*report, "--json").stdout)["answer"]["data"]
     assert data["status"] != "leak"
     assert {"families", "certificates"} <= {part["name"] for part in data["unchecked"]}
-    found = read_item_records([path], Experiment.read([tmp_path / "run"]))
-    assert not found.different
-    assert {item.state for item in found.records.values()} == {f"I want {n}" for n in range(77)}
+    records = read_item_records([path], Experiment.read([tmp_path / "run"]))
+    assert not records.different
+    assert {item.state for item in records.records.values()} == {f"I want {n}" for n in range(77)}
 
 
 def test_records_stay_records_next_to_labelled_files(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from messages import assert_says
 from released_results import write_result_folder
 from run_frames import rows, write_run
 
@@ -33,15 +34,15 @@ def numbers(*paths: Path) -> set[tuple[Any, ...]]:
 
 def test_the_numbers_against_those_of_the_table(experiment_files: Path, tmp_path: Path) -> None:
     folder = write_result_folder(experiment_files, tmp_path / "results")
-    found = numbers(folder)
+    of_folder = numbers(folder)
     expected = numbers(experiment_files / "run_metrics.csv")
-    assert {number for number in found if number[0].group in kinds_of(expected)} == expected
-    domains = {number[0].group for number in found} - kinds_of(expected)
+    assert {number for number in of_folder if number[0].group in kinds_of(expected)} == expected
+    domains = {number[0].group for number in of_folder} - kinds_of(expected)
     assert len(domains) == 6
 
 
-def kinds_of(found: set[tuple[Any, ...]]) -> set[str]:
-    return {number[0].group for number in found}
+def kinds_of(metrics: set[tuple[Any, ...]]) -> set[str]:
+    return {number[0].group for number in metrics}
 
 
 def test_one_file_one_arm_or_all_of_them(results: Path) -> None:
@@ -154,7 +155,7 @@ def test_runs_and_published_metrics_are_not_mixed(results: Path, tmp_path: Path)
     run = write_run(tmp_path / "run", rows(1))
     result = CliRunner().invoke(main, ["paper", str(results), str(run), "-o", str(tmp_path / "o")])
     assert result.exit_code == 1
-    assert "expected published metrics alone, or runs alone" in result.stderr
+    assert_says(result.stderr, "expected published metrics", "runs alone")
 
 
 def training_of(folder: Path, arm: str, seed: int) -> ReleasedTraining:

@@ -151,9 +151,9 @@ def test_many_values_need_bins() -> None:
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs on labelled data with further columns."""
     folder = tmp_path_factory.mktemp("slices")
-    asked = {"urgent": question("noul"), "topic": question()}
+    questions = {"urgent": question("noul"), "topic": question()}
     entries = [
-        {"state": f"Ticket {n}", "questions": asked, "shop": "xyz"[n % 3], "days": n}
+        {"state": f"Ticket {n}", "questions": questions, "shop": "xyz"[n % 3], "days": n}
         | {"expected": {"urgent": n % 2 == 0, "topic": f"answer_{n % 3}"}}
         for n in range(60)
     ]

@@ -40,7 +40,7 @@ def test_what_it_derives() -> None:
 
 def test_of_equals_the_tensors() -> None:
     expected = PactBatch(**tensors())
-    found = PactBatch.of(
+    batch = PactBatch.of(
         expected.code_order.tolist(),
         [0, 2, 0, None],
         is_score=[False] * 4,
@@ -51,7 +51,7 @@ def test_of_equals_the_tensors() -> None:
         record_ids=list(expected.record_ids),
     )
     for name, value in vars(expected).items():
-        other = getattr(found, name)
+        other = getattr(batch, name)
         if isinstance(value, torch.Tensor):
             assert torch.equal(other, value)
             assert other.dtype == value.dtype

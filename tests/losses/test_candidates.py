@@ -85,7 +85,7 @@ def test_whatever_the_model_does_to_its_logits_is_done(name: str) -> None:
     make: Any = AutoModelForCausalLM.from_config
     model = make(OTHERS[name]).eval()
     views = [
-        replace(view, token_ids=tuple(each % 400 for each in view.token_ids))
+        replace(view, token_ids=tuple(token % 400 for token in view.token_ids))
         for view in short_views(1)
     ]
     batch = PactCollator(0)(views)
@@ -103,11 +103,13 @@ def test_gradient_flows_to_the_adapter_only_and_is_that_of_the_full_head(
     model = with_lora(tiny_base(torch.float64), head=head).train()
     picked = candidate_logits(model, batch)
     (picked * batch.mask).square().sum().backward()  # type: ignore[no-untyped-call]
-    found = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
-    assert found
-    assert all("lora_" in name for name in found)
-    assert any("lm_head" in name for name in found) == head
-    assert all(bool((grad != 0).any()) for grad in found.values())
+    gradients = {
+        name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
+    }
+    assert gradients
+    assert all("lora_" in name for name in gradients)
+    assert any("lm_head" in name for name in gradients) == head
+    assert all(bool((grad != 0).any()) for grad in gradients.values())
     model.zero_grad()
     assert batch.input_ids is not None
     assert batch.code_tokens is not None
@@ -117,9 +119,9 @@ def test_gradient_flows_to_the_adapter_only_and_is_that_of_the_full_head(
         position_ids=_positions(batch),
     ).logits[:, -1]
     (full.gather(-1, batch.code_tokens) * batch.mask).square().sum().backward()
-    for name, each in model.named_parameters():
-        if each.requires_grad:
-            torch.testing.assert_close(found[name], each.grad)
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            torch.testing.assert_close(gradients[name], weight.grad)
 
 
 def test_no_logits_but_those_of_the_codes_are_made(batch: PactBatch) -> None:
@@ -154,7 +156,7 @@ def test_gradient_checkpointing_changes_nothing(batch: PactBatch) -> None:
     checkpointed = candidate_logits(model, batch)
     torch.testing.assert_close(plain, checkpointed, atol=LOGIT, rtol=0)
     checkpointed.sum().backward()  # type: ignore[no-untyped-call]
-    assert any(each.grad is not None for each in model.parameters())
+    assert any(weight.grad is not None for weight in model.parameters())
 
 
 def test_autocast_gives_float32_logits_of_bfloat16_arithmetic(batch: PactBatch) -> None:
@@ -172,8 +174,8 @@ def test_in_bfloat16_and_in_float64(batch: PactBatch) -> None:
         assert candidate_logits(tiny_base(torch.bfloat16), batch).dtype == torch.float32
         exact = candidate_logits(tiny_base(torch.float64), batch)
         assert exact.dtype == torch.float64
-        found = candidate_logits(tiny_base(), batch)
-    torch.testing.assert_close(found.double(), exact, atol=LOGIT, rtol=0)
+        single = candidate_logits(tiny_base(), batch)
+    torch.testing.assert_close(single.double(), exact, atol=LOGIT, rtol=0)
 
 
 @pytest.fixture
@@ -227,8 +229,8 @@ def test_bad_batches_are_refused(views: list[TrainingView], batch: PactBatch) ->
     assert batch.attention_mask is not None
     right = replace(batch, attention_mask=batch.attention_mask.flip(-1))
     row = next(k for k in range(len(batch)) if not bool(batch.attention_mask[k, 0]))
-    said = rf"record {views[row].record_id} \(row {row}\): expected padding on the left"
-    with pytest.raises(BatchError, match=said):
+    message = rf"record {views[row].record_id} \(row {row}\): expected padding on the left"
+    with pytest.raises(BatchError, match=message):
         candidate_logits(model, right)
 
 

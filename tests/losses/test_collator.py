@@ -125,7 +125,7 @@ def test_no_views_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"pad_token_id": -1}, "pad_token_id of 0 or more, got -1"),
         ({"n_codes": 1}, "n_codes of 2 or more, got 1"),
@@ -133,8 +133,8 @@ def test_no_views_are_refused() -> None:
         ({"pair_views": "some"}, "pair_views to be all or primary, got some"),
     ],
 )
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         PactCollator(**{"pad_token_id": 0, **arguments})
 
 

@@ -34,7 +34,7 @@ def test_no_family_is_split_over_batches_or_ranks(
         _sampler(views, size, num_replicas=ranks, rank=rank, drop_last=drop_last, bucket=bucket)
         for rank in range(ranks)
     ]
-    whole = {frozenset(each.rows) for each in group_families(views)}
+    whole = {frozenset(family_rows.rows) for family_rows in group_families(views)}
     seen: list[frozenset[int]] = []
     for sampler in samplers:
         sampler.set_epoch(epoch)
@@ -42,7 +42,7 @@ def test_no_family_is_split_over_batches_or_ranks(
         assert len(batches) == len(sampler) == len(samplers[0])
         for batch in batches:
             assert len(batch) == len(set(batch))
-            groups = [each for each in whole if each & set(batch)]
+            groups = [rows for rows in whole if rows & set(batch)]
             assert frozenset[int]().union(*groups) == set(batch)
             assert len(groups) <= size
             seen += groups
@@ -117,10 +117,10 @@ def test_accelerate_hands_out_whole_families(ranks: int) -> None:
         for rank in range(ranks)
     ]
     batches = [list(shard) for shard in shards]
-    assert {len(each) for each in batches} == {-(-4 // ranks)}
-    for batch in (batch for each in batches for batch in each):
+    assert {len(shard) for shard in batches} == {-(-4 // ranks)}
+    for batch in (batch for shard in batches for batch in shard):
         group_families([views[row] for row in batch])
-    assert {row for each in batches for batch in each for row in batch} == set(range(len(views)))
+    assert {row for shard in batches for batch in shard for row in batch} == set(range(len(views)))
 
 
 def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
@@ -142,10 +142,10 @@ def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
         ([base, other, replace(ablated, variant="counterfactual", record_id=other.record_id)],
          "record a-counterfactual: expected the ablated view to be of the base"),
     ]  # fmt: skip
-    for views, said in cases:
+    for views, message in cases:
         with pytest.raises(FamilyError) as caught:
             group_families(views)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert str(caught.value).startswith("family a, record ")
 
 
@@ -168,10 +168,10 @@ def test_what_is_wrong_with_an_unpaired_record_is_said_of_it() -> None:
         ([alone, replace(again, reference=0)], "view 1 has reference 0, its primary view 1"),
         ([alone, replace(again, record_id="v")], "record v: expected its primary view to be of"),
     ]
-    for views, said in cases:
+    for views, message in cases:
         with pytest.raises(FamilyError) as caught:
             group_families(views)
-        assert said in str(caught.value), str(caught.value)
+        assert message in str(caught.value), str(caught.value)
 
 
 def test_all_faulty_families_are_named_up_to_twenty() -> None:
@@ -184,7 +184,7 @@ def test_all_faulty_families_are_named_up_to_twenty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "arguments", "said"),
+    ("size", "arguments", "message"),
     [
         (0, {}, "families_per_batch, bucket and num_replicas of 1 or more, got 0, 64 and 1"),
         (1, {"bucket": 0}, "got 1, 0 and 1"),
@@ -193,9 +193,9 @@ def test_all_faulty_families_are_named_up_to_twenty() -> None:
     ],
 )
 def test_arguments_out_of_range_are_refused(
-    size: int, arguments: dict[str, int], said: str
+    size: int, arguments: dict[str, int], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         FamilyBatchSampler(family("a"), size, seed=0, **arguments)  # type: ignore[arg-type]
 
 

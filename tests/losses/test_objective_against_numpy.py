@@ -60,10 +60,10 @@ def test_diagnostics_against_numpy() -> None:
         pair_weight.append((w[a] + w[b]) / 2)
     gaps = [oracle.gap(z[row], a, b) for row, a, b in case.ablations]
     margin = 0.25
-    assert any(margin < each < 2.0 for each in d)  # the default must not do as well
+    assert any(margin < value < 2.0 for value in d)  # the default must not do as well
     expected = {
         "pair_margin": oracle.mean(d, pair_weight),
-        "pairs_beyond_margin": oracle.mean([float(each > margin) for each in d], pair_weight),
+        "pairs_beyond_margin": oracle.mean([float(value > margin) for value in d], pair_weight),
         "jsd": expected_terms(case)["pc"],
         "ablated_gap": oracle.mean(gaps, [w[row] for row, _, _ in case.ablations]),
         "ramp": 0.5,
@@ -134,7 +134,7 @@ def test_accumulation_with_totals_equals_one_batch() -> None:
     loss_fn, both = PactLoss(), joined(cases)
     whole = both.code_logits().requires_grad_()
     expected = loss_fn(whole, both.batch(), progress=1.0).total
-    (wanted,) = torch.autograd.grad(expected, whole)
+    (expected_gradient,) = torch.autograd.grad(expected, whole)
     totals = unit_totals(case.batch() for case in cases)
     assert totals == pytest.approx(unit_totals([both.batch()]), rel=1e-6)
     total, grads = 0.0, []
@@ -146,7 +146,7 @@ def test_accumulation_with_totals_equals_one_batch() -> None:
         total += out.total.item()
         assert values(out.terms) == pytest.approx(expected_terms(case), rel=1e-6)
     assert total == pytest.approx(expected.item(), rel=1e-6)
-    torch.testing.assert_close(torch.cat(grads), wanted, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(torch.cat(grads), expected_gradient, rtol=1e-5, atol=1e-8)
 
 
 def test_unit_totals_by_hand() -> None:

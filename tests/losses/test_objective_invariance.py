@@ -40,7 +40,7 @@ def without(case: Case, name: str) -> Case:
 
 def test_the_order_of_rows_does_not_matter() -> None:
     case = family_case((3, 2, 5), weighted=True)
-    expected, wanted = measure(case)
+    expected, expected_gradient = measure(case)
     place = np.random.default_rng(0).permutation(len(case.order)).tolist()
     new = {old: row for row, old in enumerate(place)}
     moved = Case(
@@ -53,18 +53,18 @@ def test_the_order_of_rows_does_not_matter() -> None:
         [(new[row], a, b) for row, a, b in case.ablations],
         [case.weights()[row] for row in place],
     )
-    found, grad = measure(moved)
-    assert_same(found, expected)
-    torch.testing.assert_close(grad, wanted[place])
+    moved_output, grad = measure(moved)
+    assert_same(moved_output, expected)
+    torch.testing.assert_close(grad, expected_gradient[place])
 
 
 @pytest.mark.parametrize("name", TERMS)
 def test_a_weight_of_0_equals_the_term_removed(name: str) -> None:
     case = family_case((3, 2, 5), weighted=True)
     out, grad = measure(case, PactLoss(PactWeights(**{name: 0.0})))
-    removed, wanted = measure(without(case, name))
+    removed, expected_gradient = measure(without(case, name))
     assert out.total.item() == pytest.approx(removed.total.item(), rel=1e-12)
-    torch.testing.assert_close(grad, wanted)
+    torch.testing.assert_close(grad, expected_gradient)
     assert name not in removed.terms
     # It is measured all the same: an ablation run logs what it does not train.
     full, _ = measure(case)
@@ -110,13 +110,13 @@ def test_a_term_of_weight_0_keeps_no_graph(name: str) -> None:
 def test_a_term_of_weight_0_passes_no_non_finiteness_on(bad: float) -> None:
     """The ablated rows take part in necessity alone; without it they may hold anything."""
     case = family_case((3, 2))
-    expected, wanted = measure(case, PactLoss(PactWeights(nr=0.0)))
+    expected, expected_gradient = measure(case, PactLoss(PactWeights(nr=0.0)))
     for row, _, _ in case.ablations:
         case.canonical[row][:] = bad
-    found, grad = measure(case, PactLoss(PactWeights(nr=0.0)))
-    torch.testing.assert_close(found.total, expected.total)
-    torch.testing.assert_close(grad, wanted)
-    assert not found.terms["nr"].isfinite()
+    spoilt, grad = measure(case, PactLoss(PactWeights(nr=0.0)))
+    torch.testing.assert_close(spoilt.total, expected.total)
+    torch.testing.assert_close(grad, expected_gradient)
+    assert not spoilt.terms["nr"].isfinite()
 
 
 def test_at_the_start_of_the_ramp_only_cross_entropy_counts() -> None:
@@ -157,9 +157,9 @@ def test_half_precision_logits_are_upcast(dtype: torch.dtype) -> None:
     assert out.total.dtype == torch.float32
     assert out.total.item() == expected.total.item()
     (grad,) = torch.autograd.grad(out.total, half)
-    (wanted,) = torch.autograd.grad(expected.total, full)
+    (full_gradient,) = torch.autograd.grad(expected.total, full)
     assert grad.dtype == dtype
-    torch.testing.assert_close(grad, wanted.to(dtype))
+    torch.testing.assert_close(grad, full_gradient.to(dtype))
 
 
 @pytest.mark.parametrize("size", [0.0, 1e4])

@@ -59,7 +59,7 @@ def test_progress_out_of_range(progress: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("logits", "said"),
+    ("logits", "message"),
     [
         (torch.zeros(2, 3), r"expected shape \(2, 2\), .*, got \(2, 3\): more letters than the"),
         *((torch.zeros(shape), r"got \([\d, ]+\)$") for shape in ((2, 1), (3, 2), (2,), (1, 2, 2))),
@@ -67,8 +67,8 @@ def test_progress_out_of_range(progress: float) -> None:
         (torch.zeros(2, 2, device="meta"), r"on meta, the batch on cpu; move it with batch.to"),
     ],
 )
-def test_logits_that_do_not_fit_the_batch(logits: torch.Tensor, said: str) -> None:
-    with pytest.raises(BatchError, match=said):
+def test_logits_that_do_not_fit_the_batch(logits: torch.Tensor, message: str) -> None:
+    with pytest.raises(BatchError, match=message):
         measure(logits, pair_batch())
 
 

@@ -72,24 +72,26 @@ def test_the_published_recipe_differs_in_what_the_paper_says() -> None:
 @pytest.mark.parametrize(("rslora", "scaling"), [(True, 8.0), (False, 2.0)])
 def test_lora_config_adapts_every_projection(rslora: bool, scaling: float) -> None:
     model = _with_lora(rslora=rslora)
-    layers = [each for each in model.modules() if hasattr(each, "lora_A") and len(each.lora_A)]
+    layers = [layer for layer in model.modules() if hasattr(layer, "lora_A") and len(layer.lora_A)]
     assert len(layers) == 7 * model.config.num_hidden_layers
-    assert {each.scaling["default"] for each in layers} == {scaling}
-    assert {each.lora_dropout["default"].p for each in layers} == {0.05}
-    assert all("lora_" in name for name, each in model.named_parameters() if each.requires_grad)
+    assert {layer.scaling["default"] for layer in layers} == {scaling}
+    assert {layer.lora_dropout["default"].p for layer in layers} == {0.05}
+    assert all("lora_" in name for name, weight in model.named_parameters() if weight.requires_grad)
 
 
 def test_lora_plus_gives_the_b_matrices_eight_times_the_rate() -> None:
     model = _with_lora()
     optimizer = lora_plus_optimizer(model)
     assert type(optimizer) is torch.optim.AdamW
-    names = {id(each): name for name, each in model.named_parameters()}
+    names = {id(weight): name for name, weight in model.named_parameters()}
     rates = {
-        names[id(each)]: group["lr"] for group in optimizer.param_groups for each in group["params"]
+        names[id(weight)]: group["lr"]
+        for group in optimizer.param_groups
+        for weight in group["params"]
     }
     assert {rate for name, rate in rates.items() if "lora_A" in name} == {5e-5}
     assert {rate for name, rate in rates.items() if "lora_B" in name} == {8 * 5e-5}
-    assert set(rates) == {name for name, each in model.named_parameters() if each.requires_grad}
+    assert set(rates) == {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0}
     assert optimizer.param_groups[0]["lr"] == 5e-5
 
@@ -106,8 +108,8 @@ def test_a_model_without_trained_lora_is_refused() -> None:
     with pytest.raises(PactLossError, match="expected a model with trainable LoRA weights"):
         lora_plus_optimizer(model)
     frozen = _with_lora()
-    for each in frozen.parameters():
-        each.requires_grad_(False)
+    for weight in frozen.parameters():
+        weight.requires_grad_(False)
     with pytest.raises(PactLossError, match="trainable LoRA weights"):
         lora_plus_optimizer(frozen)
 
@@ -179,7 +181,7 @@ def test_a_language_model_gets_lora_by_the_names_of_its_modules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "arguments", "said"),
+    ("schedule", "arguments", "message"),
     [
         ("cosine", {"n_steps": 0}, "got 0, 0.1 and cosine"),
         ("cosine", {"n_steps": 5, "warmup": 1.5}, "got 5, 1.5 and cosine"),
@@ -187,10 +189,10 @@ def test_a_language_model_gets_lora_by_the_names_of_its_modules() -> None:
     ],
 )
 def test_a_schedule_that_is_none_is_refused(
-    schedule: Any, arguments: dict[str, Any], said: str
+    schedule: Any, arguments: dict[str, Any], message: str
 ) -> None:
     optimizer = torch.optim.AdamW([nn.Parameter(torch.zeros(1))])
-    with pytest.raises(PactLossError, match=said):
+    with pytest.raises(PactLossError, match=message):
         learning_rate_schedule(optimizer, schedule, **arguments)
 
 
@@ -220,7 +222,7 @@ def test_a_4_bit_model_trains_its_adapter() -> None:
     logits = candidate_logits(model, PactCollator(0)(short_views(2)))
     assert bool(logits.isfinite().all())
     logits.sum().backward()  # type: ignore[no-untyped-call]
-    assert all(each.grad is not None for each in model.parameters() if each.requires_grad)
+    assert all(weight.grad is not None for weight in model.parameters() if weight.requires_grad)
 
 
 def _with_lora(**changes: Any) -> Any:

@@ -33,15 +33,15 @@ def test_expected_gradient_against_autograd_of_the_expected_score() -> None:
     p = torch.softmax(logits, -1)
     objective = -(p * SCORES).sum() + 0.05 * (p * p.log()).sum()
     (expected,) = torch.autograd.grad(objective, logits)
-    found = torch.zeros_like(logits)
+    summed = torch.zeros_like(logits)
     for action in range(3):
         again = _logits()
         sampled = torch.full((2,), action)
         result = policy_gradient(again, SCORES, sampled, entropy_weight=0.05)
         weights = torch.softmax(again.detach(), -1)[:, action]
         (gradient,) = torch.autograd.grad((weights * result.loss).sum(), again)
-        found += gradient
-    torch.testing.assert_close(found, expected)
+        summed += gradient
+    torch.testing.assert_close(summed, expected)
 
 
 def test_gradient_against_finite_differences() -> None:

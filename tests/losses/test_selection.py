@@ -70,12 +70,12 @@ def test_every_module_is_left_in_the_mode_that_it_was_in() -> None:
     seen: list[bool] = []
 
     def logits(module: nn.Module, batch: PactBatch) -> Tensor:
-        seen.append(any(each.training for each in module.modules()) or torch.is_grad_enabled())
+        seen.append(any(part.training for part in module.modules()) or torch.is_grad_enabled())
         return torch.zeros(len(batch), 2)
 
     selection_nll(model, [PactBatch.of([[0, 1]], [0])], code_logits=logits)
     assert seen == [False]
-    assert [each.training for each in model.modules()] == [True, True, False, False]
+    assert [module.training for module in model.modules()] == [True, True, False, False]
     with pytest.raises(ZeroDivisionError):
         selection_nll(model, [PactBatch.of([[0, 1]], [0])], code_logits=lambda *_: 1 / 0)  # type: ignore[arg-type]
     assert model.training
@@ -118,9 +118,9 @@ def test_only_what_is_trained_is_kept_and_comes_back_exactly() -> None:
     best = BestCheckpoint()
     best.offer(model, 1, 0.5)
     with torch.no_grad():
-        for each in model.parameters():
-            if each.requires_grad:
-                each.add_(1.0)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(1.0)
     assert not torch.equal(candidate_logits(model, batch), before)
     best.restore(model)
     assert torch.equal(candidate_logits(model, batch), before)
@@ -157,7 +157,7 @@ def test_misuse_is_refused() -> None:
 
 
 def _nll_of(logits: Tensor, batch: PactBatch) -> float:
-    def given(_model: Any, _batch: PactBatch) -> Tensor:
+    def stored(_model: Any, _batch: PactBatch) -> Tensor:
         return logits
 
-    return selection_nll(nn.Identity(), [batch], code_logits=given)
+    return selection_nll(nn.Identity(), [batch], code_logits=stored)

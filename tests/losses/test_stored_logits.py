@@ -58,7 +58,7 @@ def test_the_code_order_of_a_view_does_not_matter(run: Path) -> None:
     assert any(order != sorted(order) for order in orders)
     first = frame.filter(pl.col("view") == 0)
     shown_otherwise = first.with_columns(code_order=pl.Series(orders))
-    terms, others = (measured(each).terms for each in (first, shown_otherwise))
+    terms, others = (measured(shown).terms for shown in (first, shown_otherwise))
     assert list(terms) == ["ce", "cf", "emd"]
     for name, value in terms.items():
         assert float(others[name]) == pytest.approx(float(value), abs=1e-12)

@@ -54,7 +54,7 @@ def test_margin_and_its_loss_against_numpy(n: int, m: float) -> None:
     d = pair_margin(ta, tb, y[:, 0], y[:, 1])
     np.testing.assert_allclose(d, expected, rtol=1e-12, atol=1e-12)
     loss = counterfactual_margin_loss(d, m)
-    np.testing.assert_allclose(loss, [oracle.cf(each, m) for each in expected], rtol=1e-8)
+    np.testing.assert_allclose(loss, [oracle.cf(margin, m) for margin in expected], rtol=1e-8)
 
 
 def test_margin_loss_of_two_nats_is_the_default() -> None:
@@ -96,7 +96,7 @@ def test_gap_and_its_loss_against_numpy(n: int, eps: float) -> None:
     value = ablated_gap(tensor, y[:, 0], y[:, 1])
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     loss = necessity_loss(value, eps)
-    np.testing.assert_allclose(loss, [oracle.nr(each, eps) for each in expected], rtol=1e-12)
+    np.testing.assert_allclose(loss, [oracle.nr(gap, eps) for gap in expected], rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -129,14 +129,14 @@ def test_to_canonical_against_a_loop() -> None:
     for row, order in enumerate(orders):
         for position, answer in enumerate(order):
             expected[row, answer] = shown[row, position]
-    found = to_canonical(torch.tensor(shown), torch.tensor(orders))
-    np.testing.assert_array_equal(found, expected)
+    canonical = to_canonical(torch.tensor(shown), torch.tensor(orders))
+    np.testing.assert_array_equal(canonical, expected)
 
 
 def test_to_canonical_fills_unused_slots() -> None:
     order = torch.tensor([[1, 0, -1], [2, 0, 1]])
-    found = to_canonical(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), order)
-    assert found.tolist() == [[2.0, 1.0, torch.tensor(MASKED_LOGIT).item()], [5.0, 6.0, 4.0]]
+    canonical = to_canonical(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), order)
+    assert canonical.tolist() == [[2.0, 1.0, torch.tensor(MASKED_LOGIT).item()], [5.0, 6.0, 4.0]]
 
 
 TERMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -185,5 +185,5 @@ def test_permuting_codes_leaves_canonical_logits_unchanged(z: torch.Tensor, rand
     order = list(range(z.shape[1]))
     random.shuffle(order)
     shown = z[:, order]
-    found = to_canonical(shown, torch.tensor([order, order]))
-    assert torch.equal(found, z)
+    canonical = to_canonical(shown, torch.tensor([order, order]))
+    assert torch.equal(canonical, z)

@@ -107,15 +107,16 @@ def test_unused_slots_reach_neither_value_nor_gradient(
     order = torch.tensor([[1, 2, 0], [0, 2, 1], [2, 1, 0]])
     alone = (z.clone().requires_grad_(), z2.clone().requires_grad_())
     masked = tuple(
-        torch.nn.functional.pad(each, (0, 2), value=garbage).requires_grad_() for each in (z, z2)
+        torch.nn.functional.pad(logit_rows, (0, 2), value=garbage).requires_grad_()
+        for logit_rows in (z, z2)
     )
     wide = torch.nn.functional.pad(order, (0, 2), value=-1)
-    expected = TERMS[name](*(to_canonical(each, order) for each in alone))
-    found = TERMS[name](*(to_canonical(each, wide) for each in masked))
-    torch.testing.assert_close(found, expected)
-    wanted = torch.autograd.grad(expected.sum(), alone, allow_unused=True)
-    got = torch.autograd.grad(found.sum(), masked, allow_unused=True)
-    for grad, padded in zip(wanted, got, strict=True):
+    expected = TERMS[name](*(to_canonical(logit_rows, order) for logit_rows in alone))
+    value = TERMS[name](*(to_canonical(logit_rows, wide) for logit_rows in masked))
+    torch.testing.assert_close(value, expected)
+    expected_gradients = torch.autograd.grad(expected.sum(), alone, allow_unused=True)
+    got = torch.autograd.grad(value.sum(), masked, allow_unused=True)
+    for grad, padded in zip(expected_gradients, got, strict=True):
         assert (grad is None) == (padded is None)
         if grad is not None and padded is not None:
             torch.testing.assert_close(padded[:, :3], grad)
@@ -127,7 +128,8 @@ def test_masks_of_minus_infinity_are_taken_as_well(name: str) -> None:
     """Canonical logits of another origin, masked as the paper writes it."""
     z, z2 = logits(), logits()
     padded = [
-        torch.nn.functional.pad(each, (0, 2), value=-math.inf).requires_grad_() for each in (z, z2)
+        torch.nn.functional.pad(logit_rows, (0, 2), value=-math.inf).requires_grad_()
+        for logit_rows in (z, z2)
     ]
     value = TERMS[name](*padded)
     torch.testing.assert_close(value, TERMS[name](z, z2))

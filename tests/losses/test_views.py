@@ -16,7 +16,7 @@ BASE, _, PERMUTED, _, ABLATED = family("a", n_choices=3)
 
 
 @pytest.mark.parametrize(
-    ("view", "changes", "said"),
+    ("view", "changes", "message"),
     [
         (ABLATED, {"ablated_answers": None}, "for an ablated view, its two answers"),
         (ABLATED, {"ablated_answers": (1, 1)}, "expected two different answers of 3 as ablated"),
@@ -44,9 +44,9 @@ BASE, _, PERMUTED, _, ABLATED = family("a", n_choices=3)
     ],
 )
 def test_a_view_that_does_not_fit_together_is_named(
-    view: TrainingView, changes: dict[str, Any], said: str
+    view: TrainingView, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ViewError, match=rf"^record a-base, view -?\d: .*{said}"):
+    with pytest.raises(ViewError, match=rf"^record a-base, view -?\d: .*{message}"):
         replace(view, **changes)
 
 

@@ -35,8 +35,8 @@ def printed(*words: object) -> Any:
     return json.loads(CliRunner().invoke(main, [*map(str, words), "--json"]).stdout)
 
 
-def equal(found: float | None, expected: float | None) -> bool:
-    return found == expected or (found is not None and math.isclose(found, expected or 0.0))
+def equal(value: float | None, expected: float | None) -> bool:
+    return value == expected or (value is not None and math.isclose(value, expected or 0.0))
 
 
 def test_a_report_against_its_json(runs: tuple[Path, Path]) -> None:

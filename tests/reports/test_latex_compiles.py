@@ -33,10 +33,10 @@ def latex() -> str:
     """LaTeX, where there is one; in CI there has to be."""
     program = shutil.which("pdflatex")
     if program is None:
-        said = "pdflatex is not installed: the tables were not compiled"
+        reason = "pdflatex is not installed: the tables were not compiled"
         if os.environ.get("CI"):
-            pytest.fail(said)
-        pytest.skip(said)
+            pytest.fail(reason)
+        pytest.skip(reason)
     return program
 
 

@@ -120,8 +120,8 @@ def plain(cell: str) -> str:
 
 def numbers_of(text: str) -> list[str]:
     """Return the numbers of a text, without separators of thousands and signs above 0."""
-    found = re.findall(r"[+-]?\d[\d,]*(?:\.\d+)?", text.replace("−", "-"))
-    return [number.replace(",", "").removeprefix("+") for number in found]
+    numbers = re.findall(r"[+-]?\d[\d,]*(?:\.\d+)?", text.replace("−", "-"))
+    return [number.replace(",", "").removeprefix("+") for number in numbers]
 
 
 # Where each column is made: the head of a column, in a table with the same arms (and seeds).
@@ -240,9 +240,9 @@ def of_errors(outputs: Outputs, _row: Mapping[str, str], column: str) -> Made:
 
 def of_view_tv(outputs: Outputs, _row: Mapping[str, str], column: str) -> str:
     text = " ".join(outputs.report.split())
-    found = re.search(r"View TV of 324 items.*?: median ([\d.]+)%.*?\((\d+)%\) below 1%", text)
-    assert found is not None
-    return found[1] if column == "median" else found[2]
+    match = re.search(r"View TV of 324 items.*?: median ([\d.]+)%.*?\((\d+)%\) below 1%", text)
+    assert match is not None
+    return match[1] if column == "median" else match[2]
 
 
 def of_slopes(outputs: Outputs, row: Mapping[str, str], column: str) -> Made:
@@ -399,10 +399,10 @@ def why_unmade(table: str, row: Mapping[str, str], column: str) -> str | None:
 def judged(printed: list[str], made: Made) -> Verdict:
     """Compare the numbers of a cell of the paper with what a command made."""
     if isinstance(made, str):
-        found = numbers_of(made)[: len(printed)]
-        if found == printed:
+        numbers = numbers_of(made)[: len(printed)]
+        if numbers == printed:
             return "equal"
-        values = [*map(float, found)]
+        values = [*map(float, numbers)]
     else:
         values = made if isinstance(made, list) else [made]
     rounded = [
@@ -440,9 +440,9 @@ def test_every_number_of_the_paper(outputs: Outputs) -> None:
         counts[verdict] += numbers
         differing += [place] if verdict == "differs" else []
     assert differing == []
-    said = re.search(r"(\d+) are equal, (\d+) are equal after rounding, and (\d+) cannot", PAGE)
-    assert said is not None
-    assert [*map(int, said.groups())] == [counts[verdict] for verdict in VERDICTS]
+    sentence = re.search(r"(\d+) are equal, (\d+) are equal after rounding, and (\d+) cannot", PAGE)
+    assert sentence is not None
+    assert [*map(int, sentence.groups())] == [counts[verdict] for verdict in VERDICTS]
 
 
 def test_the_page_says_which_numbers_cannot_be_made() -> None:

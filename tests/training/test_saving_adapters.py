@@ -149,7 +149,7 @@ def test_trained_weights_that_would_be_lost_are_named(tmp_path: Path) -> None:
 
 
 def test_weights_that_are_no_finite_numbers_are_not_saved(model: Any, tmp_path: Path) -> None:
-    weight = next(each for each in model.parameters() if each.requires_grad)
+    weight = next(parameter for parameter in model.parameters() if parameter.requires_grad)
     with torch.no_grad():
         weight[0, 0] = float("nan")
     with pytest.raises(AdapterError, match=r"1 weights are not finite.*lora_"):

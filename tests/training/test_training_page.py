@@ -155,7 +155,7 @@ def test_other_defaults_are_the_papers() -> None:
     assert DEFAULT_PLAN.permuted == PACT_SETTINGS.permuted_views
     assert DEFAULT_PLAN.ablated == PACT_SETTINGS.ablated_view
     assert NIMBLE.max_prompt_tokens == PACT_SETTINGS.max_prompt_tokens
-    views = next(each for each in main.commands["score"].params if each.name == "k")
+    views = next(option for option in main.commands["score"].params if option.name == "k")
     assert views.default == PACT_SETTINGS.evaluation_views
 
 

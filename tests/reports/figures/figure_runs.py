@@ -93,8 +93,8 @@ def write_log(folder: Path, *, seed: int = 0, steps: int = 300, select_every: in
         if step % select_every == 0:
             row["selection_nll_nats"] = 0.2 + 0.8 * np.exp(-5 * done) + rng.uniform(0, 0.08)
         row["total"] = row["ce"] + row["cf"]
-        said = {name: round(float(value), 6) for name, value in row.items()}
-        lines.append(json.dumps(said | {"step": step}))
+        rounded = {name: round(float(value), 6) for name, value in row.items()}
+        lines.append(json.dumps(rounded | {"step": step}))
     (folder / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder / "log.jsonl"
 

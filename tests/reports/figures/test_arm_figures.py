@@ -15,6 +15,7 @@ from commands import runner
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.patches import Rectangle
+from messages import assert_says
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import experiment_of, rows, simulated
 from run_frames import write_run
@@ -48,7 +49,7 @@ def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> 
     accuracy, pairs, ece, tv = main_comparison(experiment)
     runs = experiment.arms["pact"]
     right = [run.scored().correct for run in runs]
-    values = [each.mean() for each in right]
+    values = [correct.mean() for correct in right]
     bar = accuracy.arms[0]
     np.testing.assert_allclose(bar.values, values)
     assert bar.mean == pytest.approx(np.mean(values))
@@ -58,10 +59,10 @@ def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> 
     np.testing.assert_allclose([bar.low, bar.high], [wilson.low, wilson.high])
     spread = t.ppf(0.975, 23) * (by_family / 4).std(ddof=1) / math.sqrt(24)
     assert bar.high - bar.low == pytest.approx(2 * spread, rel=0.3)
-    both = [each.reshape(-1, 2).all(axis=1).mean() for each in right]
+    both = [correct.reshape(-1, 2).all(axis=1).mean() for correct in right]
     np.testing.assert_allclose(pairs.arms[0].values, both)
     after = [run.scored(calibrated=True) for run in runs]
-    expected = np.mean([metrics.ece(each.confidence, each.correct) for each in after])
+    expected = np.mean([metrics.ece(scored.confidence, scored.correct) for scored in after])
     assert ece.arms[0].calibrated is not None
     assert ece.arms[0].calibrated.mean == pytest.approx(expected)
     base = ece.arms[2]
@@ -80,16 +81,16 @@ def test_main_draws_dots_with_one_kind_of_interval(experiment: Experiment, looks
     ece = main_comparison(experiment)[2]
     ax = drawn(partial(draw_means, ece, looks=looks))
     assert not ax.patches
-    seen = np.concatenate([each.get_offsets() for each in _dots(ax)])[:, 0]
+    seen = np.concatenate([dots.get_offsets() for dots in _dots(ax)])[:, 0]
     ends = _whisker_ends(ax, axis=0)
     for arm in ece.arms:
         for value in (*arm.values, arm.mean, *((arm.calibrated.mean,) if arm.calibrated else ())):
             assert np.isclose(seen, 100 * value).any()
     # A run with fewer than five families with an error has no interval, nor has its arm.
     means = [mean for arm in ece.arms for mean in (arm, arm.calibrated) if mean is not None]
-    known = [(mean.low, mean.high) for mean in means if not math.isnan(mean.low)]
-    assert len(known) == len(ends) >= 1
-    for interval in known:
+    intervals = [(mean.low, mean.high) for mean in means if not math.isnan(mean.low)]
+    assert len(intervals) == len(ends) >= 1
+    for interval in intervals:
         assert any(np.allclose(end, interval) for end in ends)
     assert ax.get_xlabel() == "ECE (%) ↓"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["pact", "other", "base"]
@@ -113,7 +114,7 @@ def test_the_legend_describes_only_what_is_drawn(tmp_path: Path) -> None:
 
 
 def _dots(ax: Axes) -> list[PathCollection]:
-    return [each for each in ax.collections if isinstance(each, PathCollection)]
+    return [collection for collection in ax.collections if isinstance(collection, PathCollection)]
 
 
 def _whisker_ends(ax: Axes, axis: int) -> list[npt.NDArray[np.float64]]:
@@ -147,7 +148,7 @@ def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Pat
     frame = FRAMES[name]
     folder = write_run(tmp_path / "run", frame, arm="a", seed=1)
     done = runner(main)("report", "--views", folder, "--resamples", 200, "--json")
-    said = {
+    printed = {
         (metric, point["k"]): [
             point["group"]["estimates"][metric][end] for end in ("value", "low", "high")
         ]
@@ -157,13 +158,13 @@ def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Pat
     }
     results = views_sweep(experiment_of([folder]))
     drawn_points = {
-        (each.spec.name, k): [mean.mean, mean.low, mean.high]
-        for each in results
-        for arm in each.arms
+        (sweep.spec.name, k): [mean.mean, mean.low, mean.high]
+        for sweep in results
+        for arm in sweep.arms
         for k, mean in zip(arm.views, arm.means, strict=True)
     }
-    assert drawn_points.keys() == said.keys()
-    for point, values in said.items():
+    assert drawn_points.keys() == printed.keys()
+    for point, values in printed.items():
         np.testing.assert_allclose(drawn_points[point], values, rtol=0, atol=1e-12)
     views_of_tv = {
         "every item in every order": [2, 3, 4],
@@ -171,7 +172,7 @@ def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Pat
         "two orders from view 2 on": [3, 4],
         "one order": [],
     }
-    assert [k for metric, k in said if metric == "view_tv"] == views_of_tv[name]
+    assert [k for metric, k in printed if metric == "view_tv"] == views_of_tv[name]
     everything = Predictions.from_frame(frame)
     first = np.array(
         [
@@ -184,13 +185,13 @@ def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Pat
     if name == "booleans in one order":
         counted = everything.kind != "boolean"
     if name != "one order":
-        assert said["view_tv", 4][0] == pytest.approx(tv[counted].mean(), abs=1e-12)
+        assert printed["view_tv", 4][0] == pytest.approx(tv[counted].mean(), abs=1e-12)
 
 
 def test_a_run_in_one_order_has_no_panel_of_view_tv(tmp_path: Path) -> None:
     experiment = experiment_of([write_run(tmp_path / "run", FRAMES["one order"], arm="a", seed=1)])
     (file,) = FIGURES["views"].build(experiment, Looks.of(experiment)).files
-    assert file.title.startswith("Accuracy against the number of views K")
+    assert "number of views K" in file.title
     (panel,) = file.panels
     assert drawn(panel).get_ylabel() == "Accuracy (%)"
 
@@ -301,7 +302,7 @@ def test_differences_are_drawn_with_same_sign_marks(experiment: Experiment, look
     for label, group in zip(labels, result.groups, strict=True):
         signs = {np.sign(value) for value in group.values}
         assert label.startswith("* ") == (len(signs) == 1 and signs != {0.0})
-    seen = np.concatenate([each.get_offsets() for each in _dots(ax)])[:, 0]
+    seen = np.concatenate([dots.get_offsets() for dots in _dots(ax)])[:, 0]
     for group in result.groups:
         for value in (group.mean.value, *group.values):
             assert np.isclose(seen, 100 * value).any()
@@ -319,7 +320,8 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
     both, one = experiment_of(runs), experiment_of(runs[:1])
     built = FIGURES["differences"].build(both, Looks.of(both))
     assert built.files == ()
-    assert built.missing == ("pact and other have no seed in common",)
+    (reason,) = built.missing
+    assert_says(reason, "pact and other", "no seed in common")
     with pytest.raises(ValueError, match="one arm only"):
         FIGURES["differences"].build(one, Looks.of(one))
 
@@ -335,9 +337,9 @@ def test_no_runs_are_a_reason(tmp_path: Path) -> None:
 def test_intervals_are_those_of_the_report(experiment: Experiment) -> None:
     base = experiment.runs[-1]
     everything = experiment.evaluation(base).groups[0]
-    for each in main_comparison(experiment):
-        expected = everything.estimates[each.spec.name]
-        assert (each.arms[-1].low, each.arms[-1].high) == (expected.low, expected.high)
+    for metric in main_comparison(experiment):
+        expected = everything.estimates[metric.spec.name]
+        assert (metric.arms[-1].low, metric.arms[-1].high) == (expected.low, expected.high)
 
 
 @pytest.mark.slow
@@ -377,7 +379,7 @@ def test_differences_of_published_metrics_by_hand() -> None:
     assert [group.sign.same for group in result.groups] == [False, True, False]
     looks = Looks.of_published(numbers)
     (file,) = FIGURES["differences"].published(numbers, Settings(method="pact"), looks).files
-    assert file.note == "* same sign at every seed; published values without intervals"
+    assert_says(file.note, "* same sign", "published values without intervals")
     ax = drawn(file.panels[0])
     assert legend_texts(ax) == ["mean over seeds", "one seed"]
     (reverse,) = published_differences(numbers, "ce")

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.collections import LineCollection
+from messages import assert_says
 from released_results import write_result_folder
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import (
@@ -81,7 +82,7 @@ def test_pairs_against_numpy(experiment: Experiment) -> None:
     same = 100 * (answers[:, 0] == answers[:, 1]).mean()
     assert f"{same:.0f}" in {text.get_text() for text in ax.texts}
     assert ax.get_xlabel() == "Share of pairs (%)"
-    intervals = [each for each in ax.collections if isinstance(each, LineCollection)]
+    intervals = [lines for lines in ax.collections if isinstance(lines, LineCollection)]
     assert len(intervals) == 4
 
 
@@ -115,14 +116,15 @@ def test_a_run_without_a_margin_has_no_figure(tmp_path: Path) -> None:
     lonely = rows(1).with_columns(family=pl.col("id"))
     built = built_of("margins", write_run(tmp_path / "run", lonely))
     assert built.files == ()
-    assert built.missing[0].endswith("no complete pair has a finite margin")
+    assert_says(built.missing[0], "no complete pair", "finite margin")
 
 
 def test_no_pairs_say_why_not(tmp_path: Path) -> None:
     frame = rows(1, families=6).filter(pl.col("variant") == "base")
     run = write_run(tmp_path / "run", frame, arm="pact", seed=1)
     built = built_of("pairs", run)
-    assert built.missing == ("pact, seed 1: no complete pairs",)
+    (reason,) = built.missing
+    assert_says(reason, "pact, seed 1", "no complete pairs")
 
 
 def test_temperature_against_the_formula(tmp_path: Path) -> None:
@@ -159,10 +161,10 @@ def test_temperature_against_choices(tmp_path: Path) -> None:
 
 def test_a_slope_that_is_not_identified_is_said(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=24), arm="pact", seed=1)
-    said: list[Json] = [
+    slopes: list[Json] = [
         {"name": name, "identified": False} for name in ("log_choices", "log_tokens")
     ]
-    calibrator = Calibrator("contextual", Weights((1.0,) * 3, 0.5, -0.7), {"parameters": said})
+    calibrator = Calibrator("contextual", Weights((1.0,) * 3, 0.5, -0.7), {"parameters": slopes})
     write_calibrator_file(folder / "calibration.json", calibrator)
     run = one_run(folder)
     assert "not identified" in all_text(drawn(partial(draw_length, temperature_by_length(run))))
@@ -277,13 +279,14 @@ def test_selection_against_the_log(tmp_path: Path) -> None:
     below = drawn(partial(draw_holdout, runs, looks=looks))
     assert below.get_ylabel() == "Holdout accuracy (%)"
     assert "n = 24 items, 12 families; whiskers: 95%" in all_text(below)
-    found = [bar[0].get_xydata()[0].tolist() for bar in below.containers]
-    assert found == [[run.selected_nll_nats, 100 * run.accuracy.value] for run in runs]
+    crosses = [bar[0].get_xydata()[0].tolist() for bar in below.containers]
+    assert crosses == [[run.selected_nll_nats, 100 * run.accuracy.value] for run in runs]
     table = build_selection(TableRequest(experiment))
     assert [row.cells[4].numbers + row.cells[6].numbers for row in table.rows] == [
         (run.selected_nll_nats, run.accuracy.value) for run in runs
     ]
-    assert table.reasons == ("the training log has no accuracy of the selection split",)
+    (reason,) = table.reasons
+    assert_says(reason, "training log", "no accuracy", "selection")
 
 
 def test_the_selection_of_released_runs(made_files: Path, tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ def start(profile: Path) -> Chrome:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     programs = [browser, shutil.which("chromedriver")]
     if None in programs:
-        said = "no chromium (or google-chrome) with chromedriver: the browser tests did not run"
+        reason = "no chromium (or google-chrome) with chromedriver: the browser tests did not run"
         if os.environ.get("CI"):
-            pytest.fail(said)
-        pytest.skip(said)
+            pytest.fail(reason)
+        pytest.skip(reason)
     options = ChromeOptions()
     options.binary_location = str(programs[0])
     for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,1000"):
@@ -85,9 +85,9 @@ class Page:
         """Waits for something to hold; says what the console said if it never does."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            found = holds()
-            if found:
-                return found
+            value = holds()
+            if value:
+                return value
             time.sleep(0.02)
         pytest.fail(f"waited {seconds} s in vain; the console says {self.console()}")
 
@@ -105,8 +105,8 @@ class Page:
         """Addresses that were asked for since the page was opened."""
         log = self.driver.get_log("performance")  # type: ignore[no-untyped-call]
         messages = [json.loads(entry["message"])["message"] for entry in log]
-        sent = [each for each in messages if each["method"] == "Network.requestWillBeSent"]
-        return [each["params"]["request"]["url"] for each in sent]
+        sent = [message for message in messages if message["method"] == "Network.requestWillBeSent"]
+        return [message["params"]["request"]["url"] for message in sent]
 
     def settled(self, act: Callable[[], Any]) -> None:
         """Does something that draws the list anew, and waits for it."""
@@ -134,13 +134,13 @@ class Page:
             "return [...document.querySelectorAll('#rows > tr[data-row]')]"
             ".map(tr => (tr.children[at].querySelector('button') ?? tr.children[at]).innerText)"
         )
-        found: list[str] = self.js(script, column)
-        return found
+        texts: list[str] = self.js(script, column)
+        return texts
 
     def rows(self) -> list[int]:
         """Returns all rows that the filters leave, in their order."""
-        found: list[int] = self.js("return [...state.shown]")
-        return found
+        rows: list[int] = self.js("return [...state.shown]")
+        return rows
 
     def open_item(self, place: int = 0) -> WebElement:
         """Opens an item of the page that is shown."""

@@ -78,8 +78,8 @@ def page_of(folder: Path, frame: pl.DataFrame, texts: Iterable[dict[str, Any]] |
     if texts is not None:
         parsed: dict[str, Record] = {}
         for text in texts:
-            each = parse_record(json.loads(json.dumps(text)))
-            parsed[each.id] = each
+            item = parse_record(json.loads(json.dumps(text)))
+            parsed[item.id] = item
         records = ItemRecords(parsed)
     request = PageRequest(
         experiment_of([run]),

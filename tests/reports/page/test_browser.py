@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import assert_says
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, two_runs
 from selenium.webdriver import ActionChains, Keys
@@ -116,7 +117,7 @@ def test_filtering_against_numpy(opened: Page, made: Made) -> None:
     def members(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> set[int]:
         return {*pairs.base[mask].tolist(), *pairs.counterfactual[mask].tolist()}
 
-    wanted = {
+    rows_of_filter = {
         ("outcome", "wrong"): set(np.flatnonzero(~items.correct).tolist()),
         ("outcome", "flips between views"): set(np.flatnonzero(items.flipped == 1).tolist()),
         ("outcome", "confident errors (90% or more)"): set(
@@ -127,13 +128,14 @@ def test_filtering_against_numpy(opened: Page, made: Made) -> None:
         ("kind", "score"): set(np.flatnonzero(views.kind == "score").tolist()),
         ("domain", "travel"): set(np.flatnonzero(views.domain == "travel").tolist()),
     }
-    for (name, words), rows in wanted.items():
+    for (name, words), rows in rows_of_filter.items():
         opened.choose(name, words)
         assert set(opened.rows()) == rows, words
         opened.choose(name, "all")
     opened.choose("kind", "score")
     opened.choose("outcome", "wrong")
-    assert set(opened.rows()) == wanted["kind", "score"] & wanted["outcome", "wrong"]
+    wrong_scores = rows_of_filter["kind", "score"] & rows_of_filter["outcome", "wrong"]
+    assert set(opened.rows()) == wrong_scores
     opened.settled(lambda: opened.one("#reset").click())
     assert len(opened.rows()) == len(views)
 
@@ -142,12 +144,12 @@ def test_another_run_has_its_own_numbers(opened: Page, made: Made) -> None:
     opened.choose("run", "other, seed 17")
     opened.sort("confidence")
     confidence = np.sort(made.experiment.runs[1].scored().confidence)[::-1]
-    assert opened.cells("confidence") == [f"{100 * each:.1f}" for each in confidence[:25]]
+    assert opened.cells("confidence") == [f"{100 * share:.1f}" for share in confidence[:25]]
 
 
 def test_a_list_that_cannot_be_drawn_says_so(opened: Page) -> None:
     opened.js("loadRun = async () => { throw new Error('no such block'); }; return draw()")
-    assert "could not be drawn (no such block)" in opened.one("#items-message").text
+    assert_says(opened.one("#items-message").text, "could not be drawn", "no such block")
     assert opened.cells("item") == []
     assert len(opened.console()) == 1
 
@@ -198,9 +200,7 @@ def test_words_have_an_order_and_numbers_a_size(opened: Page) -> None:
 def test_the_sections_stay_in_reach(opened: Page) -> None:
     opened.js("document.querySelector('#items').scrollIntoView()")
     assert opened.js("return document.querySelector('nav').getBoundingClientRect().top") == 0
-    assert "Decoding of answer, outcome and confidence: single pass (view 0), raw" in (
-        opened.one("#browser").text
-    )
+    assert_says(opened.one("#browser").text, "Decoding of", "single pass (view 0), raw")
 
 
 def test_paging(opened: Page, made: Made) -> None:
@@ -217,20 +217,20 @@ def test_paging(opened: Page, made: Made) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "matches"),
     [
-        ("F7-BASE", lambda each: each == "f7-base"),
-        ("broken", lambda each: each.endswith("counterfactual")),
-        ("no such words", lambda each: each == ""),
+        ("F7-BASE", lambda name: name == "f7-base"),
+        ("broken", lambda name: name.endswith("counterfactual")),
+        ("no such words", lambda name: name == ""),
     ],
 )
-def test_search_in_ids_and_contexts(opened: Page, made: Made, words: str, found: object) -> None:
-    assert callable(found)
+def test_search_in_ids_and_contexts(opened: Page, made: Made, words: str, matches: object) -> None:
+    assert callable(matches)
     ids = made.experiment.runs[0].predictions.ids.tolist()
     box = opened.one("#search")
     opened.settled(lambda: box.send_keys(words, Keys.ENTER))
     opened.until(lambda: not opened.one("#searching").is_displayed())
-    assert {ids[row] for row in opened.rows()} == {each for each in ids if found(each)}
+    assert {ids[row] for row in opened.rows()} == {name for name in ids if matches(name)}
     box.clear()
     opened.settled(lambda: box.send_keys(Keys.ENTER))
     assert len(opened.rows()) == len(ids)
@@ -289,7 +289,7 @@ def test_an_open_item_marks_the_edited_words(opened: Page) -> None:
     assert here["y"] == other["y"]
     assert here["x"] + here["width"] <= other["x"]
     assert "Which one?" in box.text
-    assert "reference" in [each.text for each in box.find_elements("css selector", ".badge")]
+    assert "reference" in [badge.text for badge in box.find_elements("css selector", ".badge")]
     # Not through `settled`, which draws the list again: that closes what is open.
     opened.js("arguments[0].querySelector('.tools button').click()", box)
     assert opened_items(opened, 2) == ["f0-base", "f0-counterfactual"]
@@ -301,7 +301,7 @@ def opened_items(page: Page, n: int) -> list[str]:
     """Returns the ids of the items that are shown in full, once there are so many."""
     heads = ".detail-box:has(.answers) h3"
     page.until(lambda: len(page.all(heads)) == n)
-    return [each.text for each in page.all(heads)]
+    return [head.text for head in page.all(heads)]
 
 
 def test_keyboard_alone(page: Page, made: Made) -> None:
@@ -354,7 +354,7 @@ def test_a_number_of_the_matrix_leads_to_its_items(opened: Page, made: Made) -> 
         mask = errors if kind == "confident-errors" else items.flipped == 1
         return set(np.flatnonzero(mask).tolist())
 
-    found = 0
+    links = 0
     for kind in ("follows-order", "unstable", "confident-errors"):
         for row in opened.all(f"#diagnostics tr:has([href$='{kind}'])"):
             cells = row.find_elements("css selector", "td")[-2:]
@@ -364,8 +364,8 @@ def test_a_number_of_the_matrix_leads_to_its_items(opened: Page, made: Made) -> 
                     opened.settled(partial(opened.js, "arguments[0].click()", link))
                     assert set(opened.rows()) == rows_of(run, kind)
                     assert kind == "follows-order" or len(opened.rows()) == int(number)
-                    found += 1
-    assert found > 1
+                    links += 1
+    assert links > 1
 
 
 def test_a_diagnostic_leads_to_its_sentence(opened: Page) -> None:
@@ -387,10 +387,10 @@ def test_a_bin_leads_to_its_items(opened: Page, made: Made, calibrated: bool) ->
     assert len(points) == len(set(bins.tolist()))
     for point, number in ((points[-1], bins.max()), (points[0], bins.min())):
         rows = set(np.flatnonzero(bins == number).tolist())
-        said = point.get_attribute("aria-label") or ""
+        label = point.get_attribute("aria-label") or ""
         right = 100 * items.correct[bins == number].mean()
         counted = "1 item" if len(rows) == 1 else f"{len(rows)} items"
-        assert f"{counted}, {right:.1f}% right" in said
+        assert f"{counted}, {right:.1f}% right" in label
         opened.js("arguments[0].focus()", point)
         opened.settled(lambda: ActionChains(opened.driver).send_keys(Keys.ENTER).perform())
         opened.until(partial(are_listed, opened, rows))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from axe_core_python.selenium import Axe
 from builders import write_jsonl
+from messages import assert_says
 from reports.figures.figure_runs import rows
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, records_of, two_runs
@@ -46,15 +47,15 @@ class Compared:
 
     def rows(self, ids: list[str]) -> list[int]:
         names = self.experiment.runs[0].predictions.ids.tolist()
-        return [names.index(each) for each in ids]
+        return [names.index(name) for name in ids]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     folder = tmp_path_factory.mktemp("compared")
     folders, data = two_runs(folder)
-    for each in folders:
-        edit_run(each, settings={"contract": CONTRACT})
+    for run_folder in folders:
+        edit_run(run_folder, settings={"contract": CONTRACT})
     experiment = experiment_of(folders)
     records = read_item_records([data], experiment)
     request = PageRequest(experiment, records, figures=(), tables=("main",))
@@ -68,12 +69,12 @@ def opened(page: Page, made: Compared) -> Page:
 
 
 def address(page: Page) -> str:
-    found: str = page.js("return location.hash")
-    return found
+    fragment: str = page.js("return location.hash")
+    return fragment
 
 
 def open_ids(page: Page) -> list[str]:
-    return [each.text for each in page.all(".detail-box:has(.answers) h3")]
+    return [head.text for head in page.all(".detail-box:has(.answers) h3")]
 
 
 def press(page: Page, *keys: str) -> None:
@@ -82,14 +83,14 @@ def press(page: Page, *keys: str) -> None:
 
 def test_which_run_is_right_against_numpy(opened: Page, made: Compared) -> None:
     a, b = made.right
-    wanted = {
+    rows_of_button = {
         "only-a": a & ~b,
         "only-b": ~a & b,
         "both-wrong": ~a & ~b,
         "both-right": a & b,
         "": np.full(len(a), fill_value=True),
     }
-    for name, mask in wanted.items():
+    for name, mask in rows_of_button.items():
         button = opened.one(f"#compare [data-compare='{name}']")
         assert int(button.text.split()[-1]) == mask.sum()
         opened.settled(button.click)
@@ -134,8 +135,8 @@ def test_questions_and_answers_are_in_the_list(opened: Page, made: Compared) -> 
             ("answer", int(a.scored().predicted[row])),
             ("answer_b", int(b.scored().predicted[row])),
         ):
-            said = opened.cells(column)[place].split("\n")[0]
-            assert said.split(":")[0] == keys[index], (column, name)
+            label = opened.cells(column)[place].split("\n")[0]
+            assert label.split(":")[0] == keys[index], (column, name)
 
 
 def test_b_has_its_own_columns_to_sort_by(opened: Page, made: Compared) -> None:
@@ -143,7 +144,7 @@ def test_b_has_its_own_columns_to_sort_by(opened: Page, made: Compared) -> None:
     confidence = made.experiment.runs[1].scored().confidence
     keys = to_steps(confidence).tolist()
     assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
-    assert opened.one("#order").text == "By Confidence of B, largest first."
+    assert_says(opened.one("#order").text, "Confidence of B", "largest first")
 
 
 def test_choosing_b_as_a_makes_them_change_places(opened: Page) -> None:
@@ -174,7 +175,7 @@ def test_links_list_ids_kinds_and_who_is_right(page: Page, made: Compared) -> No
     ids = ["f3-base", "f1-counterfactual", "not there"]
     page.open(made.path, items_href(0, b=1, ids=ids))
     assert sorted(page.rows()) == sorted(made.rows(ids[:2]))
-    assert "1 of them not on this page" in page.one("#only").text
+    assert_says(page.one("#only").text, "1 of them", "not on this page")
     link = items_href(0, b=1, compared="only-a", kind="choice", outcome="flips")
     page.settled(lambda: page.js("location.hash = arguments[0]", link))
     a, b = made.experiment.runs
@@ -251,19 +252,19 @@ def test_the_prompt_of_every_view_is_that_of_the_contract(page: Page, made: Comp
             messages = NIMBLE.messages(record.state, [record.field], record.field.name, order)
             assert page.js(texts) == [message["content"] for message in messages]
         edited = {"base": "intact", "counterfactual": "broken"}[record.variant]
-        assert [each.text for each in page.all(".prompt mark")] == [edited]
+        assert [mark.text for mark in page.all(".prompt mark")] == [edited]
 
 
 def test_bars_are_as_wide_as_the_probabilities(opened: Page) -> None:
     opened.open_item()
     opened.until(lambda: len(opened.all(".run-box")) == 2)
-    found = opened.js(
+    bars = opened.js(
         "const width = (td, name) => td.querySelector(name).getBoundingClientRect().width;"
         "return [...document.querySelectorAll('.answers td')].map(td =>"
         "[td.innerText.split(/\\s/).at(-1), width(td, '.fill') / width(td, '.bar')])"
     )
-    assert len(found) > 10
-    for text, share in found:
+    assert len(bars) > 10
+    for text, share in bars:
         assert float(text.strip("%")) / 100 == pytest.approx(share, abs=0.01)
 
 
@@ -276,10 +277,12 @@ def test_a_flip_is_told_in_words(page: Page, made: Compared) -> None:
     page.until(lambda: page.all(".run-box"))
     tops = views.log_probs_by_view[row, :, : views.n_choices[row]].argmax(axis=1).tolist()
     parts = page.one(".run-box .flips").text.rstrip(".").split(": ", 1)[1].split("; ")
-    told = [part.partition(" in view") for part in parts]
-    said = {key.split(":")[0]: [int(view) for view in re.findall(r"\d", at)] for key, _, at in told}
+    views_of_key = {}
+    for part in parts:
+        answer, _, numbers = part.partition(" in view")
+        views_of_key[answer.split(":")[0]] = [int(view) for view in re.findall(r"\d", numbers)]
     keys = [answer.key for answer in made.records[name].field.answers]
-    assert said == {keys[top]: [v for v in range(4) if tops[v] == top] for top in tops}
+    assert views_of_key == {keys[top]: [v for v in range(4) if tops[v] == top] for top in tops}
 
 
 @pytest.mark.parametrize(
@@ -357,8 +360,8 @@ def test_axe_finds_no_violation_with_an_item_open(
         page.open(made.path, item_href("f0-base"), scheme=scheme)
         page.until(lambda: page.all(".prompt .message"))
         assert page.js("return document.documentElement.scrollWidth") <= width
-        found = Axe().run(page.driver)
-        assert len(found["passes"]) > 20
-        assert [each["id"] for each in found["violations"]] == []
+        result = Axe().run(page.driver)
+        assert len(result["passes"]) > 20
+        assert [violation["id"] for violation in result["violations"]] == []
     finally:
         page.cdp("Emulation.clearDeviceMetricsOverride")

@@ -67,13 +67,14 @@ def test_answer_matrix_and_differences_of_ten_runs_start_on_it(page: Page, ten_r
     try:
         page.open(ten_runs)
         top = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
-        places = [page.js(top, each) for each in ("h1", ".answer", "#runs", ".forest", ".matrix")]
+        selectors = ("h1", ".answer", "#runs", ".forest", ".matrix")
+        places = [page.js(top, selector) for selector in selectors]
         assert places == sorted(places)
         assert places[2] < 300
         assert places[-1] < 2 * 900
         # What is folded is on the page: each other arm has an answer, and its rows in a plot.
         assert len(page.all(".in-full li")) == 3
-        heads = [each.get_attribute("textContent") for each in page.all(".forest tbody th")]
+        heads = [cell.get_attribute("textContent") for cell in page.all(".forest tbody th")]
         for arm in ("nimble_recipe", "ce_only", "no_cf"):
             assert sum(f"− {arm}" in str(head) for head in heads) == 1
     finally:

@@ -43,7 +43,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first = frame["id"][0]
     named = pl.when(pl.col("id") == first).then(pl.lit(ID)).otherwise(pl.col("id"))
     frame = frame.with_columns(named.alias("id"), pl.lit(f"{IMAGE}{TURNED}").alias("domain"))
-    records = [hostile(each, at) for at, each in enumerate(records_of(frame))]
+    records = [hostile(record, at) for at, record in enumerate(records_of(frame))]
     return page_of(tmp_path_factory.mktemp("hostile"), frame, records)
 
 
@@ -78,15 +78,15 @@ def test_text_is_shown_as_it_stands(opened: Page) -> None:
     assert ID in opened.cells("item")
     box = opened.open_item(opened.cells("item").index(ID))
     text = box.text
-    for each in (ID, SCRIPT, IMAGE, BREAK, "javascript:alert(1)", "${7*7} {{7*7}} $title"):
-        assert each in text
+    for payload in (ID, SCRIPT, IMAGE, BREAK, "javascript:alert(1)", "${7*7} {{7*7}} $title"):
+        assert payload in text
     assert IMAGE in opened.cells("domain")[0]
     assert unharmed(opened)
 
 
 def test_what_cannot_be_seen_is_shown_as_a_badge(opened: Page) -> None:
     box = opened.open_item(opened.cells("item").index(ID))
-    badges = [each.text for each in box.find_elements("css selector", ".control")]
+    badges = [badge.text for badge in box.find_elements("css selector", ".control")]
     for code in ("U+202E", "U+202C", "U+200B", "U+2028", "U+0007"):
         assert code in badges
     script = "return arguments[0].textContent"
@@ -105,12 +105,12 @@ def test_a_long_context_is_shortened_until_asked_for(opened: Page) -> None:
 
 
 def test_the_policy_stops_a_script_that_gets_in(opened: Page) -> None:
-    said = opened.js(
+    outcome = opened.js(
         "const s = document.createElement('script');"
         "try { s.textContent = 'window.harm = 1'; } catch (error) { return error.name; }"
         "document.body.append(s); return 'let in';"
     )
-    assert said == "TypeError"
+    assert outcome == "TypeError"
     refused = opened.js(
         "try { document.body.innerHTML = '<b>x</b>'; } catch (error) { return error.name; }"
     )

@@ -91,9 +91,9 @@ def large_records(frame: pl.DataFrame) -> dict[str, Record]:
     records = {}
     for at, row in enumerate(first.select("id", "family", "variant", "reference").iter_rows()):
         if at % 2 == 0:
-            said = " ".join(words[rng.integers(0, len(words), 80)].tolist())
+            sentence = " ".join(words[rng.integers(0, len(words), 80)].tolist())
         edited = "intact" if row[2] == "base" else "broken"
-        state = f"Clerk {at // 2} said that the seal was {edited}. {said}"
+        state = f"Clerk {at // 2} said that the seal was {edited}. {sentence}"
         records[row[0]] = Record(
             *(
                 row[0],
@@ -146,10 +146,10 @@ def test_an_address_of_one_item_among_many(page: Page, large: Large) -> None:
 
 def longest_task(page: Page) -> float:
     """Returns the longest time that the page did nothing else, and forgets what was before."""
-    found: float = page.js(
+    longest: float = page.js(
         "const most = Math.max(0, ...longTasks); longTasks.length = 0; return most"
     )
-    return found
+    return longest
 
 
 def test_opening_sorting_and_searching_do_not_freeze(

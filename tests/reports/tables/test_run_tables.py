@@ -56,14 +56,14 @@ def made(folders: list[Path], name: str, **options: object) -> Table:
 def arms(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """One arm with 30, 36 and 42 of 60 right, one with 45 at two seeds, a base model with 24."""
     tmp_path = tmp_path_factory.mktemp("arms")
-    found = [
+    folders = [
         run_of(tmp_path / f"a-{seed}", share(right, 60), arm="a", seed=seed, k=2)
         for seed, right in ((1, 30), (2, 36), (3, 42))
     ]
-    found += [
+    folders += [
         run_of(tmp_path / f"b-{seed}", share(45, 60), arm="b", seed=seed, k=2) for seed in (2, 3)
     ]
-    return [*found, run_of(tmp_path / "base", share(24, 60), arm="base", seed=None, k=2)]
+    return [*folders, run_of(tmp_path / "base", share(24, 60), arm="base", seed=None, k=2)]
 
 
 def test_means_and_deviations_by_hand(arms: list[Path]) -> None:
@@ -79,7 +79,7 @@ def test_means_and_deviations_by_hand(arms: list[Path]) -> None:
     assert n == 3
     # One run has no deviation: neither 0 nor a mark of one.
     assert math.isnan(cells(table, "Accuracy")[2][0].numbers[1] or 0.0)
-    assert "one run has no deviation" in table.caption
+    assert "has no deviation" in table.caption
     # At the shared seeds, a and b differ in five families: too few for an exact test to show.
     assert marked(table, "Accuracy", "best") == []
 
@@ -89,15 +89,15 @@ def test_nll_and_ece_by_hand(tmp_path: Path) -> None:
     folder = run_of(tmp_path / "a", share(45, 60), arm="a", seed=1, sure=math.log(3))
     table = made([folder], "main")
     nll = -(45 * math.log(0.75) + 15 * math.log(0.25)) / 60
-    found = {
+    by_title = {
         column.title: cell for column, cell in zip(table.columns, table.rows[0].cells, strict=True)
     }
-    assert found["NLL"].numbers[0] == pytest.approx(nll, abs=1e-6)
-    assert found["ECE"].numbers[0] == pytest.approx(0.0, abs=1e-6)
-    assert found["Brier"].numbers[0] == pytest.approx(0.75 * 0.125 + 0.25 * 1.125, abs=1e-6)
+    assert by_title["NLL"].numbers[0] == pytest.approx(nll, abs=1e-6)
+    assert by_title["ECE"].numbers[0] == pytest.approx(0.0, abs=1e-6)
+    assert by_title["Brier"].numbers[0] == pytest.approx(0.75 * 0.125 + 0.25 * 1.125, abs=1e-6)
     # Nothing is the best of one.
     assert not any(cell.mark for cell in table.rows[0].cells)
-    assert "ECE after T(x)" not in found
+    assert "ECE after T(x)" not in by_title
 
 
 def test_best_with_ties_and_where_lower_is_better() -> None:
@@ -105,7 +105,7 @@ def test_best_with_ties_and_where_lower_is_better() -> None:
         return [Cell(f"{100 * value:.1f}", (value,)) for value in values]
 
     def marks(cells: list[Cell], better: Literal[-1, 0, 1]) -> list[str | None]:
-        return [cell.mark for cell in marked_best(cells, [each.text for each in cells], better)]
+        return [cell.mark for cell in marked_best(cells, [cell.text for cell in cells], better)]
 
     assert marks(of(0.5, 0.5, 0.4), 1) == ["best", "best", None]
     assert marks(of(0.5, 0.5, 0.4), -1) == [None, None, "best"]
@@ -123,11 +123,12 @@ def test_best_with_ties_and_where_lower_is_better() -> None:
 def test_an_infinite_nll_is_shown_with_its_reason() -> None:
     def summary(value: float) -> ArmSummary:
         values: dict[int | None, float] = {1: value, 2: 1.0}
-        runs = {seed: Estimate(each, math.nan, math.nan, 4, 2) for seed, each in values.items()}
+        runs = {seed: Estimate(nll, math.nan, math.nan, 4, 2) for seed, nll in values.items()}
         return ArmSummary.of("a", runs)
 
     cell = mean_cell(summary(math.inf), metric_spec("nll_nats"))
-    assert (cell.text, cell.reason) == ("∞", "undefined or infinite at 1 of 2 seeds")
+    assert cell.text == "∞"
+    assert_says(cell.reason, "infinite", "at 1 of 2 seeds")
     undefined = replace(summary(math.nan), reason="no items")
     cell = mean_cell(undefined, metric_spec("nll_nats"))
     assert (cell.text, cell.reason) == ("–", "no items")
@@ -212,8 +213,8 @@ def test_wrong_clear_changes_are_refused(tmp_path: Path, text: str, expected: st
 def test_k_views_of_runs(arms: list[Path]) -> None:
     table = made(arms, "views")
     assert table.caption.startswith("Decoding: 2 views together; raw,")
-    found = texts(table, "Arm", "Accuracy", "TV", "Flips", "Gain")
-    assert found[0] == ["a", "60.0 ± 10.0", "0.0 ± 0.0", "0.0 ± 0.0", "0.0 ± 0.0"]
+    first = texts(table, "Arm", "Accuracy", "TV", "Flips", "Gain")[0]
+    assert first == ["a", "60.0 ± 10.0", "0.0 ± 0.0", "0.0 ± 0.0", "0.0 ± 0.0"]
     assert "TV after T(x)" not in [column.title for column in table.columns]
 
 
@@ -243,7 +244,7 @@ def test_calibration_marks_what_is_shown_to_be_worse(tmp_path: Path) -> None:
     write_calibrator(right / "calibration.json", hot)
     table = made([right], "calibration")
     assert marked(table, "NLL after", "worse") == ["a"]
-    assert table.meaning("worse").startswith("T(x) is shown to make it worse")
+    assert_says(table.meaning("worse"), "T(x)", "worse")
 
 
 def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
@@ -264,8 +265,8 @@ def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
         entropy = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
         log_score = -0.75 * math.log(c) - 0.25 * math.log(1 - c)
         brier = 0.75 * (1 - c) ** 2 + 0.25 * c**2
-        wanted = [brier, brier - 3 / 16, 0.0, 3 / 16, log_score, log_score - entropy, 0.0, entropy]
-        assert numbers == pytest.approx(wanted, abs=1e-6)
+        parts = [brier, brier - 3 / 16, 0.0, 3 / 16, log_score, log_score - entropy, 0.0, entropy]
+        assert numbers == pytest.approx(parts, abs=1e-6)
     assert "60 items" in table.caption
     assert "score = miscalibration - discrimination + uncertainty" in table.caption
     assert table.columns[4].numbers[0] == "Brier miscalibration (score, single)"
@@ -273,7 +274,7 @@ def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
     # or less, because members of a family share draws.
     for row, temperature in zip(cells(table), (1.0, 2.0, 1.0), strict=True):
         c = 1 / (1 + math.exp(-3.0 / temperature))
-        chance, high = (each or 0.0 for each in row[4].numbers[1:])
+        chance, high = (number or 0.0 for number in row[4].numbers[1:])
         assert 0.8 * c * (1 - c) / 60 < chance < 1.25 * c * (1 - c) / 30
         assert chance < high
         assert row[4].below == f"noise {chance:.3f}"
@@ -348,19 +349,18 @@ def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
     ]
     built = build(folders)
     assert set(built.tables) == {"splits", "cost"}
-    assert built.skipped["main"] == (
-        "the runs hold different items, so their numbers cannot be compared"
-    )
+    assert_says(built.skipped["main"], "different items", "cannot be compared")
     report = markdown_report(Experiment.read(folders), built)
-    assert "> item sets differ: 0 items only in" in report
-    assert "- main: the runs hold different items" in report
+    assert "sets differ: 0 items" in report
+    assert "- main: the runs hold" in report
 
 
 def test_runs_on_ablated_contexts_alone(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
     built = build([folder])
     assert set(built.tables) == {"splits"}
-    assert built.skipped["main"] == built.skipped["cost"] == "no run on full contexts"
+    for name in ("main", "cost"):
+        assert_says(built.skipped[name], "no run", "full contexts")
 
 
 def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
@@ -420,7 +420,7 @@ def test_the_same_bytes_every_time(tmp_path: Path, arms: list[Path]) -> None:
         collection = Experiment.read(arms, Settings(resamples=100))
         built = build_tables(TableRequest(collection))
         files = write_tables(built, collection, tmp_path / name)
-        written.append({path.name: path.read_bytes() for each in files.values() for path in each})
+        written.append({path.name: path.read_bytes() for paths in files.values() for path in paths})
     assert written[0] == written[1]
     assert set(written[0]) == {"report.md"} | {
         f"{name}{ending}" for name in built.tables for ending in (".tex", ".md", ".csv")
