@@ -133,10 +133,27 @@ def test_the_leak_of_a_file_or_a_folder_comes_first(
     runs = [home / name for name in names]
     result = printed(home, command, *runs, "--data", home / data, *RESAMPLES)
     assert result.exit_code == 3
-    assert result.stdout.startswith(f"Leak: {2 * LEAKED} items")
-    unwrapped = " ".join(first_lines(result).split())
-    assert f" Leak of {2 * LEAKED} items; " in unwrapped  # before the accuracy, or the difference
+    leak, answer, *_ = result.stdout.splitlines()
+    assert leak.startswith(f"Leak: {2 * LEAKED} items")
+    assert leak.endswith("without them.")
+    assert answer.startswith(f"Leak of {2 * LEAKED} items; ")  # so that it is not quoted alone
     assert len(result.stdout.splitlines()) <= MOST
+
+
+@pytest.mark.parametrize("data", ["data/holdout.jsonl", "data"], ids=["file", "folder"])
+def test_five_lines_answer_every_question_of_leaking_data(home: Path, data: str) -> None:
+    options = ("--data", home / data, *RESAMPLES)
+    lines = first_lines(printed(home, "report", home / "leaked", *options))
+    expected = {"data": "leak", "order": "cannot tell", "probabilities": "miscalibrated otherwise"}
+    assert surfaces.fact_statuses(lines) == expected
+    lines = first_lines(printed(home, "compare", home / "leaked", home / "clean", *options))
+    assert surfaces.data_status(lines) == "leak"
+    answer, named = lines.splitlines()[1].partition("; ")[2], surfaces.facts(lines)
+    assert surfaces.first_line_statuses(answer, (1,), second="clean") == {1: "not shown"}
+    names = ("leaked", "clean")
+    assert of_runs(named["order"], names, surfaces.order_status) == ("cannot tell", "cannot tell")
+    probabilities = of_runs(named["probabilities"], names, surfaces.probabilities_status)
+    assert probabilities == ("miscalibrated otherwise", "no error shown")
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,6 @@ def tone_of(conclusion: Conclusion) -> Tone | None:
 
 
 def data_fact(conclusion: DataConclusion) -> Fact:
-    """Say whether the data is sound; the lines above have a leak."""
-    text = "LEAK: see the first line" if conclusion.status == "leak" else data_text(conclusion)
+    """Say whether the data is sound; of a leak, the first line says it, and there is no other."""
+    text = "" if conclusion.status == "leak" else data_text(conclusion)
     return Fact("data", text, tone_of(conclusion))
