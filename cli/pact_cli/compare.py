@@ -168,7 +168,8 @@ def compare(
     if arms:
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)
-        emit(present_arms(experiment, names, show_items=mcnemar), as_json=as_json)
+        presenter = present_arms(experiment, names, full=full or grouped(), show_items=mcnemar)
+        emit(presenter, as_json=as_json)
     else:
         experiment = Experiment.read(runs, settings, unique_labels=False)
         warn(map(warning_sentence, experiment.applied_warnings))  # before runs are refused

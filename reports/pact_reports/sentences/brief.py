@@ -19,6 +19,7 @@ from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusi
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.notes import Unanswered
+from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference
@@ -173,6 +174,28 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     else:
         listed = f", and {news[0]}" if news else ""
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
+
+
+def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write the first line on a run, on full or ablated contexts; arguments as `report_line`."""
+    write = ablated_line if evaluation.contexts == "ablated" else report_line
+    return write(evaluation, leak)
+
+
+def ablated_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write how sure a run is on contexts without the evidence.
+
+    Args:
+        evaluation: of a run on ablated contexts.
+        leak: of its data; it comes first.
+
+    Example:
+        "ablated is 88.4% [77.2, 92.5] confident on contexts without the evidence."
+    """
+    (name,) = short_names([evaluation.run or "The run"])
+    confidence = rate_text(evaluation.groups[0].estimates[ABLATED_CONFIDENCE])
+    text = f"{name} is {confidence} confident on contexts without the evidence"
+    return f"{leak_prefix(leak)}{text}."
 
 
 def _bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:

@@ -46,7 +46,7 @@ def brief_report(
             *_conclusions(report),
             *_rates(report.rates),
             Fact("not known", not_known_text(report.conclusions)),
-            Fact("run", _run(report, names)),
+            Fact("run", run_text(report, names)),
         ],
         notes=evaluation.notes,
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
@@ -84,7 +84,7 @@ def _conclusions(report: RunReport) -> Iterator[Fact]:
                 yield Fact("acting alone", acting_line(conclusion), tone)
 
 
-def _run(report: RunReport, names: ArmNames) -> str:
+def run_text(report: RunReport, names: ArmNames) -> str:
     """Name the arm, the seed, the sample and the decoding of a run; the last line has its place."""
     evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]

@@ -116,9 +116,7 @@ def _concluded(audited: Sequence[Audited], names: ArmNames) -> str:
     conclusions = (
         (names.run(run.label), order_words(conclusion)) for run, _, conclusion in audited
     )
-    return "; ".join(
-        f"{name}: {lower_first(words.finding)}" for name, words in conclusions
-    )
+    return "; ".join(f"{name}: {lower_first(words.finding)}" for name, words in conclusions)
 
 
 def _preferred(audited: Sequence[Audited]) -> str:
