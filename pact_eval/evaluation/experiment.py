@@ -60,12 +60,14 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
     Notice,
+    SameRun,
     SameWeights,
     SkippedRun,
     UnlikeRuns,
     join_all,
     of_one_role,
     other_training,
+    same_runs,
     same_weights,
     unsealed,
 )
@@ -464,6 +466,11 @@ class Experiment:
         """Runs of different training seeds whose adapters have the same weights."""
         return same_weights([run.run for run in self.runs])
 
+    @cached_property
+    def same_runs(self) -> tuple[SameRun, ...]:
+        """Runs with the predictions of an earlier run."""
+        return same_runs([run.run for run in self.runs])
+
     @property
     def notices(self) -> tuple[Notice, ...]:
         """Runs left out, not alike, the same twice, not all sealed, or with another training.
@@ -472,7 +479,7 @@ class Experiment:
         """
         left_out = () if self.left_out is None else (self.left_out,)
         opened = [run.run for run in self.all_runs]
-        notices = (*self.skipped, *self.unlike, *self.same_weights, *left_out)
+        notices = (*self.skipped, *self.unlike, *self.same_weights, *self.same_runs, *left_out)
         return (*notices, *unsealed(opened), *other_training(opened))
 
     @property

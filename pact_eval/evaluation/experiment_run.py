@@ -17,10 +17,9 @@ import numpy as np
 
 from pact_eval._choices import Allowance, Decoding
 from pact_eval._typing import IntArray
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import NO_PROBABILITIES
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
@@ -299,7 +298,7 @@ class ExperimentRun:
             InputError: only the answers are known.
         """
         if self.provenance.answers_only:
-            raise InputError(NO_PROBABILITIES)
+            raise missing_probabilities("this output")
 
     def with_views(self, k: int) -> ExperimentRun:
         """Return the run as if it had been scored with its first k views only; computed once."""

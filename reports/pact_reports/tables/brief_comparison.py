@@ -16,6 +16,7 @@ from pact_eval.evaluation.notes import (
     SeveralRight,
 )
 from pact_reports.numbers import interval_text, sample_text, value_text, views_words
+from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import (
     beside,
     better_line,
@@ -84,7 +85,9 @@ def _named(note: Note, names: Sequence[str]) -> Note:
 
 
 def cautions(experiment: Experiment) -> Iterator[Line]:
-    """Yield in what runs differ that are compared nevertheless."""
+    """Yield which runs are one, and in what runs differ that are compared nevertheless."""
+    for same in experiment.same_runs:
+        yield Line(f"Caution: {one_line(str(same))}.", "caution")
     for unlike in experiment.unlike:
         yield Line(f"Caution: {unlike_sentence(unlike)}.", "caution")
 
