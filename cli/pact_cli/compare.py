@@ -122,7 +122,7 @@ class RunOrArm(RunPath):
         "resamples",
         "seed",
     ),
-    *("audit", "without_leaks"),
+    *("audit", "without_leaks", "relabels"),
 )
 @ci_option
 @json_option
@@ -184,7 +184,12 @@ def compare(
 
 def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
     """Refuse options that a gate does not have."""
-    own = {"--arms": arms, "--mcnemar": mcnemar, "--holm": settings.holm}
+    own = {
+        "--arms": arms,
+        "--mcnemar": mcnemar,
+        "--holm": settings.holm,
+        "--relabel": bool(settings.relabels),
+    }
     refused = [name for name, value in own.items() if value]
     if refused:
         message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"

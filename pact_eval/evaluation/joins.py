@@ -14,6 +14,7 @@ from pact_eval._choices import Allowance
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import LeftOutItems
 from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.evaluation.relabelling import RelabelledRun
 from pact_eval.runs.custody import TrainedOnRun, TrainedRole
 from pact_eval.runs.identity import Difference, join_differences
 from pact_eval.runs.provenance import EVALUATION
@@ -159,6 +160,7 @@ Notice: TypeAlias = (
     | DataLeak
     | TrainedOnRun
     | OtherTraining
+    | RelabelledRun
 )
 """What run folders alone show about the runs of an experiment, and a leak of their data."""
 

@@ -88,11 +88,13 @@ def run_text(report: RunReport, names: ArmNames) -> str:
     """Name the arm, the seed, the sample and the decoding of a run; the last line has its place."""
     evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]
-    arm = provenance.arm and names.arm(provenance.named(provenance.arm))
+    seed = report.run.seed
+    unnamed = provenance.arm is None and report.run.relabelled is None
+    arm = None if unnamed else names.arm(report.run.arm)
     facts = (
         None if arm == report.run.name else arm,
         provenance.quantisation,
-        None if provenance.seed is None else f"seed {provenance.seed}",
+        None if seed is None else f"seed {seed}",
         sample_text(everything.items, everything.clusters, evaluation.unit),
         *_decoding(evaluation),
         evaluation.calibration,
