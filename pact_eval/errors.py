@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 __all__ = [
     "AdapterError",
@@ -51,6 +51,7 @@ __all__ = [
     "TamperedError",
     "WorkerError",
     "missing_extra",
+    "missing_probabilities",
 ]
 
 _PROBLEMS_SHOWN = 50
@@ -223,6 +224,25 @@ pip install --constraint constraints.txt '.[server]'
         f"pip install --constraint constraints.txt '.[{extra}]'"
     )
     return MissingExtraError(f"{message}, or {otherwise}" if otherwise else message)
+
+
+NO_PROBABILITIES: Final = "the run has answers and no probabilities"
+"""Why a number is undefined if only the answers are known."""
+
+
+def missing_probabilities(purpose: str) -> InputError:
+    """Return the error for a run of answers alone: the one wording, with the remedy.
+
+    Args:
+        purpose: what needs probabilities, in the singular.
+
+    Examples:
+        >>> print(missing_probabilities("a calibrator"))
+        the run has answers and no probabilities, which a calibrator needs; import a log with \
+probabilities or logits, or score the model with `pact-eval score`
+    """
+    remedy = "import a log with probabilities or logits, or score the model with `pact-eval score`"
+    return InputError(f"{NO_PROBABILITIES}, which {purpose} needs; {remedy}")
 
 
 def counted(number: int, noun: str) -> str:

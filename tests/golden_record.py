@@ -116,9 +116,9 @@ def of_the_experiment() -> Iterator[Case]:
     yield Case("data-experiment", ("pact-audit", "data", "data"))
     for decoding in ("single", "ensemble"):
         words = ("pact-eval", "compare", "--arms", *arms, "--decoding", decoding)
-        yield Case(f"arms-{decoding}", words)
+        yield Case(f"arms-{decoding}", (*words, "--full"))
     calibrated = ("compare", "--arms", *arms, "--decoding", "single", "--calibrated")
-    yield Case("arms-calibrated", ("pact-eval", *calibrated))
+    yield Case("arms-calibrated", ("pact-eval", *calibrated, "--full"))
     yield Case("scorecard", ("pact-eval", "scorecard", "hypotheses.toml", *runs, *ablated))
     for mode in ("auto", "scalar", "per-kind", "contextual"):
         for run in ("pact-17", "nimble_recipe-17"):

@@ -122,7 +122,7 @@ class RunOrArm(RunPath):
         "resamples",
         "seed",
     ),
-    *("audit", "without_leaks"),
+    *("audit", "without_leaks", "relabels"),
 )
 @ci_option
 @json_option
@@ -168,7 +168,8 @@ def compare(
     if arms:
         experiment = Experiment.read_arms(runs, settings)
         names = names_of(experiment.arms)
-        emit(present_arms(experiment, names, show_items=mcnemar), as_json=as_json)
+        presenter = present_arms(experiment, names, full=full or grouped(), show_items=mcnemar)
+        emit(presenter, as_json=as_json)
     else:
         experiment = Experiment.read(runs, settings, unique_labels=False)
         warn(map(warning_sentence, experiment.applied_warnings))  # before runs are refused
@@ -183,7 +184,12 @@ def compare(
 
 def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
     """Refuse options that a gate does not have."""
-    own = {"--arms": arms, "--mcnemar": mcnemar, "--holm": settings.holm}
+    own = {
+        "--arms": arms,
+        "--mcnemar": mcnemar,
+        "--holm": settings.holm,
+        "--relabel": bool(settings.relabels),
+    }
     refused = [name for name, value in own.items() if value]
     if refused:
         message = f"{refused[0]} does not go with --gate, which judges two runs by one margin"

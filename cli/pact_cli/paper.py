@@ -76,7 +76,9 @@ _ALL: Final = "all"
     *("figure_style", "figure_width", "palette", "data", "criteria", "clear", "thresholds"),
     *("cost_wrong", "cost_review"),
 )
-@settings_options("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks")
+@settings_options(
+    *("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks", "relabels")
+)
 @json_option
 def paper(
     runs: tuple[Path, ...],

@@ -106,7 +106,7 @@ _VIEWS_OPTION: Final = option(
         "allow",
         "method",
     ),
-    *("audit", "without_leaks", "target_error"),
+    *("audit", "without_leaks", "target_error", "relabels"),
 )
 @output_options(
     *("html", "palette", "data", "criteria", "clear", "thresholds", "cost_wrong", "cost_review"),

@@ -38,7 +38,7 @@ from pact_eval.calibration.temperatures import (
     inverse_softplus,
     softplus,
 )
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.metrics import TIE, check_log_probs, check_reference, rows_of
 from pact_eval.runs.predictions import Predictions
 
@@ -112,7 +112,7 @@ class CalibrationItems:
             InputError: the run has answers and no probabilities, or several right answers.
         """
         if predictions.answers_only:
-            raise InputError("the run has answers and no probabilities: nothing to calibrate")
+            raise missing_probabilities("a calibrator")
         if predictions.accepted is not None:
             raise InputError(
                 "items have several right answers, and the reference is the most probable of them: "

@@ -29,6 +29,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.joins import SameRun, same_runs
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.evaluation.report import default_resamples
@@ -243,12 +244,14 @@ class Drift(Result):
         return "changed" if self.broken_gates else self.test.finding
 
     @property
-    def warnings(self) -> tuple[CalibrationWarning, ...]:
-        """Warnings about the calibrators, if the settings apply them."""
+    def warnings(self) -> tuple[CalibrationWarning | SameRun, ...]:
+        """Warnings on a run compared with itself, and on calibrators if the settings apply them."""
+        same = same_runs([run.run for run in self.runs])
         if not self.settings.calibrated:
-            return ()
+            return same
         decoding = self.settings.decoding
-        return tuple(note for run in self.runs for note in run.calibrator_warnings(decoding))
+        notes = (note for run in self.runs for note in run.calibrator_warnings(decoding))
+        return (*same, *notes)
 
 
 def measure_drift(

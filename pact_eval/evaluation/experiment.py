@@ -60,12 +60,14 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
     Notice,
+    SameRun,
     SameWeights,
     SkippedRun,
     UnlikeRuns,
     join_all,
     of_one_role,
     other_training,
+    same_runs,
     same_weights,
     unsealed,
 )
@@ -85,6 +87,7 @@ from pact_eval.evaluation.order_audit import (
     order_audit,
     order_effect,
 )
+from pact_eval.evaluation.relabelling import check_relabels, relabel_of
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.run_data import conclude_on_data
@@ -164,8 +167,10 @@ class Experiment:
             RunError: a folder is not a complete run.
             InputError: two runs have the same arm and seed, or do not belong together (`join_all`).
         """
-        kept, skipped = of_one_role(open_runs(sources))
-        return cls._of(kept, settings or Settings(), skipped, unique_labels=unique_labels)
+        opened, settings = open_runs(sources), settings or Settings()
+        check_relabels(settings.relabels, opened)
+        kept, skipped = of_one_role(opened)
+        return cls._of(kept, settings, skipped, unique_labels=unique_labels)
 
     @classmethod
     def read_each(
@@ -183,8 +188,9 @@ class Experiment:
         Raises:
             RunError: a folder is not a complete run.
         """
-        kept, skipped = of_one_role(open_runs(sources))
-        settings = settings or Settings()
+        opened, settings = open_runs(sources), settings or Settings()
+        check_relabels(settings.relabels, opened)
+        kept, skipped = of_one_role(opened)
         return tuple(cls._of([run], settings) for run in kept), skipped
 
     @classmethod
@@ -205,6 +211,7 @@ class Experiment:
             first = members[0] if members else None
             run = ExperimentRun(
                 opened,
+                relabel=relabel_of(opened, settings.relabels),
                 first=first,
                 calibration=settings.calibration,
                 shipped=settings.shipped,
@@ -238,6 +245,7 @@ class Experiment:
             for name, pattern in map(_named_pattern, arguments)
             for folder in _folders(pattern)
         ]
+        check_relabels(settings.relabels, [opened for _, opened in arms])
         kept, skipped = of_one_role([opened for _, opened in arms])
         folders = {opened.folder for opened in kept}
         without, left_out = _unanswered(kept)
@@ -251,6 +259,7 @@ class Experiment:
             run = ExperimentRun(
                 opened,
                 arm=name,
+                relabel=relabel_of(opened, settings.relabels),
                 first=first,
                 shipped=settings.shipped,
                 allow=settings.allow,
@@ -464,6 +473,11 @@ class Experiment:
         """Runs of different training seeds whose adapters have the same weights."""
         return same_weights([run.run for run in self.runs])
 
+    @cached_property
+    def same_runs(self) -> tuple[SameRun, ...]:
+        """Runs with the predictions of an earlier run."""
+        return same_runs([run.run for run in self.runs])
+
     @property
     def notices(self) -> tuple[Notice, ...]:
         """Runs left out, not alike, the same twice, not all sealed, or with another training.
@@ -471,8 +485,16 @@ class Experiment:
         Reads no predictions.
         """
         left_out = () if self.left_out is None else (self.left_out,)
+        relabelled = (run.relabelled for run in self.all_runs)
         opened = [run.run for run in self.all_runs]
-        notices = (*self.skipped, *self.unlike, *self.same_weights, *left_out)
+        notices: tuple[Notice, ...] = (
+            *self.skipped,
+            *self.unlike,
+            *self.same_weights,
+            *self.same_runs,
+            *left_out,
+        )
+        notices += tuple(run for run in relabelled if run is not None)
         return (*notices, *unsealed(opened), *other_training(opened))
 
     @property
@@ -1270,15 +1292,15 @@ def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> Non
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):
             message = (
-                f"{run.place} and {new.place} have the same arm and seed ({new.label}); score "
-                "one of them again with another --arm or --train-seed"
+                f"{run.place} and {new.place} have the same arm and seed ({new.label}); give one "
+                "of them another arm or seed: --relabel RUN=ARM:SEED"
             )
             raise InputError(message)
 
 
 def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
     if new.seed is None:
-        message = f"{new.place}: the run has no seed; score it again with --train-seed"
+        message = f"{new.place}: the run has no seed; name it: --relabel {new.place}=:SEED"
         raise InputError(message)
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):

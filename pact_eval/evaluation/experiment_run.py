@@ -17,10 +17,10 @@ import numpy as np
 
 from pact_eval._choices import Allowance, Decoding
 from pact_eval._typing import IntArray
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import NO_PROBABILITIES
+from pact_eval.evaluation.relabelling import Relabel, RelabelledRun
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
@@ -39,7 +39,8 @@ class ExperimentRun:
 
     Attributes:
         run: the folder and its provenance; a `Run` also has its predictions.
-        arm: its recipe: the recorded arm, or without one the name of the resolved folder.
+        arm: its recipe: the recorded arm, or without one the name of the resolved folder; another
+            one if it is relabelled.
         seed: seed of the training; None for a base model, or if the run does not record one.
         name: name of the resolved folder.
         label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
@@ -50,6 +51,7 @@ class ExperimentRun:
         run: RunFolder,
         *,
         arm: str | None = None,
+        relabel: Relabel | None = None,
         first: ExperimentRun | None = None,
         calibration: Path | None = None,
         shipped: bool = False,
@@ -60,9 +62,11 @@ class ExperimentRun:
     ) -> None:
         self.run = run
         self.name = run.name
+        arm = arm or (relabel and relabel.arm)
         self.arm = run.provenance.named(arm) if arm else run.arm
-        self.seed = run.seed
+        self.seed = run.seed if relabel is None or relabel.seed is None else relabel.seed
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
+        self._relabel = relabel
         self._first = first
         self._calibration = calibration
         self._shipped = shipped
@@ -74,6 +78,14 @@ class ExperimentRun:
 
     def __repr__(self) -> str:
         return f"ExperimentRun({self.label!r}, {self.place!r})"
+
+    @property
+    def relabelled(self) -> RelabelledRun | None:
+        """The arm and seed that are used instead of the recorded ones; None if nothing relabels."""
+        if self._relabel is None:
+            return None
+        recorded, used = (self.run.arm, self.run.seed), (self.arm, self.seed)
+        return RelabelledRun(self.place, recorded, used)
 
     @property
     def folder(self) -> Path:
@@ -299,7 +311,7 @@ class ExperimentRun:
             InputError: only the answers are known.
         """
         if self.provenance.answers_only:
-            raise InputError(NO_PROBABILITIES)
+            raise missing_probabilities("this output")
 
     def with_views(self, k: int) -> ExperimentRun:
         """Return the run as if it had been scored with its first k views only; computed once."""

@@ -24,7 +24,7 @@ import polars as pl
 from pact_eval import metrics
 from pact_eval._choices import OWN_GROUPS, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
-from pact_eval.errors import InputError, RunError
+from pact_eval.errors import InputError, RunError, missing_probabilities
 from pact_eval.evaluation.labels import (
     FamilyRuns,
     Labels,
@@ -618,8 +618,7 @@ def _check_answers_only(
     """
     if answers_only and (decoding == "ensemble" or calibrator is not None):
         what = "an ensemble" if decoding == "ensemble" else "a calibrator"
-        message = f"the run has answers and no probabilities: {what} needs probabilities"
-        raise InputError(message)
+        raise missing_probabilities(what)
 
 
 def _without_probabilities(items: ScoredItems) -> ScoredItems:

@@ -14,6 +14,7 @@ from pact_eval._choices import Allowance
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import LeftOutItems
 from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.evaluation.relabelling import RelabelledRun
 from pact_eval.runs.custody import TrainedOnRun, TrainedRole
 from pact_eval.runs.identity import Difference, join_differences
 from pact_eval.runs.provenance import EVALUATION
@@ -93,6 +94,29 @@ class SameWeights:
 
 
 @dataclass(frozen=True)
+class SameRun:
+    """Two runs with the same predictions: a comparison of them says nothing.
+
+    Attributes:
+        first: folder of the first run.
+        other: folder of the other run.
+        sha256: SHA-256 of the predictions of both.
+    """
+
+    first: str
+    other: str
+    sha256: str
+
+    def __str__(self) -> str:
+        if self.first == self.other:
+            return f"{self.first} is compared with itself"
+        digest = self.sha256[:12]
+        return (
+            f"{self.first} and {self.other} are one run: their predictions are the same ({digest})"
+        )
+
+
+@dataclass(frozen=True)
 class UnsealedFiles:
     """Files in a run folder that its seal does not cover, and that no number is computed from.
 
@@ -130,11 +154,13 @@ Notice: TypeAlias = (
     SkippedRun
     | UnlikeRuns
     | SameWeights
+    | SameRun
     | LeftOutItems
     | UnsealedFiles
     | DataLeak
     | TrainedOnRun
     | OtherTraining
+    | RelabelledRun
 )
 """What run folders alone show about the runs of an experiment, and a leak of their data."""
 
@@ -195,6 +221,27 @@ def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
             folders = other.place, run.place
             duplicates.append(SameWeights(*folders, (other.seed or 0, seed), adapter.sha256))
             break
+    return tuple(duplicates)
+
+
+def same_runs(runs: Sequence[RunFolder]) -> tuple[SameRun, ...]:
+    """Find runs whose predictions are those of an earlier run, by the hashes of their seals.
+
+    Args:
+        runs: the runs, in the order of the experiment.
+
+    Returns:
+        For each such run, the first run with its predictions.
+    """
+    first_of: dict[str, RunFolder] = {}
+    duplicates: list[SameRun] = []
+    for run in runs:
+        seal = run.provenance.seal
+        if seal is None:  # read from rows, not from a folder
+            continue
+        first = first_of.setdefault(seal.predictions_sha256, run)
+        if first is not run:
+            duplicates.append(SameRun(first.place, run.place, seal.predictions_sha256))
     return tuple(duplicates)
 
 

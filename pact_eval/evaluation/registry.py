@@ -99,9 +99,6 @@ class Reduced:
     basis: Basis | None = None
 
 
-NO_PROBABILITIES: Final = "the run has answers and no probabilities"
-"""Why a metric is undefined if only the answers are known."""
-
 REPEATS_OF_ONE_ORDER: Final = "repeats of one order"
 """Why nothing is known of orders if the views of every item are repeats of one."""
 

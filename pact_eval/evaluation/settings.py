@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pact_eval._choices import Allowance, Bins, ClusterUnit, Decoding, GroupBy
+from pact_eval.evaluation.relabelling import Relabel
 from pact_eval.results import short_repr
 
 
@@ -39,6 +40,7 @@ class Settings:
         without_leaks: leave out the families that are also in files that a model is made from.
         target_error: largest error among the answers that a model gives alone, in (0, 1); None does
             not ask whether it may.
+        relabels: other arms and seeds for runs, which keep what they record.
 
     Examples:
         >>> from pact_eval.evaluation.settings import Settings
@@ -66,6 +68,7 @@ class Settings:
     without_leaks: bool = False
     target_error: float | None = None
     bins: Bins | None = None
+    relabels: tuple[Relabel, ...] = ()
 
     def __repr__(self) -> str:
         return short_repr(self, changed=True)

@@ -313,7 +313,7 @@ def _row(
 
 def _why_undefined(remedy: Remedy, metric: str) -> str | None:
     if metric == "flip_rate":
-        return f"needs {2 * remedy.views} views: the answer of the next {remedy.views}"
+        return f"needs {2 * remedy.views} views per item"
     return None if remedy.has_probabilities else NO_PROBABILITIES
 
 

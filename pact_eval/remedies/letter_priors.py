@@ -28,7 +28,7 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.metrics.decoding import log_softmax, normalise
 from pact_eval.runs.predictions import Predictions
 
@@ -104,7 +104,7 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
         InputError: the letter order of a view is unknown, or only the answers are known.
     """
     if predictions.answers_only:
-        raise InputError("letter prior: the run has answers and no probabilities")
+        raise missing_probabilities("a letter prior")
     letters = _letters_of_answers(predictions)
     priors: dict[int, FloatArray] = {}
     counts: dict[int, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 LEVEL: Final = 0.05
@@ -121,3 +121,13 @@ class Estimate:
     def excludes_zero(self) -> bool:
         """Whether there is an interval, and 0 is outside it."""
         return self.low > 0 or self.high < 0
+
+    @property
+    def negated(self) -> Self:
+        """The same estimate with the opposite sign, such as B - A of A - B.
+
+        Examples:
+            >>> Estimate(-0.25, -0.5, -0.125, n=8, clusters=4).negated.low
+            0.125
+        """
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)

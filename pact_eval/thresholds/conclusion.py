@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, TypeAlias
 
+from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.runs.folder import RunSource, open_run
 from pact_eval.stats.estimate import Estimate
@@ -206,7 +207,7 @@ def acting_without_probabilities(
         status="cannot tell",
         target=target,
         confidence=confidence,
-        unchecked=(Unchecked("gates", "the run has answers and no probabilities"),),
+        unchecked=(Unchecked("gates", NO_PROBABILITIES),),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from pact_eval._choices import CONFIDENCE
+from pact_eval.errors import NO_PROBABILITIES
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.experiment import Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -90,7 +91,7 @@ def acting_of_run(experiment: Experiment, run: ExperimentRun) -> Acting | None:
 def _unknown(experiment: Experiment, run: ExperimentRun) -> str | None:
     """Return why nothing can be told of a run; None if something can."""
     if run.provenance.answers_only:
-        return "the run has answers and no probabilities"
+        return NO_PROBABILITIES
     leak = experiment.data.leak
     if leak is None or leak.left_out:
         return None

@@ -182,6 +182,8 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
 
 def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:
     metrics, called = outputs.metrics, _palette(outputs).names
+    if metrics is not None:
+        metrics = metrics.method_first(experiment.settings.method)
     names = names_in(experiment, called) if metrics is None else ArmNames.of(metrics.arms, called)
     return TableRequest(
         *(experiment, outputs.criteria, _folders(outputs), _clear_changes(outputs)),

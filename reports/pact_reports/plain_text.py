@@ -6,7 +6,7 @@ import re
 
 from pact_eval.errors import PactError, Problem, RecordError
 
-__all__ = ["error_text", "one_line", "visible"]
+__all__ = ["error_text", "lower_first", "one_line", "visible"]
 
 _MOST_SHOWN = 2_000
 _MAYBE_UNPRINTABLE = re.compile(r"[^ -~]")
@@ -41,6 +41,16 @@ def one_line(text: str) -> str:
     if len(text) > _MOST_SHOWN:
         return f"{_escaped(text[:_MOST_SHOWN], kept='')}... ({len(text):,} characters)"
     return _escaped(text, kept="")
+
+
+def lower_first(text: str) -> str:
+    """Write the first letter small, to go on in a sentence.
+
+    Example:
+        >>> lower_first("No error shown")
+        'no error shown'
+    """
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def error_text(error: PactError) -> str:

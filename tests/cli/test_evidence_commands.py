@@ -110,7 +110,7 @@ def arms(a: Path, b: Path, tmp_path: Path) -> tuple[str, str]:
 
 
 def test_arms_over_seeds(arms: tuple[str, str]) -> None:
-    text = run("compare", "--arms", *arms, *FAST, "--holm").stdout
+    text = run("compare", "--arms", *arms, *FAST, "--holm", "--full").stdout
     assert "seeds 17, 18" in text
     assert " ± " in text
     assert "all items, by seed" in text
@@ -170,14 +170,13 @@ def test_without_holm_nothing_is_adjusted(a: Path, b: Path) -> None:
 
 
 def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> None:
-    plain = run("compare", "--arms", *arms, *FAST).stdout
+    plain = run("compare", "--arms", *arms, *FAST, "--full").stdout
     assert "Holm" not in plain
     assert "is correct" not in plain
     assert "margin 50.0 points" not in plain
-    text = run(
-        "compare", "--arms", *arms, *FAST, "--holm", "--mcnemar", "--equivalence-margin", 0.5
-    ).stdout
-    assert_says(text, "2 seeds", "one time in 2", "by chance")
+    more = ("--holm", "--mcnemar", "--equivalence-margin", 0.5, "--full")
+    text = run("compare", "--arms", *arms, *FAST, *more).stdout
+    assert "2 seeds do so one time in 2 by chance" in text
     (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
     for seed, comparison in pair["seeds"].items():
         for name, ids in (("a", comparison["only_a"]), ("b", comparison["only_b"])):
@@ -198,14 +197,18 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
 def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "b-18", rows(12), arm="b", seed=18)
     text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST, "--holm").stdout
-    assert_says(text, "a and b", "no seed in common")
-    assert "all items, by seed" not in text
+    assert text.startswith("a and b cannot be compared: the arms share no seed")
+    note = "a and b have no seed in common: nothing is compared by seed"
+    assert note in " ".join(text.split())
+    full = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST, "--full").stdout
+    assert f"Note: {note}" in full
+    assert "all items, by seed" not in full
 
 
 def test_a_folder_is_found_by_its_own_name_whatever_its_signs(b: Path, tmp_path: Path) -> None:
     odd = write_run(tmp_path / "a[17]", rows(1), arm="a", seed=17)
-    text = run("compare", "--arms", f"a={odd}", f"b={b}", *FAST).stdout
-    assert "all items, by seed" in text
+    text = run("compare", "--arms", f"a={odd}", f"b={b}", *FAST, "--full").stdout
+    assert "a - b, all items, by seed" in text
 
 
 def test_groups_in_which_too_few_items_differ_are_named(a: Path, tmp_path: Path) -> None:
@@ -214,7 +217,7 @@ def test_groups_in_which_too_few_items_differ_are_named(a: Path, tmp_path: Path)
     assert_says(text, "no item differs", "nothing to test")
     few = "too few items differ for any p-value below 0.05: choice (0), boolean (0), score (0)"
     assert f"Note: {few}" in text
-    text = run("compare", "--arms", f"a={a}", f"b={same}", *FAST).stdout
+    text = run("compare", "--arms", f"a={a}", f"b={same}", *FAST, "--full").stdout
     assert f"Note: seed 17: {few}" in text
 
 

@@ -6,6 +6,7 @@ The same ids on emptied contexts gave 25 points of accuracy, with exit code 0.
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,25 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path: Path, allowance:
     result = run("compare", a, b, "--resamples", 100, "--allow", allowance)
     assert "Caution: " in result.stdout
     assert ", as allowed" in result.stdout
+
+
+@pytest.mark.parametrize("twin", ["itself", "a copy", "a copy under another name and seed"])
+def test_a_run_next_to_its_own_predictions_is_called_one_run(tmp_path: Path, twin: str) -> None:
+    a = write_run(tmp_path / "a", rows(1, families=9, k=3), arm="method", seed=1)
+    b = a if twin == "itself" else Path(shutil.copytree(a, tmp_path / "b"))
+    if "seed" in twin:
+        edit_run(b, arm="baseline", seed=2)
+    words = ("compare", a, b, "--resamples", 100)
+    for command in (words, (*words, "--full")):
+        caution = " ".join(run(*command).stdout.split())
+        assert "Caution: " in caution
+        assert ("compared with itself" if a == b else "are one run") in caution
+    (warning,) = json.loads(run(*words, "--json").stdout)["warnings"]
+    assert (warning["kind"], warning["first"], warning["other"]) == ("SameRun", str(a), str(b))
+    gate = run(*words, "--gate", "--margin", "0.5", "--json")
+    assert [one["kind"] for one in json.loads(gate.stdout)["warnings"]] == ["SameRun"]
+    other = write_run(tmp_path / "other", rows(2, families=9, k=3), arm="other", seed=1)
+    assert json.loads(run("compare", a, other, "--json").stdout)["warnings"] == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,23 @@ def test_the_method_is_an_arm_of_the_table(planted: Path, tmp_path: Path) -> Non
         "paper", "--tables", "all", planted, "-o", tmp_path / "out", "--method", "none"
     )
     assert_says(refused, "arm 'none'", "base, pact, ce")
+
+
+def test_arms_follow_the_method_in_every_table_and_figure(planted: Path, tmp_path: Path) -> None:
+    """As of runs: the method first, then the others in the order of the file."""
+    for method, order in (("ce", ["ce", "base", "pact"]), ("pact", ["pact", "base", "ce"])):
+        tables(planted, "-o", tmp_path / method, "--method", method)
+        for name in sorted(MADE - {"ablations"}):
+            arms = list(
+                dict.fromkeys(row["Arm"] for row in read_csv(tmp_path / method / f"{name}.csv"))
+            )
+            assert arms == [arm for arm in order if arm in arms], name
+        figures(planted, "-o", tmp_path / method, "--method", method)
+        for name in ("main", "ece-kind"):
+            text = (tmp_path / method / f"{name}.svg").read_text(encoding="utf-8")
+            drawn = list(dict.fromkeys(re.findall(r">(base|pact|ce)<", text)))
+            assert drawn == [arm for arm in order if arm in drawn], name
+            assert method in drawn
 
 
 def test_two_tables_are_one_and_other_files_are_left_out(planted: Path, tmp_path: Path) -> None:

@@ -156,4 +156,4 @@ def test_seeds_of_one_arm_may_be_compared_across_quantisations(tmp_path: Path) -
             adapter = {"adapter": {"sha256": f"{seed:064d}"}}
             edit_run(folder, source="score", settings=SETTINGS | adapter | more)
     words = [f"{name}={tmp_path / name}-*" for name in ("full", "packed")]
-    assert "2 seeds" in run("compare", "--arms", *words, *FAST).stdout
+    assert "2 shared" in run("compare", "--arms", *words, *FAST).stdout

@@ -63,5 +63,5 @@ def test_a_wrong_value_is_reported_under_the_new_name(tmp_path: Path) -> None:
 
 def test_an_arm_without_a_seed_names_the_option(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1))
-    with pytest.raises(InputError, match="score it again with --train-seed"):
+    with pytest.raises(InputError, match="the run has no seed; name it: --relabel"):
         Experiment.read_arms([f"a={folder}", f"b={folder}"])

@@ -204,6 +204,11 @@ def never(row: dict[str, Any]) -> bool:
     return False
 
 
+def two_of_twelve(row: dict[str, Any]) -> bool:
+    """Two of twelve answers are right."""
+    return int(row["family"][1:]) in (2, 7)
+
+
 def nearly_always(row: dict[str, Any]) -> bool:
     """All but one of 200 answers are right."""
     return int(row["family"][1:]) % 100 != 7 or row["variant"] != "base"
@@ -287,6 +292,11 @@ CASES = (
         "right only on average",
         Plan(change=right_on_average, families=400),
         *("stable", "miscalibrated otherwise"),
+    ),
+    Case(
+        "12 items, 90% sure, 2 right",
+        Plan(families=12, sizes=(1,), change=stated(0.9, two_of_twelve)),
+        *(TOLD, "miscalibrated otherwise"),
     ),
     Case("refused items", Plan(refused=4, imported=True), "stable", FINE),
     Case("two-decimal probabilities", Plan(change=two_decimals), "stable", FINE),

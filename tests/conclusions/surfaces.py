@@ -34,7 +34,7 @@ _ORDER = {
 _PROBABILITIES = {
     "over-confident": "over-confident",
     "under-confident": "under-confident",
-    "miscalibrated, but right on average": "miscalibrated otherwise",
+    "miscalibrated, direction not shown": "miscalibrated otherwise",
     "no error shown": "no error shown",
     "cannot tell": "cannot tell",
 }
@@ -157,10 +157,13 @@ def facts(text: str) -> dict[str, str]:
 
 
 def fact_statuses(text: str) -> dict[str, str]:
-    """Returns the status of every question about one run in the lines of `report`."""
+    """Returns the status of every question about one run in the lines of `report`.
+
+    A leak is the first line, and then no line is named "data".
+    """
     named = facts(text)
     return {
-        "data": data_status(named["data"]),
+        "data": data_status(named.get("data", text.partition("\n")[0])),
         "order": order_status(named["order"]),
         "probabilities": probabilities_status(named["probabilities"]),
         **({"acting": acting_status(named["acting alone"])} if "acting alone" in named else {}),

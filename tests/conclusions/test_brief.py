@@ -5,7 +5,9 @@ Two readers answer the four questions from five lines; here a test reads the sam
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from click.testing import CliRunner, Result
 from conclusions import surfaces
 from conclusions.planted import PLAIN, Plan, drawn_to, scaled, shifted
 from conclusions.test_data import LEAKED, leaking, scored
+from run_frames import edit_run
 
 import pact_eval
 from pact_cli.main import main
@@ -51,9 +54,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def printed(home: Path, *words: object) -> Result:
     """Runs a command at 100 columns."""
-    arguments = [str(home / word) if isinstance(word, str) and word in RUNS else str(word)
-                 for word in words]  # fmt: skip
+    arguments = [_placed(home, str(word)) for word in words]
     return CliRunner().invoke(main, arguments, env={"COLUMNS": str(COLUMNS)})
+
+
+def _placed(home: Path, word: str) -> str:
+    """Returns a word of a command; a run, or that of NAME=RUN, below the folder of runs."""
+    name, separator, run = word.rpartition("=")
+    return f"{name}{separator}{home / run}" if run in RUNS else word
 
 
 def first_lines(result: Result) -> str:
@@ -133,10 +141,27 @@ def test_the_leak_of_a_file_or_a_folder_comes_first(
     runs = [home / name for name in names]
     result = printed(home, command, *runs, "--data", home / data, *RESAMPLES)
     assert result.exit_code == 3
-    assert result.stdout.startswith(f"Leak: {2 * LEAKED} items")
-    unwrapped = " ".join(first_lines(result).split())
-    assert f" Leak of {2 * LEAKED} items; " in unwrapped  # before the accuracy, or the difference
+    leak, answer, *_ = result.stdout.splitlines()
+    assert leak.startswith(f"Leak: {2 * LEAKED} items")
+    assert leak.endswith("without them.")
+    assert answer.startswith(f"Leak of {2 * LEAKED} items; ")  # so that it is not quoted alone
     assert len(result.stdout.splitlines()) <= MOST
+
+
+@pytest.mark.parametrize("data", ["data/holdout.jsonl", "data"], ids=["file", "folder"])
+def test_five_lines_answer_every_question_of_leaking_data(home: Path, data: str) -> None:
+    options = ("--data", home / data, *RESAMPLES)
+    lines = first_lines(printed(home, "report", home / "leaked", *options))
+    expected = {"data": "leak", "order": "cannot tell", "probabilities": "miscalibrated otherwise"}
+    assert surfaces.fact_statuses(lines) == expected
+    lines = first_lines(printed(home, "compare", home / "leaked", home / "clean", *options))
+    assert surfaces.data_status(lines) == "leak"
+    answer, named = lines.splitlines()[1].partition("; ")[2], surfaces.facts(lines)
+    assert surfaces.first_line_statuses(answer, (1,), second="clean") == {1: "not shown"}
+    names = ("leaked", "clean")
+    assert of_runs(named["order"], names, surfaces.order_status) == ("cannot tell", "cannot tell")
+    probabilities = of_runs(named["probabilities"], names, surfaces.probabilities_status)
+    assert probabilities == ("miscalibrated otherwise", "no error shown")
 
 
 @pytest.mark.parametrize(
@@ -148,6 +173,9 @@ def test_the_leak_of_a_file_or_a_folder_comes_first(
         ("compare", "plain", "alike"),
         ("compare", "plain", "alike", "--holm", "--margin", "0.05"),
         ("compare", "plain", "alike", "better"),
+        ("compare", "--arms", "a=plain", "b=letters"),
+        ("compare", "--arms", "a=plain", "b=alike", "--holm", "--margin", "0.05"),
+        ("compare", "--arms", "a=plain", "b=letters", "c=better"),
     ],
     ids="-".join,
 )
@@ -167,6 +195,45 @@ def test_every_further_run_adds_one_line(home: Path) -> None:
     for name, (order, probabilities) in SINGLE.items():
         assert ("FOLLOWS A" in rows[name]) == (order == "follows a letter")
         assert ("OVER-CONFIDENT" in rows[name]) == (probabilities == "over-confident")
+
+
+ARMS = [
+    (("a=plain", "b=better"), {"b": "better"}, "b is more accurate than a"),
+    (("a=plain", "b=alike"), {"b": "not shown"}, "No accuracy difference shown"),
+    (("a=plain", "b=alike", "c=better"), {"b": "not shown", "c": "better"}, "a is less accurate"),
+]
+
+
+@pytest.mark.parametrize(("words", "better", "first"), ARMS, ids=lambda value: "-".join(value))
+def test_arms_answer_first_with_the_statuses_of_their_json(
+    home: Path, words: tuple[str, ...], better: dict[str, str], first: str
+) -> None:
+    arguments = ("compare", "--arms", *words, *RESAMPLES)
+    result = printed(home, *arguments)
+    assert result.stdout.startswith(first)
+    answer = json.loads(printed(home, *arguments, "--json").stdout)["answer"]["better"]
+    turned = {"worse": "better", "better": "worse"}
+    statuses = {one["right"]: turned.get(one["status"], one["status"]) for one in answer}
+    assert statuses == better
+    full = printed(home, *arguments, "--full").stdout
+    assert full.splitlines()[0] == result.stdout.splitlines()[0]
+    assert "Accuracy of all items at single seeds: exact tests" in full
+    assert "exact tests" not in result.stdout
+
+
+def test_an_arm_is_as_bad_as_its_worst_run(home: Path, tmp_path: Path) -> None:
+    for seed, name in ((1, "plain"), (2, "letters")):
+        shutil.copytree(home / name, tmp_path / f"x-{seed}")
+        edit_run(tmp_path / f"x-{seed}", seed=seed)
+        shutil.copytree(home / "better", tmp_path / f"y-{seed}")
+        edit_run(tmp_path / f"y-{seed}", seed=seed)
+    arms = (f"x={tmp_path}/x-*", f"y={tmp_path}/y-*")
+    named = surfaces.facts(printed(home, "compare", "--arms", *arms, *RESAMPLES).stdout)
+    assert of_runs(named["order"], ("x", "y"), surfaces.order_status)[0] == "follows a letter"
+    probabilities = of_runs(named["probabilities"], ("x", "y"), surfaces.probabilities_status)
+    assert probabilities == ("over-confident", "no error shown")
+    assert "2 shared" in named["seeds"]
+    assert "worst run" in named["seeds"]
 
 
 def test_full_prints_the_tables_and_mcnemar_the_items(home: Path) -> None:

@@ -263,9 +263,9 @@ def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
     assert result.exit_code == 3
     assert_leak(first_line(result))
     words = " ".join(result.stdout.split())
-    assert f"; accuracy of a: {100 * share_right(leak / 'a', range(80)):.1f}%, without" in words
+    assert f"; accuracy of a {100 * share_right(leak / 'a', range(80)):.1f}%, " in words
     headline = words.rpartition("Leak of 12 items; ")[2]
-    assert headline.startswith(("a is ", "No accuracy difference shown"))
+    assert headline.startswith(("a is ", "no accuracy difference shown"))
     answer = json.loads(command(*pair, "--json").stdout)["answer"]
     assert answer["data"]["status"] == "leak"
     assert [conclusion["question"] for conclusion in answer["better"]] == ["better"]
@@ -306,7 +306,7 @@ def test_a_gate_begins_with_the_leak_and_fails(leak: Path) -> None:
     )
     numbers = re.findall(r"(\d+\.\d)%", first_line(result) + result.stdout.splitlines()[1])
     assert numbers == [f"{everything:.1f}", f"{without:.1f}"]
-    assert " ".join(result.stdout.split()).count("Leak of 12 items; Equivalent: ") == 1
+    assert " ".join(result.stdout.split()).count("Leak of 12 items; equivalent: ") == 1
     value = json.loads(command("compare", leak / "b", leak / "a", *GATE, "--json").stdout)
     assert value["answer"]["data"]["status"] == "leak"
     assert value["pairing"]["common"] == 80

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import runner
 from conclusions import surfaces
 from conclusions.planted import CASES, TARGET, Case, documented
 
 from pact_cli.main import main
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
+from pact_reports.sentences.conclusions import probabilities_words
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +56,34 @@ def test_the_letter_that_is_followed_is_named(case: Case, tmp_path: Path) -> Non
     where = "LAST POSITION" if case.letter == "last" else f"LETTER {case.letter}"
     text = runner(main)("report", folder).stdout
     assert f"FOLLOWS THE {where}" in text.splitlines()[0]
-    assert surfaces.facts(text)["order"].startswith(f"FOLLOWS THE {where}: +")
+    assert surfaces.facts(text)["order"].startswith(f"FOLLOWS THE {where}: chosen ")
+
+
+SHOWN_GAPS = {
+    "12 items, 90% sure, 2 right": False,
+    "right only on average": False,
+    "over-confident": True,
+}
+"""Runs with a calibration error that is shown, and whether the sign of its mean gap is."""
+
+
+@pytest.mark.parametrize("name", SHOWN_GAPS)
+def test_a_mean_gap_that_is_not_shown_is_not_called_0(name: str, tmp_path: Path) -> None:
+    """Theory: an interval that includes 0 shows neither a gap nor that there is none."""
+    (case,) = (case for case in CASES if case.name == name)
+    folder = case.first.write(tmp_path / "first", case.seeds[0])
+    experiment = Experiment.read([folder])
+    conclusion = experiment.probabilities(experiment.runs[0])
+    assert conclusion.ece.low > 0 or np.isnan(conclusion.ece.low), "the error itself is shown"
+    gap = 100 * np.array([conclusion.gap.value, conclusion.gap.low, conclusion.gap.high])
+    assert (gap[1] > 0 or gap[2] < 0) == SHOWN_GAPS[name]
+    line = surfaces.facts(runner(main)("report", folder).stdout)["probabilities"]
+    words = str(probabilities_words(conclusion))
+    for text in (line, words):
+        assert "right on average" not in text
+        assert ("direction not shown" in text) == (not SHOWN_GAPS[name])
+        if not SHOWN_GAPS[name]:  # how large it may be, instead
+            assert "gap {:+.1f} [{:+.1f}, {:+.1f}] points".format(*gap) in text
 
 
 def test_the_docs_have_these_cases() -> None:

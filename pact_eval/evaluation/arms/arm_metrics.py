@@ -58,6 +58,21 @@ class ArmMetrics:
         """
         return cls(collection_metrics(_in_order(experiment), by="kind"), experiment)
 
+    def method_first(self, method: str | None) -> ArmMetrics:
+        """Return the numbers with the arm of a method before the others, as `Experiment.arms` does.
+
+        Args:
+            method: the arm that a user named; None, or an arm that is not there, changes nothing.
+
+        Examples:
+            >>> rows = [MetricRow(MetricCell("ece", arm, SINGLE, "all"), 17, 0.1) for arm in "abc"]
+            >>> ArmMetrics(MetricTable(rows)).method_first("c").arms
+            ('c', 'a', 'b')
+        """
+        rows = sorted(self.table.rows, key=lambda row: row.cell.arm != method)
+        trainings = sorted(self.trainings, key=lambda training: training.arm != method)
+        return replace(self, table=MetricTable(rows), trainings=tuple(trainings))
+
     @property
     def published(self) -> bool:
         """Whether the numbers are published ones, without intervals and tests."""

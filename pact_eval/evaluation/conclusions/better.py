@@ -131,14 +131,8 @@ _TURNED: Final[Mapping[BetterStatus, BetterStatus]] = {"better": "worse", "worse
 
 def _turned(claim: Claim) -> Claim:
     """Return the claim on the second minus the first."""
-    difference = claim.difference
-    return replace(
-        claim,
-        status=_TURNED.get(claim.status, claim.status),
-        difference=replace(
-            difference, value=-difference.value, low=-difference.high, high=-difference.low
-        ),
-    )
+    status = _TURNED.get(claim.status, claim.status)
+    return replace(claim, status=status, difference=claim.difference.negated)
 
 
 def better_of_runs(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, overall
 from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion
@@ -105,6 +106,49 @@ def conclude_runs(experiment: Experiment, data: DataConclusion) -> tuple[RunConc
             probabilities=experiment.probabilities(run, calibrated=False),
         )
         for run in experiment.runs
+    )
+
+
+@dataclass(frozen=True)
+class ArmConclusions:
+    """Conclusions on one of several arms.
+
+    Attributes:
+        arm: its name.
+        seeds: seeds of its runs, ascending; None for a run without a seed.
+        accuracy: of all items, over the seeds.
+        order: of the run with the worst status.
+        probabilities: of the run with the worst status, under the decoding of the settings.
+    """
+
+    arm: str
+    seeds: tuple[int | None, ...]
+    accuracy: ArmSummary
+    order: OrderConclusion
+    probabilities: ProbabilitiesConclusion
+
+
+def conclude_arms(experiment: Experiment) -> tuple[ArmConclusions, ...]:
+    """Answer the questions of a reader for every arm of an experiment.
+
+    Args:
+        experiment: runs of two or more arms on the same items.
+
+    Raises:
+        InputError: there are fewer than two arms, items differ, or a run does not have the
+            decoding of the settings.
+    """
+    return tuple(
+        ArmConclusions(
+            arm=arm.name,
+            seeds=arm.seeds,
+            accuracy=arm.summaries["all"]["accuracy"],
+            order=worst_order([*map(experiment.order, experiment.arms[arm.name])]),
+            probabilities=worst_probabilities(
+                [*map(experiment.probabilities, experiment.arms[arm.name])]
+            ),
+        )
+        for arm in experiment.arms_comparison.arms
     )
 
 

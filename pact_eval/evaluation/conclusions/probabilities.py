@@ -34,7 +34,8 @@ class ProbabilitiesConclusion(Conclusion):
 
     Attributes:
         status: an error is shown if calibration is rejected; its direction is that of the gap, or
-            "otherwise" if confidence may be right on average.
+            "otherwise" if its interval includes 0, which shows no direction, and not that there is
+            none.
         run: label of the run.
         ece: with its noise floor, p-value, and the interval of the true error.
         confidence: mean probability of the chosen answer.

@@ -99,6 +99,7 @@ def draw_figures(
     if published is None:
         looks = Looks.of(experiment, palette)
     else:
+        published = published.method_first(experiment.settings.method)
         looks, remark = Looks.of_published(published, palette), published_sentence(published)
     files: dict[str, tuple[Path, ...]] = {}
     skipped: dict[str, str] = {}

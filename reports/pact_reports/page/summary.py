@@ -239,7 +239,10 @@ def _tests(
     everything = matched[0].result
     scope = f"{everything.items:,} items, {everything.families:,} families"
     many = f"{len(matched):,} tests, p unadjusted" if len(matched) > 1 else "1 test"
-    basis = f" ({decoding}; {scope}; {many}); 95% intervals over families:"
+    basis = (
+        f" ({decoding}; {scope}; {many}); 95% intervals over families. These p-values are of exact "
+        "sign flips; those of the answer and of hollow marks are of the intervals:"
+    )
     return joined(
         [
             element("p", "Paired tests of ", data_text(names.arm(method)), basis),

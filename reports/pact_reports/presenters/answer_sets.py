@@ -27,5 +27,6 @@ def present(sets: AnswerSets) -> Presenter:
             "warnings": warnings_json(sets.warnings),
         },
         answers=lambda: [answer],
+        answer_first=True,
         warnings=[*map(warning_sentence, sets.warnings)],
     )

@@ -34,6 +34,7 @@ def present(check: AnswerSetsCheck) -> Presenter:
             "warnings": [*warnings],
         },
         answers=lambda: [answer],
+        answer_first=True,
         warnings=warnings,
         ci=partial(_ci, check),
     )

@@ -13,11 +13,12 @@ from pact_eval.evaluation.registry import find_metric
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.presenter import Presenter, answer_lines
+from pact_reports.sentences.brief import several_line
 from pact_reports.sentences.conclusions import beside_leak, better_words
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Part
-from pact_reports.tables.comparison import arms_parts
+from pact_reports.tables.comparison import arms_parts, pair_items
 from pact_reports.writers.json import answer_json, to_json
 
 
@@ -29,14 +30,21 @@ def present(comparison: ArmsComparison) -> Presenter:
     )
 
 
-def present_arms(experiment: Experiment, names: ArmNames, *, show_items: bool) -> Presenter:
+def present_arms(
+    experiment: Experiment, names: ArmNames, *, full: bool = True, show_items: bool = False
+) -> Presenter:
     """Present the first arm of an experiment compared with each of the others.
 
     Args:
         experiment: runs of several arms.
         names: display names of arms.
+        full: show every table below the answer; otherwise at most twelve lines, and one more for
+            each arm beyond three.
         show_items: list the items that only one of two arms answers correctly, by seed.
     """
+
+    def headline() -> Iterator[str]:
+        yield several_line(experiment.better_arms, experiment.data.leak, names)
 
     def answers() -> Iterator[str]:
         leak = experiment.data.leak
@@ -47,8 +55,14 @@ def present_arms(experiment: Experiment, names: ArmNames, *, show_items: bool) -
         return arms_parts(experiment.arms_comparison, show_items=show_items, names=names)
 
     def block() -> Iterable[Part]:
-        leak = leak_lines(experiment.data.leak)
-        return (*leak, *heading(experiment), *tables(), *answer_lines(answers()))
+        if full:
+            first = (*leak_lines(experiment.data.leak), *answer_lines(headline()))
+            return (*first, *heading(experiment), *tables(), *answer_lines(answers()))
+        from pact_reports.tables.brief_arms import brief_arms
+
+        shown = experiment.arms_comparison.pairs if show_items else ()
+        items = (part for pair in shown for part in pair_items(pair, names))
+        return (*brief_arms(experiment, names, items=show_items), *items)
 
     return Presenter(
         tables=tables,
@@ -59,14 +73,9 @@ def present_arms(experiment: Experiment, names: ArmNames, *, show_items: bool) -
         },
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
         answers=answers,
-        blocks=lambda: (
-            (
-                *leak_lines(experiment.data.leak),
-                *heading(experiment),
-                *tables(),
-                *answer_lines(answers()),
-            ),
-        ),
+        leak=lambda: experiment.data.leak,
+        headline=headline,
+        blocks=lambda: (block(),),
     )
 
 

@@ -10,8 +10,8 @@ from pact_eval.evaluation.comparison import Comparison
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.numbers import GENERALISATION
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.notes import unlike_sentence
 from pact_reports.table import Line
+from pact_reports.tables.brief_comparison import cautions, decoding_text
 from pact_reports.tables.comparison import comparison_parts
 from pact_reports.writers.json import to_json, warnings_json
 
@@ -26,12 +26,8 @@ def present(comparison: Comparison) -> Presenter:
 
 def heading(experiment: Experiment) -> tuple[Line, ...]:
     """Say which distributions are compared, and in what runs differ."""
-    label = experiment.settings.label
-    cautions = (f"Caution: {unlike_sentence(unlike)}." for unlike in experiment.unlike)
-    return (
-        Line(f"Decoding: {label['views']}, {label['calibration']}."),
-        *(Line(caution, "caution") for caution in cautions),
-    )
+    decoding = f"Decoding: {decoding_text(experiment)}."
+    return (Line(decoding), *cautions(experiment))
 
 
 def experiment_json(experiment: Experiment) -> dict[str, Json]:

@@ -24,6 +24,7 @@ def present(drift: Drift) -> Presenter:
         tables=partial(drift_parts, drift),
         to_json=partial(_json, drift),
         answers=lambda: [drift_answer(drift)],
+        answer_first=True,
         warnings=[*map(warning_sentence, drift.warnings)],
         leak=lambda: drift.data.leak,
         ci=partial(_ci, drift),

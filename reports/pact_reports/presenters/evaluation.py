@@ -38,9 +38,9 @@ def present(evaluation: Evaluation) -> Presenter:
         return next(iter(leaks), None)
 
     def headline() -> Iterable[str]:
-        from pact_reports.sentences.brief import report_line
+        from pact_reports.sentences.brief import answer_line
 
-        return () if evaluation.contexts == "ablated" else [report_line(evaluation, leak())]
+        return [answer_line(evaluation, leak())]
 
     return Presenter(
         tables=tables,

@@ -24,6 +24,7 @@ class Presenter:
         to_json: makes the object of `--json`.
         warnings: what a reader must know before the numbers, a sentence each.
         answers: makes the result in a sentence or a few, printed last, or alone with `--brief`.
+        answer_first: whether these are printed before the tables instead.
         leak: gets the leak of the data behind the result; its line comes first.
         headline: makes the answer in a sentence, which comes next, before warnings and tables.
         remarks: makes what a command prints to stderr instead of stdout, unless it prints JSON.
@@ -41,6 +42,7 @@ class Presenter:
     to_json: Callable[[], dict[str, Json]]
     warnings: Sequence[str] = ()
     answers: Callable[[], Iterable[str]] = tuple
+    answer_first: bool = False
     leak: Callable[[], DataLeak | None] = lambda: None
     headline: Callable[[], Iterable[str]] = tuple
     remarks: Callable[[], Iterable[Part]] = tuple
@@ -51,17 +53,21 @@ class Presenter:
         """Return everything in the order of Python's `print`: the headline comes first."""
         warnings = (Line(f"Warning: {sentence}", "caution") for sentence in self.warnings)
         before = (*self.first_lines(), *warnings, *self.remarks())
-        return (*before, *self.tables(), *answer_lines(self.answers()))
+        return (*before, *self.tables(), *self._last_lines())
 
     def first_lines(self) -> tuple[Line, ...]:
-        """Return the leak and the headline."""
-        return (*leak_lines(self.leak()), *answer_lines(self.headline()))
+        """Return the leak, the headline, and the answers if they come first."""
+        answers = answer_lines(self.answers()) if self.answer_first else ()
+        return (*leak_lines(self.leak()), *answer_lines(self.headline()), *answers)
+
+    def _last_lines(self) -> Iterable[Line]:
+        return () if self.answer_first else answer_lines(self.answers())
 
     def printed(self) -> Iterable[Iterable[Part]]:
         """Return the blocks that a command prints after the warnings."""
         if self.blocks is not None:
             return self.blocks()
-        return ((*self.first_lines(), *self.tables(), *answer_lines(self.answers())),)
+        return ((*self.first_lines(), *self.tables(), *self._last_lines()),)
 
 
 def answer_lines(answers: Iterable[str]) -> Iterable[Line]:

@@ -40,22 +40,25 @@ def present(
             lines.
         tempering: the temperatures of a served run, compared with those of a local one.
     """
-    all_tables = full or report.run.ablated
 
     def tables() -> Iterable[Part]:
         lines = [] if tempering is None else [*_tempering_lines(tempering)]
-        if all_tables:
+        if full:
             from pact_reports.tables.report import run_parts
 
             return (*run_parts(report, names), *lines)
+        if report.run.ablated:
+            from pact_reports.tables.brief_ablated import brief_ablated
+
+            return brief_ablated(report, names, lines)
         from pact_reports.tables.brief_report import brief_report
 
         return brief_report(report, names, lines)
 
     def headline() -> Iterable[str]:
-        from pact_reports.sentences.brief import report_line
+        from pact_reports.sentences.brief import answer_line
 
-        return () if report.run.ablated else [report_line(report.evaluation, leak())]
+        return [answer_line(report.evaluation, leak())]
 
     def leak() -> DataLeak | None:
         return report.experiment.data.leak
@@ -70,8 +73,8 @@ def present(
         tables=tables,
         to_json=as_json,
         warnings=[*map(warning_sentence, report.warnings)],
-        leak=leak if all_tables else lambda: None,
-        headline=headline if all_tables else tuple,
+        leak=leak if full else lambda: None,
+        headline=headline if full else tuple,
     )
 
 

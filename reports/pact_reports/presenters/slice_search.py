@@ -19,6 +19,7 @@ def present(search: SliceSearch) -> Presenter:
         tables=lambda: (heading, *([slices_table(search)] if search.tests else [])),
         to_json=lambda: _json(search),
         answers=lambda: [_answer(search)],
+        answer_first=True,
     )
 
 

@@ -10,7 +10,7 @@ from pact_eval.evaluation.sweep import SweepPoint
 from pact_reports.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.answers import sweep_answer
-from pact_reports.sentences.data import leak_prefix
+from pact_reports.sentences.data import after_leak
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line
 from pact_reports.tables.sweep import sweep_table
@@ -27,8 +27,8 @@ def present(experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPo
     """
 
     def answers() -> list[str]:
-        answer, prefix = sweep_answer(points), leak_prefix(experiment.data.leak)
-        return [] if answer is None else [f"{prefix}{answer}"]
+        answer = sweep_answer(points)
+        return [] if answer is None else [after_leak(answer, experiment.data.leak)]
 
     return Presenter(
         tables=lambda: (

@@ -26,5 +26,6 @@ def present(thresholds: Thresholds) -> Presenter:
             "warnings": warnings_json(thresholds.warnings),
         },
         answers=lambda: [thresholds_answer(thresholds)],
+        answer_first=True,
         warnings=[*map(warning_sentence, thresholds.warnings)],
     )

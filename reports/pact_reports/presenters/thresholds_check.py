@@ -32,6 +32,7 @@ def present(check: ThresholdsCheck) -> Presenter:
             "warnings": [*warnings],
         },
         answers=lambda: [answer],
+        answer_first=True,
         warnings=warnings,
         ci=partial(_ci, check),
     )

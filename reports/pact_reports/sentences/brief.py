@@ -19,8 +19,10 @@ from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusi
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.notes import Unanswered
+from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.permuted_slots import SlotPreference
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     estimate_parts,
@@ -29,18 +31,21 @@ from pact_reports.numbers import (
     p_value_text,
     value_text,
 )
-from pact_reports.plain_text import one_line
+from pact_reports.plain_text import lower_first, one_line
 from pact_reports.sentences.conclusions import (
+    NO_DIRECTION,
+    Said,
+    beside_leak,
     better_finding,
     data_words,
     followed_words,
+    gap_text,
     is_other_letter,
 )
 from pact_reports.sentences.data import leak_prefix
 
 _LONGEST_NAME: Final = 32
 _MOST_NAMES: Final = 4
-_OTHERWISE: Final = "MISCALIBRATED, but right on average"
 
 
 def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> tuple[str, ...]:
@@ -64,7 +69,7 @@ def loud(conclusion: Conclusion, finding: str) -> str:
     """Write a finding in capital letters if it is bad news, and otherwise in small ones."""
     if conclusion.tone == "bad":
         return finding.upper()
-    return f"{finding[:1].lower()}{finding[1:]}"
+    return lower_first(finding)
 
 
 def better_line(
@@ -82,14 +87,14 @@ def better_line(
     """
     conclusion = conclusion.better_first
     left, right = short_names([names.arm(name) for name in (conclusion.left, conclusion.right)])
-    prefix, claim = leak_prefix(leak), conclusion.leading
+    claim = conclusion.leading
     if claim is None:
         reason = one_line(str(conclusion.reason))
-        return f"{prefix}{left} and {right} cannot be compared: {reason}"
-    finding = better_finding(conclusion, left, right)
+        return f"{leak_prefix(leak)}{left} and {right} cannot be compared: {reason}"
+    finding = beside_leak(Said(better_finding(conclusion, left, right)), leak).finding
     if claim.status == "better":
-        return f"{prefix}{finding}: {_points(claim, 'percent')}"
-    return f"{prefix}{finding}: {left} - {right} {_points(claim, 'points')}"
+        return f"{finding}: {_points(claim, 'percent')}"
+    return f"{finding}: {left} - {right} {_points(claim, 'points')}"
 
 
 def several_line(
@@ -171,6 +176,28 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
 
 
+def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write the first line on a run, on full or ablated contexts; arguments as `report_line`."""
+    write = ablated_line if evaluation.contexts == "ablated" else report_line
+    return write(evaluation, leak)
+
+
+def ablated_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
+    """Write how sure a run is on contexts without the evidence.
+
+    Args:
+        evaluation: of a run on ablated contexts.
+        leak: of its data; it comes first.
+
+    Example:
+        "ablated is 88.4% [77.2, 92.5] confident on contexts without the evidence."
+    """
+    (name,) = short_names([evaluation.run or "The run"])
+    confidence = rate_text(evaluation.groups[0].estimates[ABLATED_CONFIDENCE])
+    text = f"{name} is {confidence} confident on contexts without the evidence"
+    return f"{leak_prefix(leak)}{text}."
+
+
 def _bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:
     """Yield what a run does badly, as verbs; a leak has a line of its own."""
     for conclusion in conclusions:
@@ -203,39 +230,53 @@ def order_text(conclusion: OrderConclusion) -> str:
     """Write the conclusion on the order of one run on a line.
 
     Example:
-        "FOLLOWS THE LETTER A: +24.2 points [+21.8, +26.7] (p < 0.001); 53.4% change"
+        "FOLLOWS THE LETTER A: chosen 24.2 points [21.8, 26.7] above chance (p < 0.001); ..."
     """
     flips = conclusion.flip_rate
     match conclusion.status:
         case "follows a letter" | "follows a position":
             first, *others = conclusion.followed
-            points = interval_text(first.preference, "points", " points")
             letters = [slot for slot in others if is_other_letter(slot, first)]
             also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
             test = p_value_text(first.adjusted_p_value)
             finding = loud(conclusion, followed_words(first))
             change = value_text(flips.value, "percent")
-            return f"{finding}: {points} ({test}){also}; {change}% change"
+            return (
+                f"{finding}: chosen {_from_chance(first, interval=True)} ({test}){also}; "
+                f"{change}% of answers change"
+            )
         case "cannot tell":
             return f"cannot tell: {one_line(str(conclusion.reason))}"
         case status:
-            return f"{loud(conclusion, status)}: {rate_text(flips)} change with the order"
+            return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change"
+
+
+def _from_chance(slot: SlotPreference, *, interval: bool = False) -> str:
+    """Write how far the share of views that choose a slot is from that of permuted answers.
+
+    Example:
+        "24.2 points [21.8, 26.7] above chance"
+    """
+    above = slot.preference.value > 0
+    distance = slot.preference if above else slot.preference.negated
+    value, ends = estimate_parts(distance, "percent")
+    points = f"{value} points {ends}" if interval and ends else f"{value} points"
+    return f"{points} {'above' if above else 'below'} chance"
 
 
 def order_mark(conclusion: OrderConclusion) -> str:
     """Write the same beside other runs.
 
     Example:
-        "FOLLOWS THE LETTER A (+24.2 points)"
+        "FOLLOWS THE LETTER A (chosen 24.2 points above chance)"
     """
     if conclusion.followed:
         first = conclusion.followed[0]
-        points = value_text(first.preference.value, "points")
-        return f"{loud(conclusion, followed_words(first))} ({points} points)"
+        return f"{loud(conclusion, followed_words(first))} (chosen {_from_chance(first)})"
     if conclusion.status == "cannot tell":
         return order_text(conclusion)
     changes = value_text(conclusion.flip_rate.value, "percent")
-    return f"{loud(conclusion, conclusion.status)} ({changes}% change)"
+    return f"{loud(conclusion, conclusion.status)} ({changes}% of answers change)"
 
 
 def order_word(conclusion: OrderConclusion) -> str:
@@ -261,7 +302,8 @@ def probabilities_text(conclusion: ProbabilitiesConclusion) -> str:
     says, right = (
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
-    numbers = f"says {says}%, is {right}% right ({_ece(conclusion)})"
+    gap = f"{gap_text(conclusion)}; " if conclusion.status == "miscalibrated otherwise" else ""
+    numbers = f"says {says}%, is {right}% right ({gap}{_ece(conclusion)})"
     if conclusion.status == "no error shown":
         hidden = value_text(conclusion.hidden, "percent")
         numbers += f"; {hidden}% could hide"
@@ -280,7 +322,7 @@ def _ece(conclusion: ProbabilitiesConclusion) -> str:
 
 def _probabilities_finding(conclusion: ProbabilitiesConclusion) -> str:
     if conclusion.status == "miscalibrated otherwise":
-        return _OTHERWISE
+        return f"MISCALIBRATED, {NO_DIRECTION}"
     return loud(conclusion, conclusion.status)
 
 
@@ -314,8 +356,8 @@ def beside(names: Sequence[str], marks: Sequence[str]) -> str:
     """Write what is said of several runs, each once.
 
     Example:
-        >>> beside(["a", "b"], ["FOLLOWS THE LETTER A (+24.2 points)", "stable (0.0% change)"])
-        'a FOLLOWS THE LETTER A (+24.2 points); b: stable (0.0% change)'
+        >>> beside(["a", "b"], ["FOLLOWS THE LETTER A", "stable (0.0% of answers change)"])
+        'a FOLLOWS THE LETTER A; b: stable (0.0% of answers change)'
         >>> beside(["a", "b"], ["no error shown", "no error shown"])
         'both: no error shown'
     """

@@ -28,7 +28,7 @@ from pact_reports.numbers import (
     value_text,
     views_words,
 )
-from pact_reports.plain_text import one_line
+from pact_reports.plain_text import lower_first, one_line
 from pact_reports.sentences.data import data_parts, leak_prefix
 
 QUESTIONS: Final = {
@@ -50,6 +50,9 @@ _MOST_LETTERS: Final = 2
 
 NOT_SHOWN: Final = "No accuracy difference shown"
 """The finding if neither run, or arm, is shown to be better."""
+
+NO_DIRECTION: Final = "direction not shown"
+"""Said of a calibration error if neither over-confidence nor under-confidence is shown."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +200,16 @@ def beside_leak(words: Said, leak: DataLeak | None) -> Said:
     """Begin a headline with the leak of its data, so that it is not quoted without it.
 
     Examples:
-        >>> beside_leak(Said("a is better"), DataLeak(("i", "j"), ("f",), ("train.jsonl",))).finding
+        >>> leak = DataLeak(("i", "j"), ("f",), ("train.jsonl",))
+        >>> beside_leak(Said("a is better"), leak).finding
         'Leak of 2 items; a is better'
+        >>> beside_leak(Said(NOT_SHOWN), leak).finding
+        'Leak of 2 items; no accuracy difference shown'
     """
-    return replace(words, finding=f"{leak_prefix(leak)}{words.finding}")
+    prefix, finding = leak_prefix(leak), words.finding
+    if prefix and finding.startswith(NOT_SHOWN):  # other findings begin with a name
+        finding = lower_first(finding)
+    return replace(words, finding=f"{prefix}{finding}")
 
 
 def data_words(conclusion: DataConclusion) -> Said:
@@ -270,13 +279,30 @@ def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:
     confidence, accuracy = (
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
-    numbers = f"mean confidence {confidence}%, accuracy {accuracy}%; {_ece(conclusion)}"
+    numbers = f"mean confidence {confidence}%, accuracy {accuracy}%"
+    if conclusion.status == "miscalibrated otherwise":
+        numbers += f", {gap_text(conclusion)}"
+    numbers += f"; {_ece(conclusion)}"
     if conclusion.status == "no error shown":
         hidden = value_text(conclusion.hidden, "percent")
         return Said("No error shown", f"{numbers}; an error of up to {hidden}% could hide.")
-    findings = {"miscalibrated otherwise": "Miscalibrated, but right on average"}
-    finding = findings.get(conclusion.status, conclusion.status.capitalize())
-    return Said(finding, f"{numbers}.")
+    return Said(_probabilities_finding(conclusion), f"{numbers}.")
+
+
+def _probabilities_finding(conclusion: ProbabilitiesConclusion) -> str:
+    """Write an error that is shown, and of one without a direction that none is shown."""
+    if conclusion.status == "miscalibrated otherwise":
+        return f"Miscalibrated, {NO_DIRECTION}"
+    return conclusion.status.capitalize()
+
+
+def gap_text(conclusion: ProbabilitiesConclusion) -> str:
+    """Write confidence minus accuracy with its interval, which tells how much a mean may hide.
+
+    Example:
+        "gap +73.8 [-38.0, +93.8] points"
+    """
+    return f"gap {interval_text(conclusion.gap, 'points', ' points')}"
 
 
 def _ece(conclusion: ProbabilitiesConclusion) -> str:
@@ -336,5 +362,5 @@ def conclusion_line(conclusion: Conclusion) -> str:
         "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
     """
     words = conclusion_words(conclusion)
-    finding = f"{words.finding[0].lower()}{words.finding[1:]}"
-    return f"{_NAMES[conclusion.question]}: {replace(words, finding=finding)}"
+    words = replace(words, finding=lower_first(words.finding))
+    return f"{_NAMES[conclusion.question]}: {words}"

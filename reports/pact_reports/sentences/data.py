@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_reports.numbers import value_text
-from pact_reports.plain_text import one_line
+from pact_reports.plain_text import lower_first, one_line
 from pact_reports.table import Line
 
 
@@ -28,14 +28,14 @@ def leak_sentence(leak: DataLeak) -> str:
     text = f"{items} ({families}) {also}"
     if leak.accuracy is None or leak.accuracy_without is None:
         return text
-    judged = "" if leak.judged is None else f" of {one_line(leak.judged)}:"
+    judged = "" if leak.judged is None else f" of {one_line(leak.judged)}"
     if math.isnan(leak.accuracy_without.value):
         accuracy = value_text(leak.accuracy.value, "percent")
         return f"{text}; accuracy{judged} {accuracy}%, all of it on items of these families"
     accuracy, without = (
         value_text(estimate.value, "percent") for estimate in (leak.accuracy, leak.accuracy_without)
     )
-    return f"{text}; accuracy{judged} {accuracy}%, without these families {without}%"
+    return f"{text}; accuracy{judged} {accuracy}%, {without}% without them"
 
 
 def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
@@ -85,6 +85,19 @@ def leak_prefix(leak: DataLeak | None) -> str:
         return ""
     items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
     return f"Leak of {items}; "
+
+
+def after_leak(sentence: str, leak: DataLeak | None) -> str:
+    """Begin a sentence with the leak; its first word is ours, and goes on in small letters.
+
+    Examples:
+        >>> after_leak("No change is shown.", DataLeak(("i",), ("f",), ("train.jsonl",)))
+        'Leak of 1 item; no change is shown.'
+        >>> after_leak("No change is shown.", None)
+        'No change is shown.'
+    """
+    prefix = leak_prefix(leak)
+    return f"{prefix}{lower_first(sentence)}" if prefix else sentence
 
 
 def leak_lines(leak: DataLeak | None) -> tuple[Line, ...]:

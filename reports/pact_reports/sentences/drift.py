@@ -14,7 +14,7 @@ from pact_eval.drift.tempering import ServedTempering, Tempering
 from pact_eval.errors import counted
 from pact_eval.evaluation.order_audit import NoiseFloor
 from pact_reports.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
-from pact_reports.sentences.data import leak_prefix
+from pact_reports.sentences.data import after_leak
 
 _OF_RATIO = 3
 
@@ -26,8 +26,7 @@ def drift_answer(drift: Drift) -> str:
     if broken:
         parts.append(f"{counted(len(broken), 'gate')} broken on B ({', '.join(broken[:4])})")
     parts += [accuracy_change_text(drift), *_behind(drift)]
-    prefix = leak_prefix(drift.data.leak)
-    return f"{prefix}{drift.finding.capitalize()}: {'; '.join(parts)}."
+    return after_leak(f"{drift.finding.capitalize()}: {'; '.join(parts)}.", drift.data.leak)
 
 
 def accuracy_change_text(drift: Drift) -> str:

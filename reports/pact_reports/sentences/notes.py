@@ -11,6 +11,7 @@ from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.joins import (
     Notice,
     OtherTraining,
+    SameRun,
     SameWeights,
     SkippedRun,
     UnlikeRuns,
@@ -38,6 +39,7 @@ from pact_eval.evaluation.notes import (
     Unanswered,
     UnmatchedSeeds,
 )
+from pact_eval.evaluation.relabelling import RelabelledRun
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, value_text
@@ -256,7 +258,7 @@ def warning_sentence(
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):
         return same_weights_sentence(warning)
-    if isinstance(warning, ItemMismatch | LeftOutItems | UnsealedFiles):
+    if isinstance(warning, ItemMismatch | LeftOutItems | RelabelledRun | SameRun | UnsealedFiles):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.
     from pact_reports.sentences.calibration import calibration_sentence

@@ -12,8 +12,8 @@ def remedies_answer(comparison: RemedyComparison) -> str:
     if comparison.status == "cannot tell":
         if comparison.k == 1:
             return (
-                "Cannot tell whether a remedy helps: the run has one view per item. "
-                "Score it with --k 4 to compare views and letter priors."
+                "Cannot tell whether a remedy helps: the run has one view per item. Views and "
+                "letter priors need several: `pact-eval score --k 4`, or a log with a row per view."
             )
         return "Cannot tell whether a remedy helps: there are too few families for an interval."
     if comparison.status == "none shown":

@@ -64,12 +64,14 @@ def acting_words(conclusion: Acting) -> Said:
 
 
 def acting_text(conclusion: Acting) -> str:
-    """Write the same on a line: without the gate that came closest, and the families needed."""
+    """Write the same on a line: without the gate that came closest, and the families needed.
+
+    Nor with the confidence, which is 95% in every report.
+    """
     words = acting_words(conclusion)
     if conclusion.rule is None or conclusion.status == "share guaranteed":
         return str(words).removesuffix(".")
-    sure = f"with {100 * conclusion.confidence:.4g}% confidence"
-    return f"{words.finding}: {target_text(conclusion.target)} is not shown {sure}"
+    return f"{words.finding}: {target_text(conclusion.target)} is not shown"
 
 
 def check_answer(check: ThresholdsCheck) -> str:

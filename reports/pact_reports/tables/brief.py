@@ -20,6 +20,7 @@ from pact_eval.evaluation.notes import (
     SmallGroups,
     TooFewResamples,
     Unanswered,
+    UnmatchedSeeds,
 )
 from pact_reports.sentences.brief import data_text
 from pact_reports.sentences.notes import note_sentence
@@ -33,7 +34,7 @@ COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
     *(ChangedModel, IncompletePairs, LowAnswerMass, RepeatedPrompts),
-    *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered),
+    *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered, UnmatchedSeeds),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
 
@@ -126,7 +127,12 @@ def tone_of(conclusion: Conclusion) -> Tone | None:
     return "bad" if conclusion.tone == "bad" else None
 
 
+def worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
+    """Return the colour of a line on several runs: that of bad news if any of them is."""
+    return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
+
+
 def data_fact(conclusion: DataConclusion) -> Fact:
-    """Say whether the data is sound; the lines above have a leak."""
-    text = "LEAK: see the first line" if conclusion.status == "leak" else data_text(conclusion)
+    """Say whether the data is sound; of a leak, the first line says it, and there is no other."""
+    text = "" if conclusion.status == "leak" else data_text(conclusion)
     return Fact("data", text, tone_of(conclusion))

@@ -8,7 +8,6 @@ from typing import Final
 
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
-from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import (
     DifferentViews,
@@ -17,6 +16,7 @@ from pact_eval.evaluation.notes import (
     SeveralRight,
 )
 from pact_reports.numbers import interval_text, sample_text, value_text, views_words
+from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import (
     beside,
     better_line,
@@ -30,8 +30,8 @@ from pact_reports.sentences.brief import (
 from pact_reports.sentences.conclusions import adjustment, claim_text, power_words
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import unlike_sentence
-from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
 
 _TWO: Final = 2
 _LONGEST_NAME: Final = 20
@@ -53,14 +53,14 @@ def brief_comparison(
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
     answer = better_line(comparison.conclusion, leak)
     return Brief(
-        answer=(*leak_lines(leak), Line(answer, "strong"), *_cautions(comparison.experiment)),
+        answer=(*leak_lines(leak), Line(answer, "strong"), *cautions(comparison.experiment)),
         facts=[
             data_fact(comparison.data),
-            Fact("order", beside(names, [*map(order_mark, orders)]), _worst_tone(orders)),
+            Fact("order", beside(names, [*map(order_mark, orders)]), worst_tone(orders)),
             Fact(
                 "probabilities",
                 beside(names, [*map(probabilities_mark, probabilities)]),
-                _worst_tone(probabilities),
+                worst_tone(probabilities),
             ),
             Fact("items", _discordant(comparison, names, turn)),
             *_differences(conclusion),
@@ -84,14 +84,12 @@ def _named(note: Note, names: Sequence[str]) -> Note:
             return note
 
 
-def _cautions(experiment: Experiment) -> Iterator[Line]:
-    """Yield in what runs differ that are compared nevertheless."""
+def cautions(experiment: Experiment) -> Iterator[Line]:
+    """Yield which runs are one, and in what runs differ that are compared nevertheless."""
+    for same in experiment.same_runs:
+        yield Line(f"Caution: {one_line(str(same))}.", "caution")
     for unlike in experiment.unlike:
         yield Line(f"Caution: {unlike_sentence(unlike)}.", "caution")
-
-
-def _worst_tone(conclusions: Sequence[Conclusion]) -> Tone | None:
-    return next((tone for conclusion in conclusions if (tone := tone_of(conclusion))), None)
 
 
 def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:
@@ -102,10 +100,11 @@ def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> s
     answers = "" if group.answers == group.items else f"{group.answers:,} answers to "
     sample = f"{answers}{sample_text(group.items, group.clusters, comparison.unit)}"
     counted = f"only {names[0]} right {left:,}, only {names[1]} right {right:,}, of {sample}"
-    return f"{counted}; {_decoding(comparison.experiment)}"
+    return f"{counted}; {decoding_text(comparison.experiment)}"
 
 
-def _decoding(experiment: Experiment) -> str:
+def decoding_text(experiment: Experiment) -> str:
+    """Name the views and the calibration behind every number, such as "single, raw"."""
     label = experiment.settings.label
     return f"{label['views']}, {label['calibration']}"
 
@@ -146,9 +145,9 @@ def brief_comparisons(
     sample = sample_text(group.items, group.clusters, first.unit)
     answer = Line(several_line(conclusions, leak), "strong")
     return Brief(
-        answer=(*leak_lines(leak), answer, *_cautions(experiment)),
+        answer=(*leak_lines(leak), answer, *cautions(experiment)),
         facts=[
-            Fact("sample", f"{sample}; {_decoding(experiment)}"),
+            Fact("sample", f"{sample}; {decoding_text(experiment)}"),
             data_fact(experiment.data),
             Fact("adjusted", adjustment(conclusions[0]).removeprefix("p-values are ").strip()),
         ],

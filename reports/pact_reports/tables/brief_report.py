@@ -46,7 +46,7 @@ def brief_report(
             *_conclusions(report),
             *_rates(report.rates),
             Fact("not known", not_known_text(report.conclusions)),
-            Fact("run", _run(report, names)),
+            Fact("run", run_text(report, names)),
         ],
         notes=evaluation.notes,
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
@@ -84,15 +84,17 @@ def _conclusions(report: RunReport) -> Iterator[Fact]:
                 yield Fact("acting alone", acting_line(conclusion), tone)
 
 
-def _run(report: RunReport, names: ArmNames) -> str:
+def run_text(report: RunReport, names: ArmNames) -> str:
     """Name the arm, the seed, the sample and the decoding of a run; the last line has its place."""
     evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]
-    arm = provenance.arm and names.arm(provenance.named(provenance.arm))
+    seed = report.run.seed
+    unnamed = provenance.arm is None and report.run.relabelled is None
+    arm = None if unnamed else names.arm(report.run.arm)
     facts = (
         None if arm == report.run.name else arm,
         provenance.quantisation,
-        None if provenance.seed is None else f"seed {provenance.seed}",
+        None if seed is None else f"seed {seed}",
         sample_text(everything.items, everything.clusters, evaluation.unit),
         *_decoding(evaluation),
         evaluation.calibration,

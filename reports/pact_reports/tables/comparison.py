@@ -331,12 +331,22 @@ def arms_parts(
     for pair in comparison.pairs:
         if pair.seeds:
             parts += _pair_parts(pair, names)
-        for seed, seed_comparison in pair.seeds.items() if show_items else ():
-            arm_names = (names.arm(pair.a), names.arm(pair.b))
-            parts += item_lists(seed_comparison, arm_names, f"{_seed(seed).capitalize()}: ")
+        parts += pair_items(pair, names) if show_items else ()
     notes = (note_sentence(note, names) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
     return (*parts, _arms_legend(comparison.tests))
+
+
+def pair_items(pair: ArmPair, names: ArmNames = KEYS) -> Iterator[Part]:
+    """List the items that only one of two arms answers correctly, by seed.
+
+    Args:
+        pair: the two arms.
+        names: display names of arms.
+    """
+    arm_names = names.arm(pair.a), names.arm(pair.b)
+    for seed, comparison in pair.seeds.items():
+        yield from item_lists(comparison, arm_names, f"{_seed(seed).capitalize()}: ")
 
 
 def _arms_legend(tests: int) -> Legend:

@@ -18,6 +18,7 @@ from pact_eval.evaluation.registry import metric_spec
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import ends_text, value_text
+from pact_reports.plain_text import lower_first
 from pact_reports.sentences.conclusions import order_words
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import arm_cell, shown, text_cell
@@ -115,9 +116,7 @@ def _concluded(audited: Sequence[Audited], names: ArmNames) -> str:
     conclusions = (
         (names.run(run.label), order_words(conclusion)) for run, _, conclusion in audited
     )
-    return "; ".join(
-        f"{name}: {words.finding[0].lower()}{words.finding[1:]}" for name, words in conclusions
-    )
+    return "; ".join(f"{name}: {lower_first(words.finding)}" for name, words in conclusions)
 
 
 def _preferred(audited: Sequence[Audited]) -> str:

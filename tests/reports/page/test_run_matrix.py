@@ -196,16 +196,28 @@ def lines_of_answer(page: Page) -> int:
     return round(lines)
 
 
+@pytest.fixture(scope="module", params=[5, 7], ids=["five runs", "seven runs"])
+def of_many(
+    request: pytest.FixtureRequest, made: Made, tmp_path_factory: pytest.TempPathFactory
+) -> Made:
+    """The page of five runs, and that of seven."""
+    if request.param == len(SKILLS):
+        return made
+    skills = SKILLS | {"strong": 3.0, "an-arm-with-a-long-name": 1.0}
+    return made_of(tmp_path_factory.mktemp("seven"), skills)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1024, 1440])
 def test_matrix_fits_two_screens_without_violations_of_axe(
-    page: Page, made: Made, width: int, scheme: str
+    page: Page, of_many: Made, width: int, scheme: str
 ) -> None:
     height = 844 if width == 390 else 900
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     page.cdp("Emulation.setDeviceMetricsOverride", **size)
     try:
-        page.open(made.path, scheme=scheme)
+        page.open(of_many.path, scheme=scheme)
+        assert len(page.all("#runs tbody tr")) == len(of_many.experiment.runs)
         assert page.js("return document.documentElement.scrollWidth") <= width
         hidden = "const s = document.querySelector('#runs .scroll'); "
         hidden += "return s.scrollWidth - s.clientWidth"

@@ -1,0 +1,158 @@
+"""What `compare --arms` prints without `--full`: the first arm against each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.registry import metric_spec
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.numbers import interval_text, sample_text, views_words
+from pact_reports.sentences.brief import (
+    beside,
+    order_mark,
+    order_word,
+    probabilities_mark,
+    probabilities_word,
+    several_line,
+    short_names,
+)
+from pact_reports.sentences.conclusions import adjustment, claim_text
+from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.notes import named_note
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.arm_cells import mean_cell
+from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
+from pact_reports.tables.brief_comparison import cautions, decoding_text
+
+_LONGEST_NAME: Final = 20
+_WORST: Final = "; order, probabilities: worst run"
+
+
+def brief_arms(
+    experiment: Experiment, names: ArmNames = KEYS, *, items: bool = False
+) -> tuple[Part, ...]:
+    """Lay out which arm is better, and what else is known of the arms.
+
+    Order and probabilities of an arm are those of its worst run.
+
+    Args:
+        experiment: runs of two or more arms on the same items.
+        names: display names of arms.
+        items: whether the items that only one of two arms answers correctly follow.
+    """
+    conclusions, leak = experiment.better_arms, experiment.data.leak
+    arms = conclude_arms(experiment)
+    comparison = experiment.arms_comparison
+    answer = Line(several_line(conclusions, leak, names), "strong")
+    two = len(arms) == len("AB")
+    return Brief(
+        answer=(*leak_lines(leak), answer, *cautions(experiment)),
+        facts=[
+            data_fact(experiment.data),
+            *(_facts_of_two(conclusions[0], arms, names) if two else ()),
+            Fact("seeds", _seeds(conclusions, arms)),
+            Fact("sample", _sample(experiment)),
+            Fact("adjusted", _adjusted(conclusions)),
+        ],
+        notes=[named_note(note, names) for note in comparison.notes],
+        more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
+        tables=() if two else [_arms_table(conclusions, arms, names)],
+        most=MOST_LINES + len(conclusions) - 1 - (not two),
+    ).parts()
+
+
+def _facts_of_two(
+    conclusion: BetterConclusion, arms: Sequence[ArmConclusions], names: ArmNames
+) -> Iterator[Fact]:
+    """Write order, probabilities, means and differences of two arms, the better arm first."""
+    turned = conclusion.better_first
+    pair = sorted(arms, key=lambda arm: arm.arm != turned.left)
+    called = short_names([names.arm(arm.arm) for arm in pair])
+    orders, probabilities = [arm.order for arm in pair], [arm.probabilities for arm in pair]
+    yield Fact("order", beside(called, [*map(order_mark, orders)]), worst_tone(orders))
+    marks = [*map(probabilities_mark, probabilities)]
+    yield Fact("probabilities", beside(called, marks), worst_tone(probabilities))
+    means = (f"{name} {_mean(arm)}%" for name, arm in zip(called, pair, strict=True))
+    yield Fact("accuracy", ", ".join(means))
+    pairs = turned.of("pair_accuracy")
+    yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs))
+
+
+def _mean(arm: ArmConclusions) -> str:
+    return mean_cell(arm.accuracy, metric_spec("accuracy")).text
+
+
+def _seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusions]) -> str:
+    """Say how many seeds the differences are over, and what of several runs is shown."""
+    compared = [conclusion for conclusion in conclusions if conclusion.claims]
+    counts = sorted({conclusion.seeds for conclusion in compared})
+    scopes = dict.fromkeys(conclusion.generalises_to for conclusion in compared)
+    if not counts:
+        return ""
+    number = " or ".join(map(str, counts))
+    shown = "" if all(len(arm.seeds) == 1 for arm in arms) else _WORST
+    return f"{number} shared; tested for {', or '.join(scopes)}{shown}"
+
+
+def _sample(experiment: Experiment) -> str:
+    """Name the items that all runs have, and how they are decoded."""
+    decoding = decoding_text(experiment)
+    for pair in experiment.arms_comparison.pairs:
+        for comparison in pair.seeds.values():
+            group = comparison.groups[0]
+            return f"{sample_text(group.items, group.clusters, comparison.unit)}; {decoding}"
+    return decoding
+
+
+def _adjusted(conclusions: Sequence[BetterConclusion]) -> str:
+    texts = (adjustment(conclusion) for conclusion in conclusions if conclusion.claims)
+    return next(filter(None, texts), "").removeprefix("p-values are ").strip()
+
+
+def _arms_table(
+    conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusions], names: ArmNames
+) -> Table:
+    """Lay out the arms: accuracy, its difference from the first arm's, order, probabilities."""
+    called = short_names([names.arm(arm.arm) for arm in arms], _LONGEST_NAME)
+    differences = ["", *map(_difference, conclusions)]
+    views = next((claim for conclusion in conclusions for claim in conclusion.claims[:1]), None)
+    over = "" if views is None else f", {views_words(views.k, views.repeats)}"
+    return Table(
+        name="arms",
+        title="",
+        caption="",
+        columns=(
+            Column("arm", "left"),
+            Column("seeds"),
+            Column("accuracy"),
+            Column(f"{called[0]} - arm{over}", "left"),
+            Column("order", "left"),
+            Column("probabilities", "left"),
+        ),
+        rows=tuple(
+            Row(
+                (
+                    Cell(name),
+                    Cell(str(len(arm.seeds))),
+                    Cell(_mean(arm)),
+                    Cell(difference),
+                    Cell(order_word(arm.order), tone=tone_of(arm.order)),
+                    Cell(probabilities_word(arm.probabilities), tone=tone_of(arm.probabilities)),
+                )
+            )
+            for name, arm, difference in zip(called, arms, differences, strict=True)
+        ),
+        bare=True,
+    )
+
+
+def _difference(conclusion: BetterConclusion) -> str:
+    """Write the difference of the first arm and another one; if there is none, a word."""
+    claims = [claim for claim in conclusion.claims if claim.metric == "accuracy"]
+    if not claims:
+        return conclusion.status
+    return interval_text(claims[0].difference, "points")
