@@ -8,11 +8,10 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration.fitting import minimise
-from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
 from pact_eval.errors import InputError
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import LetterPrior, fit_letter_prior
+from pact_eval.remedies.temperatures import fit_temperature, tempered
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.folds import dealt_folds
 
@@ -109,11 +108,13 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
     place = np.argsort(np.argsort(folds.fold, kind="stable"), kind="stable")
     decoded = remedied(predictions, replace(remedy, prior=None), None)
     raw = replace(decoded, logits=np.concatenate([part.raw for part in parts])[place])
-    tempered = [part.tempered for part in parts if part.tempered is not None]
-    all_tempered = len(tempered) == len(parts)
+    at_temperature = [part.tempered for part in parts if part.tempered is not None]
+    all_tempered = len(at_temperature) == len(parts)
     return CrossFitted(
         predictions=raw,
-        tempered=replace(raw, logits=np.concatenate(tempered)[place]) if all_tempered else None,
+        tempered=replace(raw, logits=np.concatenate(at_temperature)[place])
+        if all_tempered
+        else None,
         without_prior=sum(part.without_prior for part in parts),
         fitted_on=float(np.mean([part.fitted_on for part in parts])),
         fitting_prompts=float(np.mean([part.fitting_prompts for part in parts])),
@@ -133,29 +134,11 @@ def _decoded_part(
     evaluated: Predictions, others: Predictions, remedy: Remedy, prior: LetterPrior | None
 ) -> _Part:
     part = remedied(evaluated, remedy, prior)
+    calibrator = fit_temperature(remedied(others, remedy, prior))
     return _Part(
         raw=part.logits,
-        tempered=_tempered(part, remedied(others, remedy, prior)),
+        tempered=None if calibrator is None else tempered(part, calibrator),
         without_prior=0 if prior is None else int((~prior.covers(part.n_choices)).sum()),
         fitted_on=0 if prior is None else sum(prior.items.values()),
         fitting_prompts=0 if prior is None else prior.prompts,
-    )
-
-
-def _tempered(evaluated: Predictions, others: Predictions) -> FloatArray | None:
-    """Return log-probabilities (n, K, C) divided by the temperature that others fit by NLL.
-
-    None if nothing can be fitted: answers without probabilities, several right answers, or a right
-    answer of probability 0.
-    """
-    if others.answers_only or others.accepted is not None:
-        return None
-    of_right = np.take_along_axis(others.logits[:, 0], others.reference[:, np.newaxis], axis=1)
-    if np.isneginf(of_right).any():
-        return None
-    items = CalibrationItems.from_predictions(others, "single")
-    design = make_design(items, "scalar")
-    fitted = minimise(TemperatureLikelihood.of_items(items), design).fitted
-    return design.calibrator(fitted).apply(
-        evaluated.logits, kind=evaluated.kind, n_choices=evaluated.n_choices
     )
