@@ -7,7 +7,7 @@ is truncated.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pact_eval._json import Json
@@ -89,8 +89,21 @@ class Encoder:
         self._refuse(too_long)
         return views
 
-    def check_lengths(self, records: Sequence[Record], k: int, seed: int) -> int:
+    def check_lengths(
+        self,
+        records: Sequence[Record],
+        k: int,
+        seed: int,
+        on_prompts: Callable[[Sequence[Sequence[int]]], None] = lambda _prompts: None,
+    ) -> int:
         """Tokenise all prompts in windows, to find prompts that are too long before scoring starts.
+
+        Args:
+            records: dataset records.
+            k: views per record.
+            seed: seed of the letter orders.
+            on_prompts: called in turn with the token ids of the K prompts of some records, record
+                by record; records that are too long may be absent.
 
         Returns:
             Length of the longest prompt, in tokens.
@@ -104,17 +117,21 @@ class Encoder:
         starts = range(0, len(records), _CHECK_WINDOW)
         for start in tracked(starts, "Measuring prompts", "parts"):
             window, beyond = self._by_bytes(records[start : start + _CHECK_WINDOW], seed)
-            lengths = self.prompt_tokens(window, k, seed)
+            prompts = self._token_ids(window, k, seed)
+            lengths = _longest(prompts, k)
             longest = max([longest, *lengths])
+            on_prompts(prompts)
             too_long += [*beyond, *self._too_long(window, lengths)]
         self._refuse(too_long)
         return longest
 
     def prompt_tokens(self, records: Sequence[Record], k: int, seed: int) -> list[int]:
         """Return the length of the longest of the K prompts of each record, without a limit."""
+        return _longest(self._token_ids(records, k, seed), k)
+
+    def _token_ids(self, records: Sequence[Record], k: int, seed: int) -> Sequence[Sequence[int]]:
         requests = [request for record in records for request in self._requests(record, k, seed)]
-        lengths = [len(ids) for ids in self._bound.token_ids(requests)]
-        return [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
+        return self._bound.token_ids(requests)
 
     def excess_bytes(self, record: Record, seed: int) -> int | None:
         """Return the bytes of a prompt that has too many tokens; None if that is not certain.
@@ -145,9 +162,7 @@ class Encoder:
             for row, record in enumerate(records)
             for view in range(k)
         ]
-        lengths = [len(view.token_ids) for view in views]
-        longest = [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
-        return views, [*beyond, *self._too_long(records, longest)]
+        return views, [*beyond, *self._too_long(records, _longest(ids, k))]
 
     def _by_bytes(self, records: Sequence[Record], seed: int) -> tuple[list[Record], list[str]]:
         """Return the records that may fit, and one line per record with too many bytes."""
@@ -284,3 +299,9 @@ class Encoder:
     ) -> EncodedView:
         tokens = self._bound.answer_tokens(field)
         return EncodedView(record_id, view, tuple(ids), tokens, request.order)
+
+
+def _longest(prompts: Sequence[Sequence[int]], k: int) -> list[int]:
+    """Return the length of the longest of the K prompts of each record."""
+    lengths = [len(ids) for ids in prompts]
+    return [max(lengths[start : start + k]) for start in range(0, len(lengths), k)]

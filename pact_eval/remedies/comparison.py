@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
+from pact_eval.calibration.notes import FitNote
+from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -25,8 +28,11 @@ from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked
+from pact_eval.remedies.costs import ItemTokens, NoTokens, RemedyCost, cost_of
 from pact_eval.remedies.cross_fitting import CrossFitted, FoldUnit, cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, remedies_for
+from pact_eval.remedies.fitted import FittedRemedy, read_remedy
+from pact_eval.remedies.fitting import check_fitted
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -99,17 +105,14 @@ class RemedyRow:
         metrics: its metrics, raw ones first.
         without_prior: items that kept their letter prior, because their number of answers has none.
         fitted_on: mean number of items of a fit; 0 without one.
-        fitting_prompts: mean number of prompts of a fit.
-        paid_back: number of items from which on the fit and the remedy take fewer prompts than all
-            K views; None if the remedy takes as many.
+        cost: prompts and tokens, per item and of a fit.
     """
 
     remedy: Remedy
     metrics: tuple[RemedyMetric, ...]
     without_prior: int
     fitted_on: float
-    fitting_prompts: float
-    paid_back: int | None
+    cost: RemedyCost
 
     def metric(self, name: str, *, tempered: bool = False) -> RemedyMetric:
         """Return a metric of the row.
@@ -134,6 +137,19 @@ RemedyStatus: TypeAlias = Literal["some help", "none shown", "cannot tell"]
 tell: the run has one view, or no interval can be given."""
 
 
+@dataclass(frozen=True)
+class FittedNote:
+    """A note on a fitted remedy that is applied to the run.
+
+    Attributes:
+        file: its file.
+        note: what the fit and the run have in common and should not, or what is not known.
+    """
+
+    file: str
+    note: FitNote
+
+
 @dataclass(frozen=True, repr=False)
 class RemedyComparison(Result):
     """Remedies of a run, and what they are worth.
@@ -151,7 +167,9 @@ class RemedyComparison(Result):
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
         letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
+        no_tokens: why tokens through the prefix tree are not known; None if they are.
         notes: too few resamples for Holm's adjustment.
+        fit_notes: on remedies that were fitted on other runs.
     """
 
     status: RemedyStatus
@@ -165,7 +183,9 @@ class RemedyComparison(Result):
     fold_unit: FoldUnit
     folds: int
     letter_shares: tuple[float, ...]
+    no_tokens: NoTokens | None
     notes: tuple[TooFewResamples, ...]
+    fit_notes: tuple[FittedNote, ...] = ()
 
     def row(self, name: str) -> RemedyRow:
         """Return the row of a remedy.
@@ -185,6 +205,8 @@ def compare_remedies(
     rng: np.random.Generator,
     resamples: int | None = None,
     unit: ClusterUnit = "family",
+    fitted: Sequence[FittedRemedy] = (),
+    tokens: ItemTokens | None = None,
 ) -> RemedyComparison:
     """Compare the remedies that a run can show.
 
@@ -193,6 +215,8 @@ def compare_remedies(
         rng: source of the resamples; its state does not change.
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         unit: units of intervals: families, or source families.
+        fitted: remedies of other families, of which each gets a row too; see `check_fitted`.
+        tokens: those of the run's views; None if they are not known.
 
     Returns:
         The comparison; differences are the remedy minus the reference.
@@ -202,16 +226,22 @@ def compare_remedies(
             has one family.
     """
     folds = folds_of(predictions)
-    remedies = remedies_for(predictions.k, same_orders=predictions.repeats)
+    tokens = tokens or ItemTokens()
+    own = remedies_for(predictions.k, same_orders=predictions.repeats)
+    files = _by_remedy(fitted)
+    remedies = sorted((*own, *files), key=lambda remedy: remedy.views)
     resamples = resamples or default_resamples(len(predictions))
     sampled: dict[Remedy, _Sampled] = {}
     for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
-        fitted = cross_fitted(predictions, remedy, folds)
-        sampled[remedy] = _Sampled.of(fitted, rng=rng, resamples=resamples, unit=unit)
+        if remedy.from_file:
+            decoded = files[remedy].applied_to(predictions)
+        else:
+            decoded = cross_fitted(predictions, remedy, folds)
+        sampled[remedy] = _Sampled.of(decoded, rng=rng, resamples=resamples, unit=unit)
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
-        rows = [_row(remedy, sampled, references, predictions.k) for remedy in remedies]
+        rows = [_row(remedy, sampled, references, predictions.k, tokens) for remedy in remedies]
         rows, notes = _adjusted(rows)
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
@@ -227,26 +257,57 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_shares=_letter_shares(predictions),
+        no_tokens=tokens.no_shared,
         notes=notes,
     )
 
 
-def remedies_of_run(experiment: Experiment, run: ExperimentRun) -> RemedyComparison:
+def remedies_of_run(
+    experiment: Experiment, run: ExperimentRun, files: Sequence[Path] = ()
+) -> RemedyComparison:
     """Compare the remedies of a run of an experiment, with its resamples, seed and units.
 
     Args:
         experiment: the runs and their settings.
         run: a run on full contexts.
+        files: fitted remedies of other families, to be compared too.
 
     Raises:
-        InputError: see `compare_remedies`.
+        InputError: see `compare_remedies`; or a file cannot be read or belongs to another model.
+        GateError: a file was fitted on families of the run.
         RunError: the run is on ablated contexts, which have no references.
     """
     run.run.require_references()
     settings = experiment.settings
-    return compare_remedies(
-        run.predictions, rng=settings.rng(), resamples=settings.resamples, unit=settings.unit
+    fitted = {path: read_remedy(path) for path in files}
+    fit_notes = tuple(
+        FittedNote(str(path), note)
+        for path, remedy in fitted.items()
+        for note in check_fitted(
+            remedy, run.provenance, run.predictions, allow=settings.allow, where=str(path)
+        )
     )
+    comparison = compare_remedies(
+        run.predictions,
+        rng=settings.rng(),
+        resamples=settings.resamples,
+        unit=settings.unit,
+        fitted=tuple(fitted.values()),
+        tokens=ItemTokens.of_run(run.provenance, run.predictions),
+    )
+    return replace(comparison, fit_notes=fit_notes)
+
+
+def _by_remedy(fitted: Sequence[FittedRemedy]) -> dict[Remedy, FittedRemedy]:
+    """Return fitted remedies by the decoding of their row.
+
+    Raises:
+        InputError: two are of the same name.
+    """
+    by_remedy = {replace(one.remedy, from_file=True): one for one in fitted}
+    if len(by_remedy) < len(fitted):
+        raise InputError("--fitted: expected files of different remedies, got one of them twice")
+    return by_remedy
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +340,11 @@ class _Sampled:
 
 
 def _row(
-    remedy: Remedy, sampled: Mapping[Remedy, _Sampled], references: Sequence[Remedy], k: int
+    remedy: Remedy,
+    sampled: Mapping[Remedy, _Sampled],
+    references: Sequence[Remedy],
+    k: int,
+    tokens: ItemTokens,
 ) -> RemedyRow:
     own = sampled[remedy]
 
@@ -299,15 +364,12 @@ def _row(
     metrics = [metric(name, own.raw, tempered=False) for name in RAW_METRICS]
     if own.tempered is not None:
         metrics += [metric(name, own.tempered, tempered=True) for name in TEMPERED_METRICS]
-    saved = k - remedy.views
-    prompts = own.fitted.fitting_prompts
     return RemedyRow(
         remedy=remedy,
         metrics=tuple(metrics),
         without_prior=own.fitted.without_prior,
         fitted_on=own.fitted.fitted_on,
-        fitting_prompts=prompts,
-        paid_back=math.ceil(prompts / saved) if saved else None,
+        cost=cost_of(remedy.views, k, tokens, fitting=own.fitted.fitting),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -51,14 +53,15 @@ class CrossFitted:
         without_prior: number of items that kept their letter prior, because their number of
             answers has none; 0 for remedies without one.
         fitted_on: mean number of items that a prior was fitted on; 0 without one.
-        fitting_prompts: mean number of prompts that such a fit took.
+        fitting: by number of views, the mean number of items that a fit took them of, beyond the
+            views of the evaluated items; empty without one.
     """
 
     predictions: Predictions
     tempered: Predictions | None
     without_prior: int
     fitted_on: float
-    fitting_prompts: float
+    fitting: Mapping[int, float]
 
 
 def folds_of(predictions: Predictions) -> Folds:
@@ -117,7 +120,7 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
         else None,
         without_prior=sum(part.without_prior for part in parts),
         fitted_on=float(np.mean([part.fitted_on for part in parts])),
-        fitting_prompts=float(np.mean([part.fitting_prompts for part in parts])),
+        fitting=_mean_fitting([part.prior for part in parts]) if everyone is None else {},
     )
 
 
@@ -127,7 +130,7 @@ class _Part:
     tempered: FloatArray | None
     without_prior: int
     fitted_on: int
-    fitting_prompts: int
+    prior: LetterPrior | None
 
 
 def _decoded_part(
@@ -140,5 +143,13 @@ def _decoded_part(
         tempered=None if calibrator is None else tempered(part, calibrator),
         without_prior=0 if prior is None else int((~prior.covers(part.n_choices)).sum()),
         fitted_on=0 if prior is None else sum(prior.items.values()),
-        fitting_prompts=0 if prior is None else prior.prompts,
+        prior=prior,
     )
+
+
+def _mean_fitting(priors: Sequence[LetterPrior | None]) -> dict[int, float]:
+    """Return by number of views the mean number of items that the fits of the folds took."""
+    items: Counter[int] = Counter()
+    for prior in priors:
+        items.update({} if prior is None else prior.items_by_views)
+    return {views: number / len(priors) for views, number in sorted(items.items())}

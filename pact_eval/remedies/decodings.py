@@ -51,12 +51,15 @@ class Remedy:
         ('k2', 'K = 1, prior removed')
         >>> Remedy(1, prior="batch", as_published=True).name
         'k1_batch_as_published'
+        >>> Remedy(2, from_file=True).title
+        'K = 2 (file)'
     """
 
     views: int
     combination: Combination = "log-probability"
     prior: PriorMethod | None = None
     as_published: bool = False
+    from_file: bool = False
 
     @property
     def name(self) -> str:
@@ -66,13 +69,15 @@ class Remedy:
             parts.append(self.combination)
         if self.prior is not None:
             parts.append(self.prior)
-        return "_".join([*parts, "as_published"] if self.as_published else parts)
+        if self.as_published:
+            parts.append("as_published")
+        return "_".join([*parts, "from_file"] if self.from_file else parts)
 
     @property
     def title(self) -> str:
         """Name in tables."""
         removed = "" if self.prior is None else _REMOVED[self.prior]
-        fit = " on itself" if self.as_published else ""
+        fit = " on itself" if self.as_published else " (file)" if self.from_file else ""
         return f"K = {self.views}{_COMBINED[self.combination]}{removed}{fit}"
 
     @property

@@ -92,7 +92,7 @@ class FittedRemedy(Result):
             tempered=None if fitted is None else replace(decoded, logits=fitted),
             without_prior=0 if prior is None else int((~prior.covers(decoded.n_choices)).sum()),
             fitted_on=0 if prior is None else sum(prior.items.values()),
-            fitting_prompts=0 if prior is None else prior.prompts,
+            fitting={} if prior is None else prior.items_by_views,
         )
 
     def write(self, out: Path | None = None, *, overwrite: bool = False) -> Path:

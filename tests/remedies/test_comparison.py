@@ -111,6 +111,13 @@ def test_one_family_is_refused() -> None:
 def test_a_fit_is_paid_back_when_it_saved_its_prompts() -> None:
     run = planted_run(np.random.default_rng(9), families=60, k=4)
     row = _compared(run).row("k1_additive")
-    assert row.fitting_prompts == row.fitted_on * 4
-    assert row.paid_back == np.ceil(row.fitting_prompts / 3)
-    assert _compared(run).row("k4").paid_back is None
+    assert row.cost.fitting_prompts == row.fitted_on * 4
+    assert row.cost.paid_back == np.ceil(row.cost.fitting_prompts / 3)
+    assert _compared(run).row("k4").cost.paid_back is None
+
+
+def test_a_fit_on_the_evaluated_items_takes_no_further_prompts() -> None:
+    run = planted_run(np.random.default_rng(10), families=60, k=2)
+    comparison = _compared(run)
+    assert comparison.row("k1_batch").cost.fitting_prompts > 0
+    assert comparison.row("k1_batch_as_published").cost.fitting_prompts == 0

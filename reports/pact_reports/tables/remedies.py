@@ -17,7 +17,8 @@ from pact_eval.remedies.comparison import (
 )
 from pact_reports.numbers import UNDEFINED, methods_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
-from pact_reports.tables.cells import count_cell, estimate_cell, unit_of, value_cell
+from pact_reports.tables.cells import estimate_cell, unit_of, value_cell
+from pact_reports.tables.remedy_costs import costs_table
 
 _VALUES = (
     ("accuracy", False),
@@ -38,6 +39,7 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     """Lay out remedies: values and prices, differences, and what was fitted on what."""
     yield _values_table(comparison)
     yield _differences_table(comparison)
+    yield costs_table(comparison)
     without = [row for row in comparison.rows if row.without_prior]
     for row in without:
         yield Line(
@@ -62,16 +64,13 @@ def _values_table(comparison: RemedyComparison) -> Table:
         caption=(
             f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
             f"temperatures are fitted on other families ({folds}).\n"
-            "K: views, and prompts, per item. Rates in %, NLL in nats. At T: after a temperature.\n"
-            "Flips: another answer from the next views. Fit: prompts of the fit. Paid back: items "
-            "from which on all views cost more.\n"
+            "K: views per item. Rates in %, NLL in nats. At T: after a temperature.\n"
+            "Flips: another answer from the next views.\n"
             "On itself: fitted on the evaluated items, as published."
         ),
         columns=(
             Column("Remedy", "left"),
             *map(_value_column, specs, (tempered for _, tempered in _VALUES)),
-            Column("Fit", numbers=("prompts of the fit",)),
-            Column("Paid back", numbers=("items at which the fit is paid back",)),
         ),
         rows=tuple(map(_values_row, comparison.rows)),
     )
@@ -96,13 +95,10 @@ def _values_row(row: RemedyRow) -> Row:
             return Cell(UNDEFINED, (math.nan,), reason="no temperature can be fitted")
         return value_cell(metric.value.value, metric.spec, metric.value.reason)
 
-    fit = round(row.fitting_prompts) if row.fitting_prompts else None
     return Row(
         (
             Cell(row.remedy.title, data=row.remedy.name),
             *(value(name, tempered) for name, tempered in _VALUES),
-            count_cell(fit),
-            count_cell(row.paid_back if fit else None),
         )
     )
 
