@@ -171,6 +171,7 @@ def score(
     role: RunRole | None = None,
     workers: int | None = None,
     ray: str | None = None,
+    content_free: bool = False,
     allow: Collection[Allowance] = (),
     shape: str | None = None,
     columns: Mapping[str, str] | Sequence[str] = (),
@@ -198,6 +199,7 @@ def score(
         role: what the run is for: "evaluation" (the default), "calibration" or "selection".
         workers: score with this many processes, each with its own copy of the model.
         ray: score on this Ray cluster: host:port, or "auto".
+        content_free: also score each question without a context, for contextual calibration.
         allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
             is not the one of its manifest; the run and every output say so.
         shape: shape of a labelled file; None detects it.
@@ -239,6 +241,7 @@ def score(
     """
     from pact_eval.data.files import dataset_file
     from pact_eval.data.labelled.reader import reading_of
+    from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.options import request_of
     from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
@@ -259,7 +262,10 @@ def score(
     dataset = read_dataset(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
     )
-    score_windows(row_source(request, pool), dataset, folder, labels=labels, allow=allow)
+    source = row_source(request, pool)
+    score_windows(source, dataset, folder, labels=labels, allow=allow)
+    if content_free:
+        score_content_free(source, dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
 
 

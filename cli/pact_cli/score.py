@@ -82,6 +82,13 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     help="Views per record: the canonical order of the answers and K - 1 permutations.",
 )
 @option(
+    "--content-free",
+    group="Views",
+    is_flag=True,
+    help="Also score each question with the context replaced by N/A, [MASK] and nothing, for "
+    "contextual calibration in `report --remedies`. A complete run gets only these prompts.",
+)
+@option(
     "--limit", group="Data", type=COUNT, first_page=True, help="Score only the first N records."
 )
 @order_seed_option
@@ -95,6 +102,7 @@ def score(
     data: Path | None,
     out: Path | None,
     k: int,
+    content_free: bool,
     limit: int | None,
     order_seed: int,
     allow: tuple[Allowance, ...],
@@ -117,6 +125,7 @@ def score(
     Exits with 3 if the adapter was trained or selected on families of the data, and with 5 if the
     data are not those that their manifest names; see --allow.
     """
+    from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.windows import read_dataset, score_windows
     from pact_reports.sentences.custody import custody_remarks
 
@@ -130,6 +139,9 @@ def score(
         announce_labelled([dataset.labelled])
         source = _source(request, workers, dataset, folder)
         custody = score_windows(source, dataset, folder, labels=labels, allow=allow)
+        if content_free:
+            announce(["Scoring the content-free prompts."])
+            score_content_free(source, dataset, folder, labels=labels, allow=allow)
         announce(custody_remarks(custody))
         print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])

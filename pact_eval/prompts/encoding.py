@@ -275,9 +275,10 @@ class Encoder:
 
     def _requests(self, record: Record, k: int, seed: int) -> list[PromptRequest]:
         field, where = record.field, f"line {record.line} (id {record.id})"
+        key = record.order_key or record.id
         return [
             PromptRequest(record.state, (field,), field.name, order, where)
-            for order in self._bound.orders(field, record.id, k=k, seed=seed)
+            for order in self._bound.orders(field, key, k=k, seed=seed)
         ]
 
     def _refuse_too_many_answers(self, records: Sequence[Record]) -> None:

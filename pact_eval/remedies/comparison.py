@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
+from pact_eval._typing import FloatArray
 from pact_eval.calibration.notes import FitNote
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import metric_difference
@@ -34,6 +35,12 @@ from pact_eval.remedies.decodings import Remedy, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
 from pact_eval.results import Result
+from pact_eval.runs.content_free import (
+    CONTENTS,
+    content_free_probabilities,
+    content_free_run,
+)
+from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
 
@@ -103,7 +110,8 @@ class RemedyRow:
     Attributes:
         remedy: the decoding.
         metrics: its metrics, raw ones first.
-        without_prior: items that kept their letter prior, because their number of answers has none.
+        without_prior: items that the remedy leaves as they are, because their number of answers has
+            no prior, or they have no content-free probabilities.
         fitted_on: mean number of items of a fit; 0 without one.
         cost: prompts and tokens, per item and of a fit.
     """
@@ -137,6 +145,35 @@ RemedyStatus: TypeAlias = Literal["some help", "none shown", "cannot tell"]
 tell: the run has one view, or no interval can be given."""
 
 
+@dataclass(frozen=True, eq=False)
+class ContentFree:
+    """Content-free prompts of the items of a run.
+
+    Attributes:
+        probabilities: (n, V, C) their mean distribution in the first V views, canonical order; NaN
+            if it is not known.
+        tokens: of these prompts, per item.
+    """
+
+    probabilities: FloatArray
+    tokens: ItemTokens
+
+    @classmethod
+    def of_run(cls, run: RunFolder, predictions: Predictions) -> ContentFree | None:
+        """Read those of a run; None if it has none.
+
+        Raises:
+            RunError: they are not those of the run, or are damaged.
+        """
+        own = content_free_run(run)
+        if own is None:
+            return None
+        tokens = ItemTokens.of_run(own.provenance, own.predictions)
+        return cls(
+            content_free_probabilities(predictions, own.predictions), tokens.times(len(CONTENTS))
+        )
+
+
 @dataclass(frozen=True)
 class FittedNote:
     """A note on a fitted remedy that is applied to the run.
@@ -168,6 +205,7 @@ class RemedyComparison(Result):
         folds: number of folds.
         letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
+        content_free: whether the run has content-free prompts.
         notes: too few resamples for Holm's adjustment.
         fit_notes: on remedies that were fitted on other runs.
     """
@@ -184,6 +222,7 @@ class RemedyComparison(Result):
     folds: int
     letter_shares: tuple[float, ...]
     no_tokens: NoTokens | None
+    content_free: bool
     notes: tuple[TooFewResamples, ...]
     fit_notes: tuple[FittedNote, ...] = ()
 
@@ -207,6 +246,7 @@ def compare_remedies(
     unit: ClusterUnit = "family",
     fitted: Sequence[FittedRemedy] = (),
     tokens: ItemTokens | None = None,
+    content_free: ContentFree | None = None,
 ) -> RemedyComparison:
     """Compare the remedies that a run can show.
 
@@ -217,6 +257,8 @@ def compare_remedies(
         unit: units of intervals: families, or source families.
         fitted: remedies of other families, of which each gets a row too; see `check_fitted`.
         tokens: those of the run's views; None if they are not known.
+        content_free: content-free probabilities, for contextual calibration; None if the run has
+            none.
 
     Returns:
         The comparison; differences are the remedy minus the reference.
@@ -227,21 +269,31 @@ def compare_remedies(
     """
     folds = folds_of(predictions)
     tokens = tokens or ItemTokens()
-    own = remedies_for(predictions.k, same_orders=predictions.repeats)
+    nothing = None if content_free is None else content_free.probabilities
+    own = remedies_for(
+        predictions.k,
+        same_orders=predictions.repeats,
+        content_free=0 if nothing is None else nothing.shape[1],
+    )
     files = _by_remedy(fitted)
-    remedies = sorted((*own, *files), key=lambda remedy: remedy.views)
+    remedies = (*own, *files)
     resamples = resamples or default_resamples(len(predictions))
     sampled: dict[Remedy, _Sampled] = {}
     for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
         if remedy.from_file:
-            decoded = files[remedy].applied_to(predictions)
+            decoded = files[remedy].applied_to(predictions, nothing)
         else:
-            decoded = cross_fitted(predictions, remedy, folds)
+            decoded = cross_fitted(predictions, remedy, folds, nothing)
         sampled[remedy] = _Sampled.of(decoded, rng=rng, resamples=resamples, unit=unit)
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
-        rows = [_row(remedy, sampled, references, predictions.k, tokens) for remedy in remedies]
+        costs = {
+            remedy: _cost(remedy, predictions.k, sampled[remedy].fitted, tokens, content_free)
+            for remedy in remedies
+        }
+        by_cost = sorted(remedies, key=lambda remedy: costs[remedy].prompts)
+        rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_cost]
         rows, notes = _adjusted(rows)
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
@@ -258,6 +310,7 @@ def compare_remedies(
         folds=folds.number,
         letter_shares=_letter_shares(predictions),
         no_tokens=tokens.no_shared,
+        content_free=content_free is not None,
         notes=notes,
     )
 
@@ -294,6 +347,7 @@ def remedies_of_run(
         unit=settings.unit,
         fitted=tuple(fitted.values()),
         tokens=ItemTokens.of_run(run.provenance, run.predictions),
+        content_free=ContentFree.of_run(run.run, run.predictions),
     )
     return replace(comparison, fit_notes=fit_notes)
 
@@ -343,8 +397,7 @@ def _row(
     remedy: Remedy,
     sampled: Mapping[Remedy, _Sampled],
     references: Sequence[Remedy],
-    k: int,
-    tokens: ItemTokens,
+    cost: RemedyCost,
 ) -> RemedyRow:
     own = sampled[remedy]
 
@@ -369,7 +422,25 @@ def _row(
         metrics=tuple(metrics),
         without_prior=own.fitted.without_prior,
         fitted_on=own.fitted.fitted_on,
-        cost=cost_of(remedy.views, k, tokens, fitting=own.fitted.fitting),
+        cost=cost,
+    )
+
+
+def _cost(
+    remedy: Remedy,
+    k: int,
+    fitted: CrossFitted,
+    tokens: ItemTokens,
+    content_free: ContentFree | None,
+) -> RemedyCost:
+    contextual = content_free if remedy.contextual else None
+    return cost_of(
+        remedy.views,
+        k,
+        tokens,
+        fitting=fitted.fitting,
+        content_free=None if contextual is None else contextual.tokens,
+        contents=len(CONTENTS),
     )
 
 
@@ -439,10 +510,11 @@ def _status(rows: Sequence[RemedyRow], k: int, helping: Sequence[str]) -> Remedy
 def _enough(rows: Sequence[RemedyRow], all_views: Remedy) -> str | None:
     """Return the cheapest remedy that helps and is not shown to be worse than all views."""
     one = Remedy(1).name
-    for row in rows:
+    cheaper = [row for row in rows if row.cost.prompts < all_views.views]
+    for row in cheaper:
         metrics = [row.metric(name) for name in _DECIDING]
         worse = any(metric.is_worse(all_views.name) for metric in metrics)
-        if row.helps(one) and not worse and row.remedy.views < all_views.views:
+        if row.helps(one) and not worse:
             return row.remedy.name
     return None
 

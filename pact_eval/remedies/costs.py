@@ -57,6 +57,13 @@ class ItemTokens:
             why = "served" if provenance.served else "older"
         return cls((), sent if known else (), why)
 
+    def times(self, prompts: int) -> ItemTokens:
+        """Return the tokens of items that have several records in the run."""
+        shared, sent = (
+            tuple(prompts * tokens for tokens in counts) for counts in (self.shared, self.sent)
+        )
+        return ItemTokens(shared, sent, self.no_shared)
+
     def of(self, views: int) -> tuple[float, float]:
         """Return tokens per item of some views, through the tree and sent; NaN if not known."""
         return _at(self.shared, views), _at(self.sent, views)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.errors import InputError
+from pact_eval.remedies.contextual import usable
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import LetterPrior, fit_letter_prior
 from pact_eval.remedies.temperatures import fit_temperature, tempered
@@ -50,8 +51,8 @@ class CrossFitted:
         predictions: the remedied distributions; see `remedied`.
         tempered: the same, each fold divided by the temperature that the others fit by NLL; None
             if the remedy gives answers without probabilities.
-        without_prior: number of items that kept their letter prior, because their number of
-            answers has none; 0 for remedies without one.
+        without_prior: number of items that the remedy leaves as they are, because their number of
+            answers has no prior, or they have no content-free probabilities.
         fitted_on: mean number of items that a prior was fitted on; 0 without one.
         fitting: by number of views, the mean number of items that a fit took them of, beyond the
             views of the evaluated items; empty without one.
@@ -84,7 +85,12 @@ def folds_of(predictions: Predictions) -> Folds:
     return Folds(unit, dealt_folds(sizes, min(_FOLDS, len(sizes)))[codes])
 
 
-def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> CrossFitted:
+def cross_fitted(
+    predictions: Predictions,
+    remedy: Remedy,
+    folds: Folds,
+    content_free: FloatArray | None = None,
+) -> CrossFitted:
     """Decode a run by a remedy, with fits of other families.
 
     A prior `as_published` is fitted on the evaluated items. Temperatures never are.
@@ -93,6 +99,7 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
         predictions: the views of a run with references.
         remedy: the decoding.
         folds: those of the run.
+        content_free: (n, V, C) content-free probabilities, for contextual remedies.
 
     Raises:
         InputError: see `remedied` and `fit_letter_prior`.
@@ -101,15 +108,16 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
     if remedy.prior is not None and remedy.as_published:
         everyone = fit_letter_prior(predictions, remedy.prior)
     parts: list[_Part] = []
+    run = _Views(predictions, content_free)
     for left_out in range(folds.number):
-        rows = np.flatnonzero(folds.fold == left_out)
-        others = predictions.taken(np.flatnonzero(folds.fold != left_out))
+        others = run.taken(np.flatnonzero(folds.fold != left_out))
         prior = everyone
         if remedy.prior is not None and everyone is None:
-            prior = fit_letter_prior(others, remedy.prior)
-        parts.append(_decoded_part(predictions.taken(rows), others, remedy, prior))
+            prior = fit_letter_prior(others.predictions, remedy.prior)
+        evaluated = run.taken(np.flatnonzero(folds.fold == left_out))
+        parts.append(_decoded_part(evaluated, others, remedy, prior))
     place = np.argsort(np.argsort(folds.fold, kind="stable"), kind="stable")
-    decoded = remedied(predictions, replace(remedy, prior=None), None)
+    decoded = run.remedied(replace(remedy, prior=None), None)
     raw = replace(decoded, logits=np.concatenate([part.raw for part in parts])[place])
     at_temperature = [part.tempered for part in parts if part.tempered is not None]
     all_tempered = len(at_temperature) == len(parts)
@@ -118,7 +126,7 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
         tempered=replace(raw, logits=np.concatenate(at_temperature)[place])
         if all_tempered
         else None,
-        without_prior=sum(part.without_prior for part in parts),
+        without_prior=sum(part.untouched for part in parts),
         fitted_on=float(np.mean([part.fitted_on for part in parts])),
         fitting=_mean_fitting([part.prior for part in parts]) if everyone is None else {},
     )
@@ -128,23 +136,50 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
 class _Part:
     raw: FloatArray
     tempered: FloatArray | None
-    without_prior: int
+    untouched: int
     fitted_on: int
     prior: LetterPrior | None
 
 
+@dataclass(frozen=True, eq=False)
+class _Views:
+    """Views of items, with their content-free probabilities if these are known."""
+
+    predictions: Predictions
+    content_free: FloatArray | None
+
+    def taken(self, rows: IntArray) -> _Views:
+        content_free = None if self.content_free is None else self.content_free[rows]
+        return _Views(self.predictions.taken(rows), content_free)
+
+    def remedied(self, remedy: Remedy, prior: LetterPrior | None) -> Predictions:
+        return remedied(self.predictions, remedy, prior, self.content_free)
+
+
 def _decoded_part(
-    evaluated: Predictions, others: Predictions, remedy: Remedy, prior: LetterPrior | None
+    evaluated: _Views, others: _Views, remedy: Remedy, prior: LetterPrior | None
 ) -> _Part:
-    part = remedied(evaluated, remedy, prior)
-    calibrator = fit_temperature(remedied(others, remedy, prior))
+    part = evaluated.remedied(remedy, prior)
+    calibrator = fit_temperature(others.remedied(remedy, prior))
     return _Part(
         raw=part.logits,
         tempered=None if calibrator is None else tempered(part, calibrator),
-        without_prior=0 if prior is None else int((~prior.covers(part.n_choices)).sum()),
+        untouched=untouched(evaluated.predictions, remedy, prior, evaluated.content_free),
         fitted_on=0 if prior is None else sum(prior.items.values()),
         prior=prior,
     )
+
+
+def untouched(
+    predictions: Predictions,
+    remedy: Remedy,
+    prior: LetterPrior | None,
+    content_free: FloatArray | None,
+) -> int:
+    """Return the number of items that a remedy leaves as they are, because it lacks their prior."""
+    if remedy.contextual and content_free is not None:
+        return int((~usable(content_free, predictions)).sum())
+    return 0 if prior is None else int((~prior.covers(predictions.n_choices)).sum())
 
 
 def _mean_fitting(priors: Sequence[LetterPrior | None]) -> dict[int, float]:

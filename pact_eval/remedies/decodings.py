@@ -16,6 +16,7 @@ import numpy as np
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.metrics.decoding import NONE_LEFT, normalise
+from pact_eval.remedies.contextual import contextually_calibrated
 from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod
 from pact_eval.runs.predictions import Predictions
 
@@ -60,6 +61,7 @@ class Remedy:
     prior: PriorMethod | None = None
     as_published: bool = False
     from_file: bool = False
+    contextual: bool = False
 
     @property
     def name(self) -> str:
@@ -69,6 +71,8 @@ class Remedy:
             parts.append(self.combination)
         if self.prior is not None:
             parts.append(self.prior)
+        if self.contextual:
+            parts.append("contextual")
         if self.as_published:
             parts.append("as_published")
         return "_".join([*parts, "from_file"] if self.from_file else parts)
@@ -77,6 +81,8 @@ class Remedy:
     def title(self) -> str:
         """Name in tables."""
         removed = "" if self.prior is None else _REMOVED[self.prior]
+        if self.contextual:
+            removed += ", contextual"
         fit = " on itself" if self.as_published else " (file)" if self.from_file else ""
         return f"K = {self.views}{_COMBINED[self.combination]}{removed}{fit}"
 
@@ -86,12 +92,13 @@ class Remedy:
         return self.combination != "majority"
 
 
-def remedies_for(k: int, *, same_orders: bool = False) -> tuple[Remedy, ...]:
+def remedies_for(k: int, *, same_orders: bool = False, content_free: int = 0) -> tuple[Remedy, ...]:
     """Return the remedies that a run of K views can show, the cheapest first.
 
     Args:
         k: number of views per item.
         same_orders: whether the views repeat one order, as repeats do: they say nothing of letters.
+        content_free: number of views of which the content-free distributions are known.
 
     Examples:
         >>> [remedy.name for remedy in remedies_for(2)]
@@ -100,7 +107,11 @@ def remedies_for(k: int, *, same_orders: bool = False) -> tuple[Remedy, ...]:
     of_one = [Remedy(1, prior="batch"), Remedy(1, prior="batch", as_published=True)]
     if k > 1 and not same_orders:
         of_one = [Remedy(1, prior="additive"), Remedy(1, prior="pride"), *of_one]
+    if content_free:
+        of_one.append(Remedy(1, contextual=True))
     several = [Remedy(views) for views in range(2, k + 1)]
+    if k > 1 and content_free > 1:
+        several.insert(1, Remedy(2, contextual=True))
     if k > 1 and not same_orders:
         several.insert(1, Remedy(2, prior="additive"))
     if k > 1:
@@ -109,20 +120,28 @@ def remedies_for(k: int, *, same_orders: bool = False) -> tuple[Remedy, ...]:
     return (Remedy(1), *of_one, *several)
 
 
-def remedied(predictions: Predictions, remedy: Remedy, prior: LetterPrior | None) -> Predictions:
+def remedied(
+    predictions: Predictions,
+    remedy: Remedy,
+    prior: LetterPrior | None,
+    content_free: FloatArray | None = None,
+) -> Predictions:
     """Decode the views of a run by a remedy.
 
     Args:
         predictions: views of items; at least as many as the remedy takes.
         remedy: the decoding.
         prior: its letter prior; None if it has none.
+        content_free: (n, V, C) content-free probabilities of the first V views; used by contextual
+            remedies.
 
     Returns:
         The same items. Their view 0 is the remedied distribution of the first views. Their view 1,
         if there are twice as many views, is that of the next ones.
 
     Raises:
-        InputError: there are fewer views, or the prior is missing or of another estimator.
+        InputError: there are fewer views, the content-free probabilities are missing, or the prior
+            is missing or of another estimator.
         ValueError: the views of an item leave no answer possible.
     """
     if remedy.views > predictions.k:
@@ -130,8 +149,8 @@ def remedied(predictions: Predictions, remedy: Remedy, prior: LetterPrior | None
         raise InputError(message)
     if (prior and prior.method) != remedy.prior:
         raise InputError(f"{remedy.title}: expected its letter prior, and no other")
-    by_view = predictions.log_probs_by_view if prior is None else prior.removed(predictions)
-    starts = [start for start in (0, remedy.views) if start + remedy.views <= predictions.k]
+    by_view = _views_of(predictions, remedy, prior, content_free)
+    starts = [start for start in (0, remedy.views) if start + remedy.views <= by_view.shape[1]]
     combine = _COMBINE[remedy.combination]
     sets = [combine(by_view[:, start : start + remedy.views]) for start in starts]
     return replace(
@@ -143,6 +162,24 @@ def remedied(predictions: Predictions, remedy: Remedy, prior: LetterPrior | None
         answers_only=not remedy.has_probabilities,
         repeats=predictions.repeats and len(starts) > 1,
     )
+
+
+def _views_of(
+    predictions: Predictions,
+    remedy: Remedy,
+    prior: LetterPrior | None,
+    content_free: FloatArray | None,
+) -> FloatArray:
+    """Return the log-probabilities of views that the remedy combines."""
+    if remedy.contextual:
+        if content_free is None or content_free.shape[1] < remedy.views:
+            message = (
+                f"{remedy.title}: the run has no content-free prompts of {remedy.views} views; "
+                "score it again with --content-free, which adds them"
+            )
+            raise InputError(message)
+        return contextually_calibrated(predictions, content_free)
+    return predictions.log_probs_by_view if prior is None else prior.removed(predictions)
 
 
 def _mean_log_probability(by_view: FloatArray) -> FloatArray:

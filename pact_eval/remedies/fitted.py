@@ -20,10 +20,11 @@ from typing import Final
 
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps_indented, finite_number, sha256_of_json
+from pact_eval._typing import FloatArray
 from pact_eval.calibration.runs import Members
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError, TamperedError
-from pact_eval.remedies.cross_fitting import CrossFitted
+from pact_eval.remedies.cross_fitting import CrossFitted, untouched
 from pact_eval.remedies.decodings import Remedy, remedied, remedies_for
 from pact_eval.remedies.letter_priors import LetterPrior
 from pact_eval.remedies.prior_json import prior_from_json, prior_to_json
@@ -75,22 +76,25 @@ class FittedRemedy(Result):
         """Families and source families of the fit."""
         return Members.of_fit_json(self.fit)
 
-    def applied_to(self, predictions: Predictions) -> CrossFitted:
+    def applied_to(
+        self, predictions: Predictions, content_free: FloatArray | None = None
+    ) -> CrossFitted:
         """Decode a run of other families.
 
         Args:
             predictions: its views; at least as many per item as the remedy takes.
+            content_free: (n, V, C) its content-free probabilities, for contextual remedies.
 
         Raises:
             InputError: see `remedied`.
         """
-        decoded = remedied(predictions, self.remedy, self.prior)
+        decoded = remedied(predictions, self.remedy, self.prior, content_free)
         prior, calibrator = self.prior, self.calibrator
         fitted = None if calibrator is None else tempered(decoded, calibrator)
         return CrossFitted(
             predictions=decoded,
             tempered=None if fitted is None else replace(decoded, logits=fitted),
-            without_prior=0 if prior is None else int((~prior.covers(decoded.n_choices)).sum()),
+            without_prior=untouched(predictions, self.remedy, prior, content_free),
             fitted_on=0 if prior is None else sum(prior.items.values()),
             fitting={} if prior is None else prior.items_by_views,
         )
@@ -171,7 +175,7 @@ def read_remedy(path: Path) -> FittedRemedy:
 def _remedy(name: Json, where: str) -> Remedy:
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     # A name of K views is one of a run of 2 K views or more, whatever else that run can show.
-    for remedy in () if match is None else remedies_for(2 * max(int(match[1]), 1)):
+    for remedy in () if match is None else remedies_for(2 * max(int(match[1]), 1), content_free=2):
         if remedy.name == name and not remedy.as_published and remedy.has_probabilities:
             return remedy
     raise InputError(f"{where}: expected the name of a remedy, got {describe(name)} {name!r}")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from pact_eval._choices import Allowance
 from pact_eval._json import Json
-from pact_eval._typing import TextArray
+from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.notes import FitNote
 from pact_eval.calibration.ownership import check_owner
 from pact_eval.calibration.runs import Members, check_disjoint
@@ -15,8 +15,9 @@ from pact_eval.remedies.decodings import Remedy, remedied, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy
 from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.remedies.temperatures import fit_temperature
+from pact_eval.runs.content_free import content_free_probabilities, content_free_run
 from pact_eval.runs.custody import refuse_trained_on, trained_on_json
-from pact_eval.runs.folder import Run, RunSource, read_run
+from pact_eval.runs.folder import Run, RunFolder, RunSource, read_run
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
@@ -40,7 +41,8 @@ def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = (
     """
     run = read_run(source)
     trained = refuse_trained_on([run], allow)
-    remedy = _remedy_named(name, run.predictions)
+    content_free = content_free_of(run)
+    remedy = _remedy_named(name, run.predictions, content_free)
     prior = None if remedy.prior is None else fit_letter_prior(run.predictions, remedy.prior)
     if prior is not None and not prior.log_prior:
         message = (
@@ -48,7 +50,7 @@ def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = (
             "needed; score the run with a larger --k"
         )
         raise InputError(message)
-    decoded = remedied(run.predictions, remedy, prior)
+    decoded = remedied(run.predictions, remedy, prior, content_free)
     calibrator = fit_temperature(decoded)
     return FittedRemedy(remedy, prior, calibrator, _provenance(run), run.folder, trained)
 
@@ -90,10 +92,25 @@ def check_fitted(
     return (*owner, *check_disjoint(fitted.members, members))
 
 
-def _remedy_named(name: str, predictions: Predictions) -> Remedy:
+def content_free_of(run: RunFolder) -> FloatArray | None:
+    """Return (n, V, C) content-free probabilities of a run; None if it has none.
+
+    Raises:
+        RunError: they are not those of the run, or are damaged.
+    """
+    own = content_free_run(run)
+    if own is None:
+        return None
+    return content_free_probabilities(read_run(run).predictions, own.predictions)
+
+
+def _remedy_named(name: str, predictions: Predictions, content_free: FloatArray | None) -> Remedy:
+    views = 0 if content_free is None else content_free.shape[1]
     fittable = [
         remedy
-        for remedy in remedies_for(predictions.k, same_orders=predictions.repeats)
+        for remedy in remedies_for(
+            predictions.k, same_orders=predictions.repeats, content_free=views
+        )
         if not remedy.as_published and remedy.has_probabilities
     ]
     for remedy in fittable:

@@ -29,6 +29,7 @@ from pact_eval.data.records import Record
 from pact_eval.errors import InputError
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
+from pact_eval.runs.content_free import CONTENTS, SETTING
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.metadata import with_metadata
@@ -52,6 +53,7 @@ class Dataset:
         order_seed: seed of the letter orders.
         manifest: what the manifest around the file says of it; None if none names it.
         labelled: how the file was read, if it is a labelled file.
+        content_free: whether contexts were replaced by contents that say nothing.
     """
 
     path: Path
@@ -61,6 +63,7 @@ class Dataset:
     order_seed: int
     manifest: ManifestCheck | None = None
     labelled: LabelledData | None = None
+    content_free: bool = False
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -71,6 +74,7 @@ class Dataset:
             "order_seed": self.order_seed,
             "window_records": WINDOW_RECORDS,
             **({} if self.labelled is None else {"labelled": self.labelled.to_json()}),
+            **({SETTING: [*CONTENTS]} if self.content_free else {}),
         }
 
 

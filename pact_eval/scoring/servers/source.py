@@ -165,8 +165,9 @@ class ServerSource:
 
     def item(self, record: Record, dataset: Dataset) -> AskedItem:
         """Return a record with the orders of its views."""
+        key = record.order_key or record.id
         orders = view_orders(
-            self.wire, record.field, item=record.id, k=dataset.k, seed=dataset.order_seed
+            self.wire, record.field, item=key, k=dataset.k, seed=dataset.order_seed
         )
         return AskedItem(record.id, record.state, record.field, orders)
 

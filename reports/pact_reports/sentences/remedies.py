@@ -26,7 +26,7 @@ def remedies_answer(comparison: RemedyComparison) -> str:
         return f"Shown to help over one view: {'; '.join(titles)}."
     row = comparison.row(comparison.enough)
     return (
-        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.remedy.views)} per "
+        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.cost.prompts)} per "
         f"item). {_gain(row)} It is not shown to be worse than K = {comparison.k}."
     )
 
@@ -54,5 +54,5 @@ def _unit_of_difference(spec: MetricSpec) -> Unit:
     return "points" if spec.unit == "percent" else spec.unit
 
 
-def _prompts(number: int) -> str:
-    return "1 prompt" if number == 1 else f"{number} prompts"
+def _prompts(number: float) -> str:
+    return "1 prompt" if number == 1 else f"{number:g} prompts"

@@ -43,9 +43,14 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     without = [row for row in comparison.rows if row.without_prior]
     for row in without:
         yield Line(
-            f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items keep "
-            "their letters, because the run has too few orders for their number of answers.",
+            f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items stay "
+            f"as they are, because {_why_untouched(row)}.",
             "caution",
+        )
+    if not comparison.content_free:
+        yield Line(
+            "Contextual calibration needs prompts without a context: repeat the scoring command "
+            "with --content-free, which adds them to the run."
         )
     if any(row.remedy.prior == "batch" for row in comparison.rows):
         shares = ", ".join(value_text(share, "percent") for share in comparison.letter_shares)
@@ -53,6 +58,12 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
             f"Batch calibration takes right answers to be at every letter equally often. Here they "
             f"are at A, B, ... in {shares}% of the items."
         )
+
+
+def _why_untouched(row: RemedyRow) -> str:
+    if row.remedy.contextual:
+        return "they have no content-free probabilities, or one of 0"
+    return "the fit has too few orders for their number of answers"
 
 
 def _values_table(comparison: RemedyComparison) -> Table:
