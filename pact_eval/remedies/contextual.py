@@ -28,8 +28,8 @@ def usable(content_free: FloatArray, predictions: Predictions) -> BoolArray:
         predictions: the n items.
     """
     used = np.arange(content_free.shape[2]) < predictions.n_choices[:, np.newaxis]
-    positive: BoolArray = ((content_free > 0) | ~used[:, np.newaxis]).all(axis=(1, 2))
-    return positive
+    positive = (content_free > 0) | ~used[:, np.newaxis]
+    return np.asarray(positive.all(axis=(1, 2)))
 
 
 def contextually_calibrated(predictions: Predictions, content_free: FloatArray) -> FloatArray:
