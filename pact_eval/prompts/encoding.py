@@ -14,6 +14,7 @@ from pact_eval._json import Json
 from pact_eval.data.records import Field, Record
 from pact_eval.errors import PromptError
 from pact_eval.progress import tracked
+from pact_eval.prompts.code_orders import with_reverse_second
 from pact_eval.prompts.contract import ChatTokenizer, PromptContract, PromptRequest
 from pact_eval.prompts.prompt_bytes import PromptBytes
 
@@ -275,11 +276,10 @@ class Encoder:
 
     def _requests(self, record: Record, k: int, seed: int) -> list[PromptRequest]:
         field, where = record.field, f"line {record.line} (id {record.id})"
-        key = record.order_key or record.id
-        return [
-            PromptRequest(record.state, (field,), field.name, order, where)
-            for order in self._bound.orders(field, key, k=k, seed=seed)
-        ]
+        orders = self._bound.orders(field, record.order_key or record.id, k=k, seed=seed)
+        if record.reversed_second:
+            orders = with_reverse_second(orders)
+        return [PromptRequest(record.state, (field,), field.name, order, where) for order in orders]
 
     def _refuse_too_many_answers(self, records: Sequence[Record]) -> None:
         problems = [

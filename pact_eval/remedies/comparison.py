@@ -34,6 +34,7 @@ from pact_eval.remedies.cross_fitting import CrossFitted, FoldUnit, cross_fitted
 from pact_eval.remedies.decodings import Remedy, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
+from pact_eval.remedies.second_orders import second_orders
 from pact_eval.results import Result
 from pact_eval.runs.content_free import (
     CONTENTS,
@@ -206,6 +207,10 @@ class RemedyComparison(Result):
         letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
+        with_reverse: items of three answers or more: those that have the reverse of their first
+            order among their views, and all of them; None if views repeat one order.
+        reverse_against_other: by metric, two views of reverse orders minus two of other orders,
+            adjusted together; empty if not all items have both.
         notes: too few resamples for Holm's adjustment.
         fit_notes: on remedies that were fitted on other runs.
     """
@@ -223,6 +228,8 @@ class RemedyComparison(Result):
     letter_shares: tuple[float, ...]
     no_tokens: NoTokens | None
     content_free: bool
+    with_reverse: tuple[int, int] | None
+    reverse_against_other: Mapping[str, RemedyDifference]
     notes: tuple[TooFewResamples, ...]
     fit_notes: tuple[FittedNote, ...] = ()
 
@@ -270,10 +277,12 @@ def compare_remedies(
     folds = folds_of(predictions)
     tokens = tokens or ItemTokens()
     nothing = None if content_free is None else content_free.probabilities
+    orders = None if predictions.repeats else second_orders(predictions)
     own = remedies_for(
         predictions.k,
         same_orders=predictions.repeats,
         content_free=0 if nothing is None else nothing.shape[1],
+        seconds=("reverse", "other") if orders is not None and orders.complete else (),
     )
     files = _by_remedy(fitted)
     remedies = (*own, *files)
@@ -295,6 +304,7 @@ def compare_remedies(
         by_cost = sorted(remedies, key=lambda remedy: costs[remedy].prompts)
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_cost]
         rows, notes = _adjusted(rows)
+    with_reverse = None if orders is None else (orders.with_reverse, int(orders.several.sum()))
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
     return RemedyComparison(
@@ -311,6 +321,8 @@ def compare_remedies(
         letter_shares=_letter_shares(predictions),
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
+        with_reverse=with_reverse,
+        reverse_against_other=_reverse_against_other(sampled),
         notes=notes,
     )
 
@@ -426,6 +438,19 @@ def _row(
     )
 
 
+def _reverse_against_other(sampled: Mapping[Remedy, _Sampled]) -> dict[str, RemedyDifference]:
+    reverse = sampled.get(Remedy(2, second="reverse"))
+    other = sampled.get(Remedy(2, second="other"))
+    if reverse is None or other is None:
+        return {}
+    tests = {name: metric_difference(name, [(reverse.raw, other.raw)]) for name in _DECIDING}
+    evidence = adjusted([test for _, test in tests.values()])
+    return {
+        name: RemedyDifference(difference, adjusted_test)
+        for (name, (difference, _)), adjusted_test in zip(tests.items(), evidence, strict=True)
+    }
+
+
 def _cost(
     remedy: Remedy,
     k: int,
@@ -445,6 +470,8 @@ def _cost(
 
 
 def _why_undefined(remedy: Remedy, metric: str) -> str | None:
+    if metric == "flip_rate" and remedy.second != "next":
+        return "the orders of these two views are chosen: there are no next ones"
     if metric == "flip_rate":
         return f"needs {2 * remedy.views} views: the answer of the next {remedy.views}"
     return None if remedy.has_probabilities else NO_PROBABILITIES

@@ -7,7 +7,7 @@ whether its answer still depends on the orders that it happened to get.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -18,6 +18,7 @@ from pact_eval.errors import InputError
 from pact_eval.metrics.decoding import NONE_LEFT, normalise
 from pact_eval.remedies.contextual import contextually_calibrated
 from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod
+from pact_eval.remedies.second_orders import second_orders
 from pact_eval.runs.predictions import Predictions
 
 Combination = Literal["log-probability", "probability", "majority"]
@@ -35,6 +36,16 @@ _REMOVED: Final[Mapping[PriorMethod, str]] = {
 }
 
 
+SecondOrder = Literal["next", "reverse", "other"]
+"""Which order the second view of an item shows."""
+
+_SECOND: Final[Mapping[SecondOrder, str]] = {
+    "next": "",
+    "reverse": ", reverse order",
+    "other": ", other order",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """A decoding of some views of every item.
@@ -46,6 +57,10 @@ class Remedy:
         prior: the estimator of the letter prior that is removed from every view; None for none.
         as_published: whether the prior is fitted on the evaluated items themselves, as batch
             calibration was published. It is fitted on other families otherwise.
+        from_file: whether prior and temperature are those of a file, fitted on another run.
+        contextual: whether every view is divided by its content-free distribution.
+        second: which order follows that of view 0: the next view, the reverse of the first order,
+            or the first order that is neither; see `second_orders`.
 
     Examples:
         >>> Remedy(2).name, Remedy(1, prior="additive").title
@@ -62,6 +77,7 @@ class Remedy:
     as_published: bool = False
     from_file: bool = False
     contextual: bool = False
+    second: SecondOrder = "next"
 
     @property
     def name(self) -> str:
@@ -73,6 +89,8 @@ class Remedy:
             parts.append(self.prior)
         if self.contextual:
             parts.append("contextual")
+        if self.second != "next":
+            parts.append(self.second)
         if self.as_published:
             parts.append("as_published")
         return "_".join([*parts, "from_file"] if self.from_file else parts)
@@ -84,7 +102,8 @@ class Remedy:
         if self.contextual:
             removed += ", contextual"
         fit = " on itself" if self.as_published else " (file)" if self.from_file else ""
-        return f"K = {self.views}{_COMBINED[self.combination]}{removed}{fit}"
+        second = _SECOND[self.second]
+        return f"K = {self.views}{second}{_COMBINED[self.combination]}{removed}{fit}"
 
     @property
     def has_probabilities(self) -> bool:
@@ -92,13 +111,20 @@ class Remedy:
         return self.combination != "majority"
 
 
-def remedies_for(k: int, *, same_orders: bool = False, content_free: int = 0) -> tuple[Remedy, ...]:
+def remedies_for(
+    k: int,
+    *,
+    same_orders: bool = False,
+    content_free: int = 0,
+    seconds: Sequence[SecondOrder] = (),
+) -> tuple[Remedy, ...]:
     """Return the remedies that a run of K views can show, the cheapest first.
 
     Args:
         k: number of views per item.
         same_orders: whether the views repeat one order, as repeats do: they say nothing of letters.
         content_free: number of views of which the content-free distributions are known.
+        seconds: second orders that all items have, besides the next view.
 
     Examples:
         >>> [remedy.name for remedy in remedies_for(2)]
@@ -110,6 +136,7 @@ def remedies_for(k: int, *, same_orders: bool = False, content_free: int = 0) ->
     if content_free:
         of_one.append(Remedy(1, contextual=True))
     several = [Remedy(views) for views in range(2, k + 1)]
+    several[1:1] = [Remedy(2, second=second) for second in seconds]
     if k > 1 and content_free > 1:
         several.insert(1, Remedy(2, contextual=True))
     if k > 1 and not same_orders:
@@ -144,6 +171,8 @@ def remedied(
             is missing or of another estimator.
         ValueError: the views of an item leave no answer possible.
     """
+    if remedy.second != "next":
+        predictions = _with_second(predictions, remedy)
     if remedy.views > predictions.k:
         message = f"{remedy.title}: expected {remedy.views} views or more, got {predictions.k}"
         raise InputError(message)
@@ -162,6 +191,19 @@ def remedied(
         answers_only=not remedy.has_probabilities,
         repeats=predictions.repeats and len(starts) > 1,
     )
+
+
+def _with_second(predictions: Predictions, remedy: Remedy) -> Predictions:
+    """Return the first view of every item with its reverse or other order as the second."""
+    orders = second_orders(predictions)
+    second = orders.reverse if remedy.second == "reverse" else orders.other
+    if (second < 0).any():
+        message = (
+            f"{remedy.title}: {int((second < 0).sum()):,} of {len(second):,} items have no such "
+            "view; score the run with --orders antithetic --k 3"
+        )
+        raise InputError(message)
+    return predictions.chosen_views(np.stack([np.zeros_like(second), second], axis=1))
 
 
 def _views_of(

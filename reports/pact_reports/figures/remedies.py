@@ -30,6 +30,8 @@ _LOOKS: Final[Mapping[str, tuple[str, str]]] = {
     "contextual": (NEUTRAL.colours[5], "X"),
     "mean of p": (NEUTRAL.colours[2], "P"),
     "majority": (NEUTRAL.colours[6], "h"),
+    "reverse order": (NEUTRAL.colours[0], "<"),
+    "other order": (NEUTRAL.colours[0], ">"),
 }
 _FILE: Final = (NEUTRAL.colours[2], "*")
 """Look of remedies of a file, whatever they are."""
@@ -141,7 +143,7 @@ def _cost(comparison: RemedyComparison) -> tuple[Callable[[RemedyRow], float], s
     return (lambda row: row.cost.prompts), "Prompts"
 
 
-def _places(rows: list[RemedyRow], cost_of: Callable[[RemedyRow], float]) -> dict[str, float]:
+def _places(rows: Sequence[RemedyRow], cost_of: Callable[[RemedyRow], float]) -> dict[str, float]:
     """Return where marks are drawn: those of one cost next to each other, K views at their cost."""
     costs = [cost_of(row) for row in rows]
     step = _APART * max(math.log(max(costs) / min(costs)), 0.1)
@@ -160,6 +162,8 @@ def _group(row: RemedyRow) -> str:
     removed = {"additive": "prior removed", "pride": "PriDe", "batch": "batch calibrated"}
     if remedy.contextual:
         kind = "contextual"
+    elif remedy.second != "next":
+        kind = f"{remedy.second} order"
     elif remedy.prior is not None:
         kind = removed[remedy.prior] + (" on itself" if remedy.as_published else "")
     else:

@@ -12,10 +12,11 @@ from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.remedies.comparison import (
     NO_PROBABILITIES,
     RemedyComparison,
+    RemedyDifference,
     RemedyMetric,
     RemedyRow,
 )
-from pact_reports.numbers import UNDEFINED, methods_text, value_text
+from pact_reports.numbers import UNDEFINED, interval_text, methods_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, unit_of, value_cell
 from pact_reports.tables.remedy_costs import costs_table
@@ -52,12 +53,38 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
             "Contextual calibration needs prompts without a context: repeat the scoring command "
             "with --content-free, which adds them to the run."
         )
+    yield from _reverse_lines(comparison)
     if any(row.remedy.prior == "batch" for row in comparison.rows):
         shares = ", ".join(value_text(share, "percent") for share in comparison.letter_shares)
         yield Line(
             f"Batch calibration takes right answers to be at every letter equally often. Here they "
             f"are at A, B, ... in {shares}% of the items."
         )
+
+
+def _reverse_lines(comparison: RemedyComparison) -> Iterator[Line]:
+    """Yield the comparison of a reverse second order with another one, or why there is none."""
+    if comparison.reverse_against_other:
+        texts = [
+            _difference_text(comparison.row("k2").metric(name), against)
+            for name, against in comparison.reverse_against_other.items()
+        ]
+        yield Line(f"K = 2, reverse order minus other order: {'; '.join(texts)}.")
+    elif comparison.with_reverse is not None and comparison.k > 1:
+        have, several = comparison.with_reverse
+        if several:
+            yield Line(
+                f"A reverse second order is not compared: {have:,} of the {several:,} items of "
+                "three answers or more have it among their views. Score the run with "
+                "--orders antithetic --k 3."
+            )
+
+
+def _difference_text(metric: RemedyMetric, against: RemedyDifference) -> str:
+    rate = metric.spec.unit == "percent"
+    unit: Unit = "points" if rate else metric.spec.unit
+    number = interval_text(against.difference, unit, " points" if rate else " nats")
+    return f"{metric.spec.title} {number}"
 
 
 def _why_untouched(row: RemedyRow) -> str:
