@@ -45,16 +45,14 @@ _MARGIN: Final = 1.06
 _FILLED: Final = "filled: shown to help over one view; numbers: K; long whiskers are cut"
 
 
-def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes, looks: Looks) -> Axes:
+def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes) -> Axes:
     """Draw one metric of remedies against their cost per item, on a log axis.
 
     Args:
         comparison: the remedies.
         name: the metric.
         ax: the panel.
-        looks: not used: the looks are those of remedies.
     """
-    del looks
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     cost_of, words = _cost(comparison)
@@ -191,7 +189,7 @@ def build_remedies(experiment: Experiment, looks: Looks) -> Built:
         return FigureFile(
             run_stem("remedies", run),
             f"Remedies of order effects in {looks.names.run(run.label)}",
-            tuple(partial(draw_remedies, comparison, name, looks=looks) for name in drawn),
+            tuple(partial(draw_remedies, comparison, name) for name in drawn),
             inches=1.9,
             basis=counts_text(comparison.items, comparison.families),
             note=_FILLED,
