@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from reports.figures.drawn_axes import drawn, legend_texts, points
 from run_frames import rows, write_run
 
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.remedies.comparison import RemedyComparison, compare_remedies
+from pact_eval.remedies.comparison import RemedyComparison, RemedyRow, compare_remedies
 from pact_eval.remedies.costs import ItemTokens
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.remedies import draw_remedies
@@ -69,6 +70,24 @@ def test_a_metric_leaves_out_remedies_that_have_none(
     assert "majority" in legend_texts(accuracy)
     assert "majority" not in legend_texts(nll)
     assert nll.get_xlim() == accuracy.get_xlim()
+
+
+def test_a_value_far_beyond_is_a_number_at_the_edge(comparison: RemedyComparison) -> None:
+    def far(row: RemedyRow) -> RemedyRow:
+        metrics = tuple(
+            replace(metric, value=replace(metric.value, value=9.25))
+            if metric.spec.name == "nll_nats" and not metric.tempered
+            else metric
+            for metric in row.metrics
+        )
+        return replace(row, metrics=metrics)
+
+    rows_with_one_far = tuple(
+        far(row) if row.remedy.name == "k1_pride" else row for row in comparison.rows
+    )
+    ax = drawn(partial(draw_remedies, replace(comparison, rows=rows_with_one_far), "nll_nats"))
+    assert ax.get_ylim()[1] < 4
+    assert "9.25 ↑" in {text.get_text() for text in ax.texts}
 
 
 def test_the_cost_is_the_best_that_is_known() -> None:
