@@ -15,12 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, get_args
 
 import polars as pl
 
+from pact_eval._choices import OrderDesign, check_choice
 from pact_eval._json import Json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
@@ -29,6 +30,7 @@ from pact_eval.data.records import Record
 from pact_eval.errors import InputError
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
+from pact_eval.runs.content_free import CONTENTS, SETTING
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.metadata import with_metadata
@@ -52,6 +54,8 @@ class Dataset:
         order_seed: seed of the letter orders.
         manifest: what the manifest around the file says of it; None if none names it.
         labelled: how the file was read, if it is a labelled file.
+        content_free: whether contexts were replaced by contents that say nothing.
+        orders: the design of the letter orders, which the records carry.
     """
 
     path: Path
@@ -61,6 +65,8 @@ class Dataset:
     order_seed: int
     manifest: ManifestCheck | None = None
     labelled: LabelledData | None = None
+    content_free: bool = False
+    orders: OrderDesign = "balanced"
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -71,6 +77,9 @@ class Dataset:
             "order_seed": self.order_seed,
             "window_records": WINDOW_RECORDS,
             **({} if self.labelled is None else {"labelled": self.labelled.to_json()}),
+            **({SETTING: [*CONTENTS]} if self.content_free else {}),
+            # Runs of the usual orders keep the settings that they had before there were others.
+            **({} if self.orders == "balanced" else {"orders": self.orders}),
         }
 
 
@@ -153,6 +162,7 @@ def read_dataset(
     limit: int | None = None,
     allow: Collection[str] = (),
     reading: Reading = AUTOMATIC,
+    orders: OrderDesign = "balanced",
 ) -> Dataset:
     """Read the records to be scored.
 
@@ -164,21 +174,34 @@ def read_dataset(
         limit: score only this many records, from the start of the file.
         allow: as for `open_dataset`.
         reading: how a labelled file is read.
+        orders: "antithetic" makes view 1 the reverse of view 0.
 
     Raises:
-        InputError: the file cannot be read, or `k` or `limit` is below 1.
+        InputError: the file cannot be read, there are no such orders, or `k` or `limit` is below 1.
         RecordError: a record is malformed, even beyond the limit, or the file mixes ablated
             contexts and records with references.
         TamperedError: as for `open_dataset`.
         GateError: likewise.
     """
+    check_choice("--orders", orders, get_args(OrderDesign))
     for option, number in (("--k", k), ("--limit", limit)):
         if number is not None and number < 1:
             message = f"{option}: expected at least 1, got {number}"
             raise InputError(message)
     opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
     records = opened.records[:limit]
-    return Dataset(path, opened.sha256, records, k, order_seed, opened.manifest, opened.labelled)
+    if orders == "antithetic":
+        records = [replace(record, reversed_second=True) for record in records]
+    return Dataset(
+        path,
+        opened.sha256,
+        records,
+        k,
+        order_seed,
+        opened.manifest,
+        opened.labelled,
+        orders=orders,
+    )
 
 
 def score_windows(

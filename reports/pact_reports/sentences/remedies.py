@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from pact_eval.evaluation.metric_specs import MetricSpec, Unit
-from pact_eval.remedies.comparison import RemedyComparison, RemedyMetric, RemedyRow
+from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
 from pact_reports.numbers import interval_text
+from pact_reports.sentences.calibration import calibration_sentence
 
 
 def remedies_answer(comparison: RemedyComparison) -> str:
@@ -23,9 +26,15 @@ def remedies_answer(comparison: RemedyComparison) -> str:
         return f"Shown to help over one view: {'; '.join(titles)}."
     row = comparison.row(comparison.enough)
     return (
-        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.remedy.views)} per "
+        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.cost.prompts)} per "
         f"item). {_gain(row)} It is not shown to be worse than K = {comparison.k}."
     )
+
+
+def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
+    """Yield what a reader must know of remedies that were fitted on other runs."""
+    for fitted in notes:
+        yield f"{fitted.file}: {calibration_sentence(fitted.note)}"
 
 
 def _gain(row: RemedyRow) -> str:
@@ -45,5 +54,5 @@ def _unit_of_difference(spec: MetricSpec) -> Unit:
     return "points" if spec.unit == "percent" else spec.unit
 
 
-def _prompts(number: int) -> str:
-    return "1 prompt" if number == 1 else f"{number} prompts"
+def _prompts(number: float) -> str:
+    return "1 prompt" if number == 1 else f"{number:g} prompts"
