@@ -32,6 +32,7 @@ from pact_eval._choices import (
 from pact_eval._files import is_url
 from pact_eval._json import Json
 from pact_eval.errors import InputError
+from pact_eval.hub.names import is_hub_url
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
@@ -43,22 +44,38 @@ _LEFT_OUT: Final = "pact.left_out"
 
 
 class LocalPath(click.Path):
-    """The type of an option that is a local path; the library checks the rest."""
+    """The type of an option that is a local path; the library checks the rest.
 
-    def __init__(self) -> None:
+    Args:
+        hub: form of the URLs of the Hub that are accepted as well; None accepts none.
+    """
+
+    def __init__(self, hub: str | None = None) -> None:
         super().__init__(path_type=Path)
+        self.hub = hub
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; refuse URLs, which only runs and logs can be."""
-        if is_url(os.fspath(value)):
+        """Return the path; refuse other URLs, which only runs and logs can be."""
+        text = os.fspath(value)
+        if is_url(text) and not (self.hub and is_hub_url(text)):
+            accepted = f" or {self.hub}" if self.hub else ""
             self.fail(
-                "expected a local path, got a URL; only runs and logs can be URLs", param, ctx
+                f"expected a local path{accepted}, got a URL; only runs and logs can be "
+                f"{'other ' if self.hub else ''}URLs",
+                param,
+                ctx,
             )
         return super().convert(value, param, ctx)
 
 
 PATH: Final = LocalPath()
 """The type of an option that is a local path."""
+
+DATASET: Final = LocalPath("hf://datasets/OWNER/NAME")
+"""The type of a dataset: a local path, or a place in a dataset repository of the Hub."""
+
+ADAPTER: Final = LocalPath("hf://OWNER/NAME")
+"""The type of an adapter: a local folder, or a Hub id with `hf://` before it or not."""
 
 RUN_OR_LOG: Final = click.Path(path_type=Path)
 """The type of a log: a path, or a URL."""

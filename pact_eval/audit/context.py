@@ -29,6 +29,7 @@ from pact_eval.data.files import (
 from pact_eval.data.index import Index, build_index_in_parts
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError
+from pact_eval.hub.snapshots import located
 
 Look = TypeVar("Look", bound=FamilyLook)
 
@@ -113,7 +114,7 @@ class DatasetSource:
         if len(sources) == 1 and not files:
             return sources[0]
         every = [*files, *(file for source in sources for file in source.files)]
-        unique = {file.path.resolve(): file for file in every}
+        unique = {located(file.path): file for file in every}
         return cls(_by_role(unique.values()), None)
 
     def joined_by(self, train: Sequence[Path], evaluation: Sequence[Path]) -> DatasetSource:

@@ -20,6 +20,7 @@ import polars as pl
 from pact_eval._files import atomic_path, read_lines, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
+from pact_eval.data.hub_data import hub_json
 from pact_eval.data.index import Index, index_of_records
 from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
@@ -203,6 +204,7 @@ def _split(file: DataFile, out: Path, held_out: HeldOut) -> tuple[SplitPart, ...
     origin: Json = {
         "name": source.name,
         "sha256": index.facts[0].sha256,
+        **hub_json(source),
         **held_out.to_json(),
     }
     manifest = make_manifest(

@@ -14,6 +14,7 @@ from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps
+from pact_eval.data.hub_data import hub_json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import open_dataset
@@ -82,7 +83,12 @@ class References:
     def to_json(self) -> dict[str, Json]:
         """Return what identifies the references, for the settings of a run."""
         read = {} if self.labelled is None else {"labelled": self.labelled.to_json()}
-        return {"sha256": sha256_of_file(self.path), "records": len(self.records), **read}
+        return {
+            "sha256": sha256_of_file(self.path),
+            "records": len(self.records),
+            **read,
+            **hub_json(self.path),
+        }
 
 
 def read_references(path: Path, reading: Reading = AUTOMATIC) -> References:

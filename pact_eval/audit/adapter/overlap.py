@@ -36,6 +36,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index
 from pact_eval.errors import Place, counted
+from pact_eval.hub.snapshots import located
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
@@ -140,7 +141,7 @@ def data_files(paths: Sequence[Path], trained: Collection[str]) -> tuple[DataFil
             files += [replace(file, name=str(path / file.name)) for file in inside]
         else:
             files.append(DataFile(str(path), role_of_name(path, role_of_content(path)), path))
-    return tuple({file.path.resolve(): file for file in files}.values())
+    return tuple({located(file.path): file for file in files}.values())
 
 
 class _HashedRows:

@@ -28,6 +28,7 @@ from pact_eval.data.files import (
     make_manifest,
     role_of_name,
 )
+from pact_eval.data.hub_data import hub_json
 from pact_eval.data.index import index_of_records
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
@@ -153,6 +154,7 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
     origin: Json = {
         "name": source.name,
         "sha256": sha256_of_file(source),
+        **hub_json(source),
         "shape": data.shape.name,
         "entries": data.n_entries,
         "defaults": [*data.defaults.names],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
+from pact_eval.data.hub_data import hub_json
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def labelled_json(files: Sequence[LabelledData]) -> list[Json]:
     return [
         {
             "file": str(data.path),
+            **hub_json(data.path),
             "container": data.container,
             "entries": data.n_entries,
             "records": len(data.records),
