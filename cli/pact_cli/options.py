@@ -65,7 +65,10 @@ class LocalPath(click.Path):
                 param,
                 ctx,
             )
-        return super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        # pathlib drops the "./", which says that this is not a Hub id.
+        is_local = self.hub is not None and text.startswith(("./", ".\\")) and not path.exists()
+        return path.absolute() if is_local else path
 
 
 PATH: Final = LocalPath()

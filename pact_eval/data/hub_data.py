@@ -140,8 +140,12 @@ def _data_names(files: Iterable[str]) -> list[str]:
         if file.removesuffix(".gz").endswith(_SUFFIXES)
         and not file.endswith(_QUESTIONS)
         and file.rpartition("/")[2] not in _NO_DATA
-        and not any(part.startswith(".") for part in file.split("/"))
+        and not any(_is_hidden(part) for part in file.split("/"))
     )
+
+
+def _is_hidden(part: str) -> bool:
+    return part.startswith(".") and part not in (".", "..")  # these two are refused, with the name
 
 
 def _with_neighbours(listing: Listing, file: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Final
 from pact_eval._json import Json
 from pact_eval.hub.names import HubName, RepositoryKind
 
-__all__ = ["Snapshot", "hub_place", "located", "snapshot_of", "stays_inside"]
+__all__ = ["Snapshot", "hub_place", "located", "short_name", "snapshot_of", "stays_inside"]
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 """Form of a commit."""
@@ -111,6 +111,21 @@ def hub_place(path: Path | None) -> str | None:
     """
     snapshot = None if path is None else snapshot_of(path)
     return None if snapshot is None else str(snapshot.name)
+
+
+def short_name(path: Path) -> str:
+    """Return a path for tables and lists: of a snapshot, repository and place without the commit.
+
+    Examples:
+        >>> short_name(Path("/cache/datasets--a--b/snapshots", "f" * 40, "data", "test.csv"))
+        'a/b/data/test.csv'
+        >>> short_name(Path("data/test.csv"))
+        'data/test.csv'
+    """
+    snapshot = snapshot_of(path)
+    if snapshot is None:
+        return str(path)
+    return f"{snapshot.repository}/{snapshot.path}".rstrip("/")
 
 
 def located(path: Path) -> Path:

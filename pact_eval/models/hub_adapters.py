@@ -37,11 +37,12 @@ class AdapterPlace:
 
     Attributes:
         folder: its folder; for a Hub id, the snapshot in the cache.
-        others: files of its repository that were not downloaded, by name.
+        others: files of its repository that were not downloaded, by name; None if the Hub was not
+            asked, because `HF_HUB_OFFLINE` is set.
     """
 
     folder: Path
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...] | None = ()
 
 
 def find_adapter(place: str | Path, *, audited: bool = False) -> AdapterPlace:
@@ -76,7 +77,8 @@ def find_adapter(place: str | Path, *, audited: bool = False) -> AdapterPlace:
     present = [file for file in ADAPTER_FILES if file in listing.sizes]
     others = tuple(sorted(set(listing.sizes) - set(present)))
     _check_files(name, present, others, audited=audited)
-    return AdapterPlace(download(listing, present, AdapterError), others)
+    folder = download(listing, present, AdapterError)
+    return AdapterPlace(folder, None if listing.folder is not None else others)
 
 
 def hub_adapter(place: str | Path) -> HubName | None:

@@ -40,7 +40,7 @@ class Repository:
         folders: folder with the files, by commit.
         revisions: commit, by branch or tag.
         token: the only token that may read it; None lets everybody read it.
-        gated: whether access must be granted.
+        gated: whether access to files must be granted; everybody may list them.
         listed: paths that the listing has and no folder holds.
     """
 
@@ -116,8 +116,6 @@ class _Handler(BaseHTTPRequestHandler):
         repository, given = self.server.repositories.get(name), self.headers.get("Authorization")
         if repository is None:
             self.refuse(401 if given is None else 404, "RepoNotFound")
-        elif repository.gated:
-            self.refuse(403, "GatedRepo")
         elif repository.token is not None and given is None:
             self.refuse(401, "RepoNotFound")
         elif repository.token is not None and given != f"Bearer {repository.token}":
@@ -153,7 +151,10 @@ class _Handler(BaseHTTPRequestHandler):
         place = self.folder(name, revision)
         if place is None:
             return
-        commit, folder, _ = place
+        commit, folder, repository = place
+        if repository.gated:
+            self.refuse(403, "GatedRepo")
+            return
         if not (folder / file).is_file():
             self.refuse(404, "EntryNotFound")
             return

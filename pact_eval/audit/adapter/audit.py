@@ -117,7 +117,7 @@ def audit_adapter(
     base_model: Path | None = None,
     data: Sequence[Path] = (),
     near_duplicate: float = NEAR_DUPLICATE,
-    others: Sequence[str] = (),
+    others: Sequence[str] | None = (),
     keep: int,
 ) -> AdapterAudit:
     """Check everything about an adapter that can be checked without running it.
@@ -131,7 +131,7 @@ def audit_adapter(
             trained or selected on what they evaluate with?
         near_duplicate: cosine from which two contexts are near duplicates, in (0, 1].
         others: names of files of its repository on the Hub that are not in the folder; they are
-            judged by their names.
+            judged by their names. None if they are not known.
         keep: findings of each code that are kept in full.
 
     Returns:

@@ -78,7 +78,7 @@ class AdapterContext:
 
     @classmethod
     def open(
-        cls, folder: Path, *, base_model: Path | None, others: Sequence[str] = (), keep: int
+        cls, folder: Path, *, base_model: Path | None, others: Sequence[str] | None = (), keep: int
     ) -> AdapterContext:
         """List and hash the files of an adapter; read its configurations, record and header.
 

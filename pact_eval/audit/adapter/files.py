@@ -81,7 +81,7 @@ class FileRecord:
 
 
 def list_files(
-    folder: Path, collector: Collector, others: Iterable[str] = ()
+    folder: Path, collector: Collector, others: Iterable[str] | None = ()
 ) -> tuple[FileRecord, ...]:
     """List and hash every file of an adapter folder, by name.
 
@@ -89,10 +89,13 @@ def list_files(
         folder: the adapter folder.
         collector: takes findings about files that could run, lead elsewhere or cannot be read.
         others: names of files of its repository that are not in the folder; only the names tell
-            what they are.
+            what they are. None if the Hub was not asked.
     """
     records = [_record(folder, name, collector) for name in sorted(_names(folder, collector))]
-    elsewhere = sorted({*others} - {record.name for record in records})
+    if others is None:
+        expected, actual = "a listing by the Hub", "HF_HUB_OFFLINE is set: only the cache was read"
+        collector.add("not-looked-into", Place("other files"), expected, actual)
+    elsewhere = sorted({*(others or ())} - {record.name for record in records})
     return (*records, *(_record_of_name(name, collector) for name in elsewhere))
 
 
@@ -287,6 +290,9 @@ FILES: Final[Check[AdapterContext]] = Check(
         "unreadable": ("error", "A file is not an ordinary file, or it cannot be read."),
         "code-file": ("warning", "A file is code; nothing here would run it."),
         "archive": ("warning", "A file is an archive; it was not opened."),
-        "not-looked-into": ("note", "A folder belongs to a tool; it was not read."),
+        "not-looked-into": (
+            "note",
+            "A folder belongs to a tool, or the Hub was not asked for other files; not read.",
+        ),
     },
 )

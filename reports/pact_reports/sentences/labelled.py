@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
 from pact_eval.data.hub_data import hub_json
+from pact_eval.hub.snapshots import short_name
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
     counts = f"{_counted(data.n_entries, 'entry', 'entries')}, " + _counted(
         len(data.records), "record", "records"
     )
-    remarks = [f"{one_line(str(data.path))}: {data.container}, shape {shape}: {counts}"]
+    remarks = [f"{one_line(short_name(data.path))}: {data.container}, shape {shape}: {counts}"]
     if data.columns is not None:
         remarks.append(_columns_text(data.columns))
         if data.metadata:
