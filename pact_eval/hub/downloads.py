@@ -12,14 +12,17 @@ so a branch that moves meanwhile is noticed, and an old copy is never taken for 
 from __future__ import annotations
 
 import glob
+import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 from pact_eval._files import advice_on_full_disk
+from pact_eval._waiting import waited
 from pact_eval.errors import InputError, MissingExtraError, PactError, missing_extra
 from pact_eval.hub.names import HubName
 from pact_eval.hub.snapshots import COMMIT, stays_inside
@@ -79,8 +82,10 @@ def list_repository(
     with _explained(name, error), step(f"Asking the Hub for {name}"):
         if client.constants.HF_HUB_OFFLINE:
             return _cached(client, name, needed)
-        info = client.HfApi().repo_info(
-            name.repository, repo_type=name.kind, revision=name.revision, files_metadata=True
+        info = waited(
+            lambda: client.HfApi().repo_info(
+                name.repository, repo_type=name.kind, revision=name.revision, files_metadata=True
+            )
         )
     commit = info.sha or ""
     if not COMMIT.fullmatch(commit):
@@ -123,17 +128,21 @@ def download(listing: Listing, files: Sequence[str], error: type[InputError] = I
 def _downloaded(listing: Listing, files: Sequence[str], error: type[InputError]) -> Path:
     name, client = listing.requested, _client(listing.requested)
     total = sum(listing.sizes.get(file) or 0 for file in files)
-    with _explained(name, error), step(f"Downloading {name}", total or None, "bytes") as copying:
-        return Path(
-            client.snapshot_download(
-                name.repository,
-                repo_type=name.kind,
-                # Not the commit: the cache then also knows what the branch is, for later, offline.
-                revision=name.revision,
-                allow_patterns=[glob.escape(file) for file in files],
-                tqdm_class=_counting(copying),
-            )
+    stopped = Event()
+
+    def fetch() -> str:
+        folder: str = client.snapshot_download(
+            name.repository,
+            repo_type=name.kind,
+            # Not the commit: the cache then also knows what the branch is, for later, offline.
+            revision=name.revision,
+            allow_patterns=[glob.escape(file) for file in files],
+            tqdm_class=_counting(copying, stopped),
         )
+        return folder
+
+    with _explained(name, error), step(f"Downloading {name}", total or None, "bytes") as copying:
+        return Path(waited(fetch, stopped=stopped))
 
 
 def _cached(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
@@ -175,8 +184,11 @@ def _check_name(name: HubName, file: str, error: type[InputError]) -> None:
         raise error(message)
 
 
-def _counting(copying: Step) -> Any:
-    """Return a class of progress bars that draw nothing, and count bytes for a step."""
+def _counting(copying: Step, stopped: Event) -> Any:
+    """Return a class of progress bars that draw nothing, and count bytes for a step.
+
+    The threads of the client do not see Ctrl-C. They call a bar for every chunk, which ends them.
+    """
     from huggingface_hub import utils
 
     bar: Any = utils.tqdm  # type: ignore[attr-defined]  # the client documents it, untyped
@@ -187,6 +199,8 @@ def _counting(copying: Step) -> Any:
             super().__init__(*arguments, **{**options, "disable": True})
 
         def update(self, n: float | None = 1) -> None:
+            if stopped.is_set():
+                raise InterruptedError
             if self._counts:
                 copying.done += n or 0
 
@@ -196,8 +210,7 @@ def _counting(copying: Step) -> Any:
 @contextmanager
 def _explained(name: HubName, error: type[InputError]) -> Iterator[None]:
     """Raise what prevents a download as one line, without the words of the Hub."""
-    from huggingface_hub.utils import logging
-
+    logging: Any = importlib.import_module("huggingface_hub.utils.logging")  # untyped
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # it would log addresses, which may be signed
     try:

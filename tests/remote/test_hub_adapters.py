@@ -256,7 +256,7 @@ def test_a_hostile_listing_does_not_write_elsewhere(hub: Hub, commit: str, tmp_p
     adapter = find_adapter(ID)
     assert sorted(path.name for path in adapter.folder.iterdir()) == sorted(NEEDED)
     home = tmp_path / "hub-cache"
-    assert not [path for path in tmp_path.glob("adapter_config.json")]
+    assert not list(tmp_path.glob("adapter_config.json"))
     assert {path.parent.name for path in home.rglob("adapter_config.json")} == {commit}
     value = json.loads(audit("adapter", ID, "--json", code=3).stdout)
     assert "../../../../adapter_config.json" in json.dumps(value)
