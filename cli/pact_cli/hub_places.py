@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pact_cli.console import announce
+from pact_eval._files import is_url
+from pact_eval.hub.snapshots import hub_place, snapshot_of
 
 if TYPE_CHECKING:
     from pact_eval.models.hub_adapters import AdapterPlace
@@ -39,6 +41,8 @@ def data_file_here(place: Path) -> Path:
         InputError: the Hub cannot provide it.
         SeveralFilesError: nothing decides which of its files is meant.
     """
+    if _is_plain(place):
+        return place
     from pact_eval.data.hub_data import local_data, only_file_of
 
     path = only_file_of(local_data(place))
@@ -56,6 +60,8 @@ def data_here(place: Path) -> Path:
         InputError: the Hub cannot provide it.
         SeveralFilesError: nothing decides which of its files is meant.
     """
+    if _is_plain(place):
+        return place
     from pact_eval.data.hub_data import local_data
 
     path = local_data(place)
@@ -63,9 +69,12 @@ def data_here(place: Path) -> Path:
     return path
 
 
-def _say(what: str, path: Path) -> None:
-    from pact_eval.hub.snapshots import hub_place
+def _is_plain(place: Path) -> bool:
+    """Whether a place has nothing to do with the Hub: then nothing is imported for it."""
+    return not is_url(place) and snapshot_of(place) is None
 
+
+def _say(what: str, path: Path) -> None:
     name = hub_place(path)
     if name is not None:
         announce([f"{what}: {name}"])

@@ -32,7 +32,6 @@ from pact_eval._choices import (
 from pact_eval._files import is_url
 from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.hub.names import is_hub_url
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
@@ -57,7 +56,7 @@ class LocalPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path; refuse other URLs, which only runs and logs can be."""
         text = os.fspath(value)
-        if is_url(text) and not (self.hub and is_hub_url(text)):
+        if is_url(text) and not (self.hub and text.lower().startswith("hf:/")):
             accepted = f" or {self.hub}" if self.hub else ""
             self.fail(
                 f"expected a local path{accepted}, got a URL; only runs and logs can be "

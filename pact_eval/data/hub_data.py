@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import is_url
-from pact_eval._json import Json
 from pact_eval.data.files import MANIFEST_NAME, named_files, read_manifest
 from pact_eval.errors import InputError, SeveralFilesError
 from pact_eval.hub.downloads import Listing, download, list_repository
 from pact_eval.hub.names import HubName, dataset_name
 from pact_eval.hub.snapshots import snapshot_of
 
-__all__ = ["hub_json", "local_data", "only_file_of"]
+__all__ = ["local_data", "only_file_of"]
 
 _SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _QUESTIONS: Final = ".questions.json"
@@ -99,17 +98,6 @@ def only_file_of(place: Path) -> Path:
         for file in names
     )
     return place / _only(files, snapshot.name)
-
-
-def hub_json(path: Path) -> dict[str, Json]:
-    """Return `{"hub": {...}}` with repository and commit for a file in a snapshot, otherwise {}.
-
-    Examples:
-        >>> hub_json(Path("data/test.csv"))
-        {}
-    """
-    snapshot = snapshot_of(path)
-    return {} if snapshot is None else {"hub": snapshot.to_json()}
 
 
 def _only(files: Iterable[str], place: HubName) -> str:

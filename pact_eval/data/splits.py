@@ -20,12 +20,12 @@ import polars as pl
 from pact_eval._files import atomic_path, read_lines, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
-from pact_eval.data.hub_data import hub_json
 from pact_eval.data.index import Index, index_of_records
 from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, Problem, RecordError, RoleError
+from pact_eval.hub.snapshots import hub_json
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData

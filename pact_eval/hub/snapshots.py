@@ -12,12 +12,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
-from pact_eval.hub.names import HubName, RepositoryKind
 
-__all__ = ["Snapshot", "hub_place", "located", "short_name", "snapshot_of", "stays_inside"]
+if TYPE_CHECKING:
+    from pact_eval.hub.names import HubName, RepositoryKind
+
+__all__ = [
+    "Snapshot",
+    "hub_json",
+    "hub_place",
+    "located",
+    "short_name",
+    "snapshot_of",
+    "stays_inside",
+]
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 """Form of a commit."""
@@ -46,6 +56,8 @@ class Snapshot:
     @property
     def name(self) -> HubName:
         """The place at its commit."""
+        from pact_eval.hub.names import HubName  # most paths are not in a snapshot
+
         return HubName(self.kind, self.repository, self.commit, self.path)
 
     @property
@@ -111,6 +123,17 @@ def hub_place(path: Path | None) -> str | None:
     """
     snapshot = None if path is None else snapshot_of(path)
     return None if snapshot is None else str(snapshot.name)
+
+
+def hub_json(path: Path) -> dict[str, Json]:
+    """Return `{"hub": {...}}` with repository and commit for a file in a snapshot, otherwise {}.
+
+    Examples:
+        >>> hub_json(Path("data/test.csv"))
+        {}
+    """
+    snapshot = snapshot_of(path)
+    return {} if snapshot is None else {"hub": snapshot.to_json()}
 
 
 def short_name(path: Path) -> str:

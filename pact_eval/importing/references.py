@@ -14,11 +14,11 @@ from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps
-from pact_eval.data.hub_data import hub_json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import open_dataset
 from pact_eval.data.records import Record
+from pact_eval.hub.snapshots import hub_json
 from pact_eval.importing.row_reader import RowReader
 
 __all__ = ["References", "read_references"]

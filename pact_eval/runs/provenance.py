@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.errors import InputError, RunError
-from pact_eval.hub.names import HubName, RepositoryKind
 from pact_eval.runs.custody import Custody
 
 if TYPE_CHECKING:
@@ -862,13 +861,18 @@ class _Reader:
         return Seal(**texts, **counts, unanswered_sha256=section.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
 
     def hub_places(self) -> dict[str, str]:
+        if not self.value:
+            return {}
+        from pact_eval.hub.names import HubName  # few runs need it
+
         names = ("repository", "commit", "path", "kind")
         places = {}
         for key in self.value:
             repository, commit, path, kind = map(self.object(key).text, names)
             if repository and commit:
-                kind_of_repository: RepositoryKind = "model" if kind == "model" else "dataset"
-                places[key] = str(HubName(kind_of_repository, repository, commit, path or ""))
+                of_model = kind == "model"
+                name = HubName("model" if of_model else "dataset", repository, commit, path or "")
+                places[key] = str(name)
         return places
 
     def probe(self, key: str) -> ProbedServer | None:

@@ -65,6 +65,8 @@ class Hub(ThreadingHTTPServer):
         repositories: by `models/owner/name` and `datasets/owner/name`.
         status: status of every reply; None answers.
         cut: number of bytes after which the reply with a file ends; None sends all of it.
+        elsewhere: address of another server that files are redirected to; "" sends them.
+        tokens: the header Authorization of every request, in order.
         asked: method and path of every request, in order.
     """
 
@@ -73,6 +75,8 @@ class Hub(ThreadingHTTPServer):
         self.repositories: dict[str, Repository] = {}
         self.status: int | None = None
         self.cut: int | None = None
+        self.elsewhere = ""
+        self.tokens: list[str | None] = []
         self.asked: list[str] = []
 
     @property
@@ -102,6 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.server.asked.append(f"{self.command} {path}")
+        self.server.tokens.append(self.headers.get("Authorization"))
         if self.server.status is not None:
             self.reply(self.server.status, b"{}")
         elif match := _API.fullmatch(path):
@@ -164,6 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Repo-Commit": commit,
             "Accept-Ranges": "bytes",
         }
+        if self.server.elsewhere:
+            headers |= {"Location": self.server.elsewhere + self.path}
+            headers |= {"X-Linked-Etag": headers["ETag"], "X-Linked-Size": str(len(content))}
+            self.reply(302, b"", headers)
+            return
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if match is None:
             self.reply(200, content, headers)

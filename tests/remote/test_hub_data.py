@@ -9,6 +9,7 @@ import json
 import shutil
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import polars as pl
 import pytest
 from commands import runner
 from messages import assert_says
-from remote.hub_server import Hub, Repository
+from remote.hub_server import Hub, Repository, served
 
 from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
@@ -287,6 +288,20 @@ def test_a_private_repository(
     assert "hf_another" not in text
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     assert local_data(URL).is_file()
+
+
+def test_a_token_is_not_sent_to_the_host_that_has_the_bytes(
+    hub: Hub, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hub redirects large files to another host."""
+    repository.token = TOKEN
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    with served() as elsewhere:
+        elsewhere.repositories["datasets/owner/name"] = replace(repository, token=None)
+        hub.elsewhere = elsewhere.url.replace("127.0.0.1", "localhost")
+        assert local_data(URL).read_text() == TABLE
+    assert set(hub.tokens) >= {f"Bearer {TOKEN}"}
+    assert set(elsewhere.tokens) == {None}
 
 
 def test_a_gated_repository(repository: Repository) -> None:

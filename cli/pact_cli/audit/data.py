@@ -23,7 +23,7 @@ from pact_cli.number_types import COUNT
 from pact_cli.options import DATASET, PATH, bootstrap_seed_option, ci_option, json_option
 from pact_cli.parameters import option
 from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, CiFormat, Severity
-from pact_eval.hub.names import is_hub_url
+from pact_eval._files import is_url
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DatasetSource, NamedTokenizer
@@ -165,7 +165,7 @@ def _places(
     if folder is None:
         return None, train, evaluation
     place = data_here(folder)
-    if is_hub_url(folder) and place.is_file():
+    if is_url(folder) and place.is_file():
         return None, train, (place, *evaluation)
     return place, train, evaluation
 

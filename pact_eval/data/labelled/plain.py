@@ -28,10 +28,10 @@ from pact_eval.data.files import (
     make_manifest,
     role_of_name,
 )
-from pact_eval.data.hub_data import hub_json
 from pact_eval.data.index import index_of_records
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
+from pact_eval.hub.snapshots import hub_json
 from pact_eval.results import Result
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
-from pact_eval.data.hub_data import hub_json
-from pact_eval.hub.snapshots import short_name
+from pact_eval.hub.snapshots import hub_json, short_name
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
