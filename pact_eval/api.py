@@ -89,7 +89,8 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
 
     Args:
         path: folder of a dataset with its manifest, or one file of records; if the `manifest.json`
-            next to the file names it, the folder is audited.
+            next to the file names it, the folder is audited. On the Hub,
+            `hf://datasets/owner/name[@revision][/path]`.
         options: fields of `pact_eval.audit.DataAuditSettings`, such as `only` or
             `near_duplicate`.
 
@@ -107,8 +108,10 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
+    from pact_eval.data.hub_data import local_data
 
-    return audit_data(DatasetSource.of_paths([Path(path)]), DataAuditSettings(**options))
+    source = DatasetSource.of_paths([local_data(path)])
+    return audit_data(source, DataAuditSettings(**options))
 
 
 def audit_adapter(
@@ -117,7 +120,7 @@ def audit_adapter(
     """Audit an adapter folder without loading it, as `pact-audit adapter` does.
 
     Args:
-        folder: as PEFT writes it.
+        folder: as PEFT writes it, or a Hub id `owner/name[@revision]`.
         base_model: folder of the base model; None takes the one that the adapter names.
         data: dataset file or folder to compare with the adapter's training record.
 
@@ -125,7 +128,7 @@ def audit_adapter(
         The facts and one result per check.
 
     Raises:
-        AdapterError: a folder does not exist.
+        AdapterError: a folder does not exist, or the Hub cannot provide the adapter.
         InputError: the dataset cannot be read.
 
     Examples:
@@ -135,10 +138,17 @@ def audit_adapter(
         []
     """
     from pact_eval.audit.adapter.audit import audit_adapter as audit
+    from pact_eval.data.hub_data import local_data
+    from pact_eval.models.hub_adapters import find_adapter
 
-    base = None if base_model is None else Path(base_model)
-    paths = () if data is None else (Path(data),)
-    return audit(Path(folder), base_model=base, data=paths, keep=_FINDINGS_KEPT)
+    adapter = find_adapter(folder, audited=True)
+    return audit(
+        adapter.folder,
+        base_model=None if base_model is None else Path(base_model),
+        data=() if data is None else (local_data(data),),
+        others=adapter.others,
+        keep=_FINDINGS_KEPT,
+    )
 
 
 def read_run(folder: Path | str) -> Run:
@@ -196,9 +206,11 @@ def score(
 
     Args:
         data: file of records, of a known shape of labelled data, or of ablated contexts; of a
-            folder, the evaluation file that its manifest names.
+            folder, the evaluation file that its manifest names. On the Hub,
+            `hf://datasets/owner/name[@revision][/path]`.
         out: the run folder; None takes arm or adapter, `train_seed` and `role` in `runs`.
-        adapter: adapter folder; None scores the base model alone.
+        adapter: adapter folder, or Hub id `owner/name[@revision]`; None scores the base model
+            alone.
         base_model: folder or hub id; None takes what the adapter names.
         no_adapter: score the base model that the adapter names alone.
         server: address of a server that answers instead, or those of its replicas; needs `model`.
@@ -252,6 +264,7 @@ def score(
         (4, 2)
     """
     from pact_eval.data.files import dataset_file
+    from pact_eval.data.hub_data import local_data, only_file_of
     from pact_eval.data.labelled.reader import reading_of
     from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.options import request_of
@@ -269,7 +282,7 @@ def score(
     labels = _labels(arm, train_seed, role)
     folder = default_folder(request, labels) if out is None else Path(out)
     pool = None if workers is None and ray is None else WorkersRequest(workers, ray)
-    file = dataset_file(Path(data))
+    file = dataset_file(only_file_of(local_data(data)))
     reading = reading_of(shape, columns, question, questions)
     dataset = read_dataset(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders

@@ -10,6 +10,7 @@
     │   ├── ServerError                   a server that cannot be reached, used or believed
     │   ├── WorkerError                   workers that cannot be started, disagree or fail
     │   ├── ShapeError                    a labelled file fits several shapes or none (exit 2)
+    │   ├── SeveralFilesError             a place has several data files (exit 2)
     │   ├── RoleError                     a source family that cannot have the role it is named for
     │   └── RunError                      a run folder that cannot be read or written
     │       └── RunSettingsError          ... because it belongs to other settings
@@ -47,6 +48,7 @@ __all__ = [
     "RunError",
     "RunSettingsError",
     "ServerError",
+    "SeveralFilesError",
     "ShapeError",
     "TamperedError",
     "WorkerError",
@@ -188,6 +190,15 @@ class ShapeError(InputError):
 
     The message names them, and the option that decides. The command line exits with 2, because the
     usage is what is wrong.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+
+class SeveralFilesError(InputError):
+    """Nothing decides which data file of a place is read. The message lists them.
+
+    The command line exits with 2, because the usage is what is wrong.
     """
 
     exit_code: ClassVar[int] = 2

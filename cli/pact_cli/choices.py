@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pact_cli.commands import config_of
+from pact_cli.hub_places import data_file_here
 
 if TYPE_CHECKING:
     from pact_eval.prompts.contract import PromptContract
@@ -26,8 +27,8 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
     """Return the dataset file to score, and what was chosen.
 
     Args:
-        data: a file, or a folder whose manifest names one evaluation file, or that has one dataset
-            file and no manifest; None is the folder `data`.
+        data: a file, a place on the Hub, or a folder whose manifest names one evaluation file, or
+            that has one dataset file and no manifest; None is the folder `data`.
 
     Raises:
         click.UsageError: nothing was given, and there is no folder `data`; or the folder has no
@@ -43,7 +44,7 @@ def chosen_data(data: Path | None) -> tuple[Path, tuple[str, ...]]:
             "(`pact-eval init` writes settings)"
         )
         raise click.UsageError(message)
-    place = DATA if data is None else data
+    place = data_file_here(DATA if data is None else data)
     has_manifest = (place / MANIFEST_NAME).exists()
     try:
         file = dataset_file(place)

@@ -26,7 +26,7 @@ import click
 from pact_cli.number_types import COUNT, INTEGER, NATURAL
 from pact_cli.parameters import choice
 from pact_eval._choices import Decoding
-from pact_eval._files import read_text, read_toml
+from pact_eval._files import is_url, read_text, read_toml
 from pact_eval.errors import InputError
 
 NAME: Final = "pact.toml"
@@ -314,10 +314,12 @@ def placed(kind: Literal["path", "model"], value: str, folder: Path) -> str:
     """Let a path start from the current folder.
 
     Args:
-        kind: "model" may be the id of a hub too, unless there is such a path.
+        kind: "model" may be the id of a hub too, unless there is such a path. A URL stays as it is.
         value: the path, from the folder of the file of settings.
         folder: that folder.
     """
+    if is_url(value):
+        return value
     path = folder / Path(value).expanduser()
     if kind == "path" or path.exists() or str(value).startswith((".", "/", "~")):
         return str(path)

@@ -70,9 +70,9 @@ def decide(
 ) -> None:
     """Answer every field of one request.
 
-    ADAPTER is a LoRA folder as PEFT writes it. Without an adapter, give --base-model and
-    --no-adapter. With --server and --model, a server answers; each field is asked in K orders of
-    its answers, and five times in the first: what the order moves is shown beside noise.
+    ADAPTER is a LoRA folder as PEFT writes it, or a hub id. Without an adapter, give --base-model
+    and --no-adapter. With --server and --model, a server answers; each field is asked in K orders
+    of its answers, and five times in the first: what the order moves is shown beside noise.
     """
     from pact_eval.prompts.requests import read_context, read_schema
     from pact_eval.scoring.servers.request import ServerRequest

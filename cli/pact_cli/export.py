@@ -10,7 +10,8 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import emit
 from pact_cli.errors import needs_model_extra
-from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.hub_places import adapter_here
+from pact_cli.options import ADAPTER, PATH, json_option, path_argument
 from pact_cli.parameters import option
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _SAMPLE: Final = 64
 
 
 @command()
-@path_argument("adapter", "ADAPTER")
+@path_argument("adapter", "ADAPTER", ADAPTER)
 @option("--out", required=True, type=PATH, first_page=True, help="Folder to write; a new one.")
 @option(
     "--with-base",
@@ -86,7 +87,7 @@ def export(
 
     layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
     exported_model = export_adapter(
-        adapter,
+        adapter_here(adapter).folder,
         out,
         layout=layout,
         base_model=base_model,

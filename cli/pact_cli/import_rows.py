@@ -10,8 +10,17 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import announce
+from pact_cli.hub_places import data_file_here
 from pact_cli.labelled import announce_labelled, reading_options
-from pact_cli.options import PATH, RUN_OR_LOG, gathered, json_option, label_options, path_argument
+from pact_cli.options import (
+    DATASET,
+    PATH,
+    RUN_OR_LOG,
+    gathered,
+    json_option,
+    label_options,
+    path_argument,
+)
 from pact_cli.parameters import LazyChoice, choice, option
 from pact_cli.report import print_reports
 from pact_eval._choices import LogMetric, SeveralRight
@@ -54,9 +63,9 @@ _read = gathered(
             "--data",
             group="Data",
             metavar="FILE",
-            type=PATH,
+            type=DATASET,
             help="Dataset file with the references of rows of your own, joined by id: records, or "
-            "labelled data of a known shape.",
+            "labelled data of a known shape; also hf://datasets/OWNER/NAME[@REVISION][/PATH].",
         ),
         option(
             "--family-from",
@@ -135,6 +144,8 @@ def import_rows(
         message = "--shape, --columns, --question and --questions are for --data, which is missing"
         raise click.UsageError(message)
     options = replace(options, reading=reading)
+    if options.data is not None:
+        options = replace(options, data=data_file_here(options.data))
     rows = import_run(log, out, labels, options)
     announce_labelled([rows.labelled])
     announce(rows.remarks)

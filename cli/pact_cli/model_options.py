@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
+from pact_cli.hub_places import adapter_here
 from pact_cli.number_types import COUNT, POSITIVE, WholeNumber
-from pact_cli.options import PATH, gathered
+from pact_cli.options import ADAPTER, gathered
 from pact_cli.parameters import Command, choice, option
 from pact_eval.errors import AdapterError
 from pact_eval.models.folders import check_quantisation, refuse_other_folder
@@ -38,14 +40,14 @@ def _quantize(context: click.Context, parameter: click.Parameter, name: str | No
 
 
 _MODEL: Final = [
-    click.argument("adapter", type=PATH, required=False),
+    click.argument("adapter", type=ADAPTER, required=False),
     option(
         "--base-model",
         group="Model",
         metavar="PATH_OR_ID",
         first_page=True,
-        help="Folder or hub id (organisation/name) of the base model. Default: the one that "
-        "the adapter names. Only a hub id uses the network.",
+        help="Folder or hub id (organisation/name, with @revision or not) of the base model. "
+        "Default: the one that the adapter names. Only a hub id uses the network.",
     ),
     option(
         "--no-adapter",
@@ -205,9 +207,9 @@ _SERVER: Final = [
         "--local",
         group="Server",
         metavar="ADAPTER",
-        type=PATH,
-        help="Adapter folder that the server should serve: compare both on a few prompts. Needs "
-        "the extra `model`.",
+        type=ADAPTER,
+        help="Adapter (folder or hub id) that the server should serve: compare both on a few "
+        "prompts. Needs the extra `model`.",
     ),
     option(
         "--local-base",
@@ -363,6 +365,8 @@ def _server_request(
     if model_name is None:
         message = "--server: expected --model NAME, as the server knows it"
         raise click.UsageError(message)
+    if options.get("local") is not None:
+        options["local"] = adapter_here(options["local"]).folder
     return ServerRequest(urls=server, model=model_name, **options)
 
 
@@ -375,8 +379,9 @@ def _model_request(
     try:
         if adapter is not None:
             refuse_other_folder(adapter)
-        return ModelRequest(
+        request = ModelRequest(
             adapter=adapter, base_model=base_model, apply_adapter=not no_adapter, **options
         )
     except AdapterError as error:
         raise click.UsageError(str(error)) from None
+    return request if adapter is None else replace(request, adapter=adapter_here(adapter).folder)

@@ -44,22 +44,41 @@ _LEFT_OUT: Final = "pact.left_out"
 
 
 class LocalPath(click.Path):
-    """The type of an option that is a local path; the library checks the rest."""
+    """The type of an option that is a local path; the library checks the rest.
 
-    def __init__(self) -> None:
+    Args:
+        hub: form of the URLs of the Hub that are accepted as well; None accepts none.
+    """
+
+    def __init__(self, hub: str | None = None) -> None:
         super().__init__(path_type=Path)
+        self.hub = hub
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; refuse URLs, which only runs and logs can be."""
-        if is_url(os.fspath(value)):
+        """Return the path; refuse other URLs, which only runs and logs can be."""
+        text = os.fspath(value)
+        if is_url(text) and not (self.hub and text.lower().startswith("hf:/")):
+            accepted = f" or {self.hub}" if self.hub else ""
             self.fail(
-                "expected a local path, got a URL; only runs and logs can be URLs", param, ctx
+                f"expected a local path{accepted}, got a URL; only runs and logs can be "
+                f"{'other ' if self.hub else ''}URLs",
+                param,
+                ctx,
             )
-        return super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        # pathlib drops the "./", which says that this is not a Hub id.
+        is_local = self.hub is not None and text.startswith(("./", ".\\")) and not path.exists()
+        return path.absolute() if is_local else path
 
 
 PATH: Final = LocalPath()
 """The type of an option that is a local path."""
+
+DATASET: Final = LocalPath("hf://datasets/OWNER/NAME")
+"""The type of a dataset: a local path, or a place in a dataset repository of the Hub."""
+
+ADAPTER: Final = LocalPath("hf://OWNER/NAME")
+"""The type of an adapter: a local folder, or a Hub id with `hf://` before it or not."""
 
 RUN_OR_LOG: Final = click.Path(path_type=Path)
 """The type of a log: a path, or a URL."""

@@ -21,6 +21,7 @@ from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.model_options import model_or_server_options, workers_options
 from pact_cli.number_types import COUNT
 from pact_cli.options import (
+    DATASET,
     PATH,
     data_allowances,
     json_option,
@@ -60,11 +61,12 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     "--data",
     group="Data",
     metavar="FILE_OR_FOLDER",
-    type=PATH,
+    type=DATASET,
     first_page=True,
     help="Dataset file: records with references, labelled data of a known shape (JSON lines, CSV, "
     "Parquet), or the ablated contexts of `pact-audit ablate`. For a folder: the evaluation file "
-    "that its manifest names. Default: the folder `data`.",
+    "that its manifest names. On the Hub: hf://datasets/OWNER/NAME[@REVISION][/PATH]. Default: the "
+    "folder `data`.",
 )
 @option(
     "--out",
@@ -125,9 +127,10 @@ def score(
 ) -> None:
     """Score an adapter on a dataset: write a run and report on it.
 
-    The same command resumes an interrupted run. ADAPTER is a LoRA folder as PEFT writes it. Without
-    an adapter, give --base-model and --no-adapter. With --server and --model, a server answers
-    instead; torch is not needed.
+    The same command resumes an interrupted run. ADAPTER is a LoRA folder as PEFT writes it, or a
+    hub id (organisation/name[@revision]); a local folder wins. Without an adapter, give
+    --base-model and --no-adapter. With --server and --model, a server answers instead; torch is not
+    needed.
 
     With --workers or --ray, several copies of the model share the work; any number of them can
     resume a run. A run on ablated contexts shows how confident the model is without the evidence;

@@ -29,6 +29,7 @@ from pact_eval.data.files import (
 from pact_eval.data.index import Index, build_index_in_parts
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError
+from pact_eval.hub.snapshots import located, short_name
 
 Look = TypeVar("Look", bound=FamilyLook)
 
@@ -108,18 +109,18 @@ class DatasetSource:
             if named:
                 beside = cls.of_folder(path.parent).files
                 files += [file for file in beside if file.role != "eval"]
-            files.append(DataFile(str(path), "eval" if named else role_of_name(path), path))
+            files.append(DataFile(short_name(path), "eval" if named else role_of_name(path), path))
         sources = [cls.of_folder(folder) for folder in dict.fromkeys(folders)]
         if len(sources) == 1 and not files:
             return sources[0]
         every = [*files, *(file for source in sources for file in source.files)]
-        unique = {file.path.resolve(): file for file in every}
+        unique = {located(file.path): file for file in every}
         return cls(_by_role(unique.values()), None)
 
     def joined_by(self, train: Sequence[Path], evaluation: Sequence[Path]) -> DatasetSource:
         """Return this dataset with further training and evaluation files, sorted by role."""
         named: tuple[tuple[Role, Sequence[Path]], ...] = (("train", train), ("eval", evaluation))
-        more = [DataFile(str(path), role, path) for role, paths in named for path in paths]
+        more = [DataFile(short_name(path), role, path) for role, paths in named for path in paths]
         return replace(self, files=_by_role((*self.files, *more)))
 
 

@@ -24,6 +24,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import Index
 from pact_eval.errors import Place, counted
+from pact_eval.hub.snapshots import located
 
 _Read = tuple[DataFile, FileFacts]
 
@@ -54,7 +55,7 @@ def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> Check
     for name, expected in hashes.items():
         _check_file(manifest, name, expected, named.get(name), findings)
     for file, facts in unnamed:
-        inside = file.path.resolve().is_relative_to(manifest.folder.resolve())
+        inside = located(file.path).is_relative_to(manifest.folder.resolve())
         findings.add(
             "file-unhashed" if inside else "file-not-in-manifest",
             Place(file.name),
@@ -80,7 +81,7 @@ def _matched(
 ) -> tuple[dict[str, _Read], list[_Read]]:
     """Return the audited files by their names in the manifest, and those that it does not name."""
     places = {
-        (manifest.folder / name).resolve(): name
+        located(manifest.folder / name): name
         for name in hashes
         if lies_inside(manifest.folder, name)
     }
@@ -88,7 +89,7 @@ def _matched(
     named: dict[str, _Read] = {}
     unnamed: list[_Read] = []
     for file, facts in zip(index.files, index.facts, strict=True):
-        path = file.path.resolve()
+        path = located(file.path)
         inside = path.is_relative_to(manifest.folder.resolve())
         name = places.get(path) if inside else bare.get(file.path.name)
         if name is None or name in named:
@@ -133,11 +134,11 @@ def _check_file(
 
 def _unlisted_files(manifest: Manifest, named: Mapping[str, _Read]) -> Iterator[str]:
     """Yield dataset files of the folder that the manifest does not name, if it names any."""
-    named_paths = {(manifest.folder / name).resolve() for name in named_files(manifest.value)}
-    read = {file.path.resolve() for file, _ in named.values()}
+    named_paths = {located(manifest.folder / name) for name in named_files(manifest.value)}
+    read = {located(file.path) for file, _ in named.values()}
     if named_paths:
         for path in sorted(manifest.folder.rglob("*.jsonl")):
-            if path.resolve() not in named_paths | read:
+            if located(path) not in named_paths | read:
                 yield str(path.relative_to(manifest.folder))
 
 

@@ -27,6 +27,7 @@ from typing import Final, Literal
 from pact_eval._files import read_json
 from pact_eval._json import Json, describe
 from pact_eval.errors import InputError
+from pact_eval.hub.snapshots import stays_inside
 
 __all__ = [
     "MANIFEST_NAME",
@@ -256,12 +257,14 @@ def named_files(manifest: Mapping[str, Json]) -> list[str]:
 def lies_inside(folder: Path, name: str) -> bool:
     """Tell whether a name in a manifest leads to a place inside the manifest's folder.
 
+    A file of a snapshot of the Hub may be a link to a blob of its repository.
+
     Examples:
         >>> lies_inside(Path("data"), "parts/a.jsonl"), lies_inside(Path("data"), "../a.jsonl")
         (True, False)
     """
     try:
-        return (folder / name).resolve().is_relative_to(folder.resolve())
+        return stays_inside(folder, folder / name)
     except (OSError, ValueError):  # a name that no file can have
         return False
 

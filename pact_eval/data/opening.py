@@ -28,6 +28,7 @@ from pact_eval.data.files import (
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import GateError, InputError, TamperedError
+from pact_eval.hub.snapshots import located
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData
@@ -171,7 +172,7 @@ def listed(names: Sequence[str], one: str, several: str) -> str:
 
 def _manifest_of(path: Path) -> Manifest | None:
     """Return the nearest manifest around a file, if it names the file."""
-    resolved = path.resolve()
+    resolved = located(path)
     for folder in list(resolved.parents)[:_FOLDERS]:
         place = folder / MANIFEST_NAME
         if is_file(place):
@@ -190,7 +191,7 @@ def _as_given(path: Path, folder: Path) -> Path:
 
 
 def _checked(path: Path, families: Iterable[str], manifest: Manifest) -> ManifestCheck:
-    name = path.resolve().relative_to(manifest.folder.resolve()).as_posix()
+    name = located(path).relative_to(manifest.folder.resolve()).as_posix()
     hashes = manifest.value["file_sha256"]
     stated = hashes.get(name) if isinstance(hashes, dict) else None
     check = ManifestCheck(

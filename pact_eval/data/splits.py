@@ -25,6 +25,7 @@ from pact_eval.data.labelled.plain import plain_files
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.records import FieldKind
 from pact_eval.errors import InputError, Problem, RecordError, RoleError
+from pact_eval.hub.snapshots import hub_json
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData
@@ -203,6 +204,7 @@ def _split(file: DataFile, out: Path, held_out: HeldOut) -> tuple[SplitPart, ...
     origin: Json = {
         "name": source.name,
         "sha256": index.facts[0].sha256,
+        **hub_json(source),
         **held_out.to_json(),
     }
     manifest = make_manifest(

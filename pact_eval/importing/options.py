@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, get_args
 
 from pact_eval._choices import LogMetric, SeveralRight, check_choice
+from pact_eval.data.hub_data import local_data, only_file_of
 from pact_eval.data.labelled.reader import reading_of
 from pact_eval.importing.row_reader import check_mapping
 from pact_eval.importing.source import ImportOptions
@@ -59,7 +60,7 @@ def import_options(options: LogOptions) -> ImportOptions:
     return ImportOptions(
         mapping=mapping,
         suites=suites,
-        data=None if data is None else Path(data),
+        data=None if data is None else only_file_of(local_data(data)),
         reading=reading_of(**read),
         **values,
     )

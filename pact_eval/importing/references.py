@@ -18,6 +18,7 @@ from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import open_dataset
 from pact_eval.data.records import Record
+from pact_eval.hub.snapshots import hub_json
 from pact_eval.importing.row_reader import RowReader
 
 __all__ = ["References", "read_references"]
@@ -82,7 +83,12 @@ class References:
     def to_json(self) -> dict[str, Json]:
         """Return what identifies the references, for the settings of a run."""
         read = {} if self.labelled is None else {"labelled": self.labelled.to_json()}
-        return {"sha256": sha256_of_file(self.path), "records": len(self.records), **read}
+        return {
+            "sha256": sha256_of_file(self.path),
+            "records": len(self.records),
+            **read,
+            **hub_json(self.path),
+        }
 
 
 def read_references(path: Path, reading: Reading = AUTOMATIC) -> References:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,9 +24,6 @@ SCHEMA_CONFIG: Final = "schema_config.json"
 
 PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 """Suffixes of pickled files; unpickling can run code."""
-
-
-_HUB_ID: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ class AdapterFiles:
 
 
 def require_adapter_folder(folder: Path) -> None:
-    """Refuse an adapter folder that does not exist, with advice if its name is a hub id.
+    """Refuse an adapter folder that does not exist, with advice if its name is a Hub id.
 
     Raises:
         AdapterError: there is no such folder.
@@ -100,13 +96,15 @@ def require_adapter_folder(folder: Path) -> None:
         >>> require_adapter_folder(Path("organisation/adapter"))
         Traceback (most recent call last):
             ...
-        pact_eval.errors.AdapterError: organisation/adapter: no such adapter folder; an adapter is \
-read from a folder: download a hub adapter first
+        pact_eval.errors.AdapterError: organisation/adapter: no such adapter folder; to read it \
+from the Hub, write hf://organisation/adapter
     """
     if not folder.is_dir():
+        from pact_eval.hub.names import is_hub_id
+
         message = f"{folder}: no such adapter folder"
-        if _HUB_ID.fullmatch(str(folder)):
-            message += "; an adapter is read from a folder: download a hub adapter first"
+        if is_hub_id(folder.as_posix()):
+            message += f"; to read it from the Hub, write hf://{folder.as_posix()}"
         raise AdapterError(message)
 
 

@@ -6,7 +6,7 @@
      "settings": {"adapter": {"sha256", ...} | null, "base": {...}, "contract": {...},
                   "data": {"sha256", "records"}, "dtype": ..., "k": ..., ...},
      "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...,
-     "custody": {...},
+     "custody": {...}, "hub": {"adapter" | "data": {"repository", "commit", "path"}},
      "parts": {name: SHA-256} while the run is being written, "seal": {...} once it is complete}
 
 `settings` determines the numbers and is compared on resuming. `parts` and `seal` are described in
@@ -90,6 +90,7 @@ class RunNames(RunLabels, total=False):
         server_addresses: addresses of the replicas of a server.
         data: the dataset file, as given.
         custody: what `Custody.to_json` returns.
+        hub: repository and commit of what is in a snapshot of the Hub: "adapter", "data".
     """
 
     source: Literal["score", "import"]
@@ -99,6 +100,7 @@ class RunNames(RunLabels, total=False):
     server_addresses: list[str]
     data: str
     custody: dict[str, Json]
+    hub: dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -535,6 +537,7 @@ class Provenance(Mapping[str, Json]):
         shuffled: whether the repeats of an item show its answers in other orders.
         trials: whether the repeats have other examples in the prompt.
         custody: what the adapter was trained on, and what was allowed.
+        hub: what came from the Hub, "adapter" or "data": its place there, with the commit.
         seal: hashes of the rows and of this file; None while the run is being written.
         parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
@@ -578,6 +581,7 @@ class Provenance(Mapping[str, Json]):
     shuffled: bool
     trials: bool
     custody: Custody
+    hub: Mapping[str, str]
     seal: Seal | None
     parts: Mapping[str, str]
     versions: Mapping[str, str]
@@ -642,6 +646,7 @@ class Provenance(Mapping[str, Json]):
             shuffled=top.object("log").text("views") == SHUFFLED,
             trials=top.object("log").text("views") == TRIALS,
             custody=top.custody("custody"),
+            hub=top.object("hub").hub_places(),
             seal=top.seal("seal"),
             parts=top.object("parts").texts(),
             versions=top.object("versions").texts(),
@@ -653,6 +658,22 @@ class Provenance(Mapping[str, Json]):
             extra={name: value for name, value in recorded.items() if name not in _KNOWN},
             recorded=recorded,
         )
+
+    @property
+    def adapter_name(self) -> str | None:
+        """The adapter as outputs call it: its place on the Hub with the commit, or its folder.
+
+        Examples:
+            >>> hub = {"adapter": {"kind": "model", "repository": "a/b", "commit": "c1"}}
+            >>> Provenance.of({"adapter": "/cache/b", "hub": hub}).adapter_name
+            'a/b@c1'
+        """
+        return self.hub.get("adapter", self.adapter_folder)
+
+    @property
+    def data_name(self) -> str | None:
+        """The dataset as outputs call it: its place on the Hub with the commit, or its file."""
+        return self.hub.get("data", self.data_file)
 
     @property
     def rounded_to(self) -> int | None:
@@ -718,7 +739,7 @@ _KNOWN: Final = frozenset(
     {
         *("format_version", "status", "source", "arm", "seed", "role", "created", "finished"),
         *("adapter", "base_model", "data", "command_line", "settings", "versions"),
-        *("contract_files", "custody"),
+        *("contract_files", "custody", "hub"),
         *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
         "view_tokens",
         *("attention", "adapter_largest_logit_change", "merge_drift"),
@@ -865,6 +886,21 @@ class _Reader:
             message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
             raise RunError(message)
         return Seal(**texts, **counts, unanswered_sha256=section.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
+
+    def hub_places(self) -> dict[str, str]:
+        if not self.value:
+            return {}
+        from pact_eval.hub.names import HubName  # few runs need it
+
+        names = ("repository", "commit", "path", "kind")
+        places = {}
+        for key in self.value:
+            repository, commit, path, kind = map(self.object(key).text, names)
+            if repository and commit:
+                of_model = kind == "model"
+                name = HubName("model" if of_model else "dataset", repository, commit, path or "")
+                places[key] = str(name)
+        return places
 
     def probe(self, key: str) -> ProbedServer | None:
         if self.value.get(key) is None:

@@ -26,6 +26,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.custody.training_record import TRAINING_RECORD, read_training_record
 from pact_eval.errors import AdapterError, ContractMismatchError
+from pact_eval.hub.names import model_name
 from pact_eval.models.folders import (
     AdapterFiles,
     check_quantisation,
@@ -33,6 +34,7 @@ from pact_eval.models.folders import (
     read_json_object,
     sha256_of_weights,
 )
+from pact_eval.models.hub_adapters import model_folder
 from pact_eval.models.lora_safety import refuse_unsafe_settings
 from pact_eval.models.patterns import refuse_costly_patterns
 from pact_eval.prompts.contract import PromptContract
@@ -43,7 +45,6 @@ from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.contracts import find_contract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
-from pact_eval.scoring.hub import folder_from_hub, is_hub_id
 from pact_eval.scoring.quantisation import (
     Quantisation,
     asked_quantisation,
@@ -353,10 +354,10 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
     """Find a base model: a folder, or a hub id.
 
     Args:
-        name: path, or `organisation/name` of a hub model.
+        name: path, or `organisation/name` of a hub model, with `@revision` after it or not.
         start: start of a relative path: the current folder for a name from the user, the adapter's
             folder for a name from the adapter.
-        revision: revision to request from the hub.
+        revision: revision to request from the hub if the name has none.
 
     Returns:
         The model on disk.
@@ -368,14 +369,15 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
     folder = start / name
     if os.path.isdir(folder):  # noqa: PTH112 -- False, not an error, for a name that is too long
         return BaseModel(name, folder, None, sha256_of_weights(folder))
-    if not is_hub_id(name):
+    hub_name = model_name(name)
+    if hub_name is None:
         message = (
             f"base model {name!r}: expected a folder or a hub id (organisation/name), found "
             "neither; give --base-model"
         )
         raise AdapterError(message)
-    folder = folder_from_hub(name, revision, _BASE_FILES)
-    return BaseModel(name, folder, folder.name, sha256_of_weights(folder))
+    folder = model_folder(hub_name.at(hub_name.revision or revision), _BASE_FILES)
+    return BaseModel(hub_name.repository, folder, folder.name, sha256_of_weights(folder))
 
 
 def resolve_device(name: str) -> torch.device:

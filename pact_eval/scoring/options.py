@@ -17,6 +17,7 @@ from typing import Any, Final, TypedDict, get_args
 
 from pact_eval._choices import check_choice
 from pact_eval.errors import InputError, ServerError
+from pact_eval.models.hub_adapters import find_adapter
 from pact_eval.scoring.request import (
     DEVICES,
     AttentionName,
@@ -89,7 +90,7 @@ def request_of(
     """Return the request for a model here, or for the model of a server.
 
     Args:
-        adapter: adapter folder; None for a base model alone.
+        adapter: adapter folder, or hub id `owner/name[@revision]`; None for a base model alone.
         base_model: folder or hub id; None takes what the adapter names.
         no_adapter: whether the base that the adapter names is scored alone.
         server: address of a server, or those of its replicas; None for a model here.
@@ -107,7 +108,7 @@ def request_of(
     if server is None:
         _refuse(of_server, "an adapter or base model, only with --server")
         return ModelRequest(
-            adapter=None if adapter is None else Path(adapter),
+            adapter=None if adapter is None else find_adapter(adapter).folder,
             base_model=base_model,
             apply_adapter=adapter is not None and not no_adapter,
             **values,
@@ -124,7 +125,7 @@ def _server_request(addresses: Sequence[str], options: Mapping[str, Any]) -> Ser
     values = {_FIELDS.get(name, name): value for name, value in options.items()}
     probe = not values.pop("no_probe", False)
     if values.get("local") is not None:
-        values["local"] = Path(values["local"])
+        values["local"] = find_adapter(values["local"]).folder
     return ServerRequest(urls=tuple(addresses), probe=probe, **values)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, overload
 
 from pact_eval.errors import ServerError
+from pact_eval.hub.names import model_name
+from pact_eval.models.hub_adapters import label_of
 from pact_eval.scoring.extras import model_extra, ray_extra, server_extra
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.servers.request import ServerRequest
@@ -137,8 +139,14 @@ def _name_of(request: ModelRequest | ServerRequest) -> str:
     if isinstance(request, ServerRequest):
         return Path(request.model).name
     if request.adapter is not None and request.apply_adapter:
-        return request.adapter.resolve().name
-    base = Path(request.base_model or "base").name
+        return label_of(request.adapter)
+    base = _base_name(request.base_model or "base")
     if request.adapter is None:
         return base
-    return f"{base}-without-{request.adapter.resolve().name}"
+    return f"{base}-without-{label_of(request.adapter)}"
+
+
+def _base_name(base_model: str) -> str:
+    """Return the last part of a path or Hub id, without the revision."""
+    hub_name = None if Path(base_model).exists() else model_name(base_model)
+    return Path(base_model if hub_name is None else hub_name.repository).name

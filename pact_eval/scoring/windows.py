@@ -28,6 +28,7 @@ from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.data.opening import ManifestCheck, open_dataset
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError
+from pact_eval.hub.snapshots import snapshot_of
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.runs.content_free import CONTENTS, SETTING
@@ -241,6 +242,7 @@ def score_windows(
         "data": str(dataset.path),
         **labels,
         "custody": custody.to_json(),
+        **_hub(source.adapter, dataset),
     }
     with step("Opening the run"):
         opened = RunWriter(out, settings, names)
@@ -260,6 +262,17 @@ def score_windows(
         with step("Sealing the run"):
             writer.finish(time.monotonic() - started, facts, rows)
     return custody
+
+
+def _hub(adapter: AdapterFiles | None, dataset: Dataset) -> RunNames:
+    """Return repository and commit of an adapter and data that came from the Hub."""
+    places = {"adapter": None if adapter is None else adapter.folder, "data": dataset.path}
+    hub: dict[str, Json] = {
+        name: snapshot.to_json()
+        for name, place in places.items()
+        if place is not None and (snapshot := snapshot_of(place)) is not None
+    }
+    return {"hub": hub} if hub else {}
 
 
 def record_columns(record: Record) -> dict[str, Json]:

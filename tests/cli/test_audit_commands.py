@@ -111,7 +111,7 @@ def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
         (["diff", "a.jsonl", "b.jsonl"], 1, "a.jsonl: no such file"),
         (["ablate", "a.jsonl", "--out", "x"], 1, "a.jsonl: no such file"),
         (["adapter", "nowhere"], 1, "nowhere: no such adapter folder"),
-        (["adapter", "hub/adapter"], 1, "download a hub adapter first"),
+        (["adapter", "folders/of/adapters"], 1, "no such adapter folder"),
     ],
 )
 def test_wrong_use_is_told(

@@ -110,7 +110,7 @@ def _import_the_library() -> None:
 @pytest.mark.parametrize(
     ("adapter", "words"),
     [
-        ("someone/their-adapter", "download a hub adapter first"),
+        ("./someone/their-adapter", "no such adapter folder"),
         (FIXTURES / "model", "found a base model .* --no-adapter"),
     ],
 )

@@ -1,20 +1,17 @@
-"""Runs on the Hugging Face Hub. A local server stands in for it: its replies are made by hand."""
+"""Runs on the Hugging Face Hub. A local server answers in its place; see `hub_server.py`."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from commands import runner
 from messages import assert_says
+from remote.hub_server import served
 from run_frames import rows, write_run
 
 from pact_cli.main import main
@@ -26,77 +23,20 @@ REPOSITORY = "owner/name"
 TOKEN = "hf_of_the_test"  # noqa: S105
 
 
-class Hub(BaseHTTPRequestHandler):
-    """The four addresses of the Hub that reading needs, over a folder; only with the token."""
-
-    folder: Path
-
-    def do_GET(self) -> None:
-        path = unquote(urlsplit(self.path).path)
-        tree, resolve = (
-            f"/api/datasets/{REPOSITORY}/tree/main",
-            f"/datasets/{REPOSITORY}/resolve/main/",
-        )
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            self.reply(401, b"{}", "RepoNotFound")
-        elif path.startswith(tree):
-            self.reply_tree(path.removeprefix(tree).strip("/"))
-        elif path.startswith(resolve):
-            self.reply_file(self.folder / path.removeprefix(resolve))
-        elif path.startswith(f"/api/datasets/{REPOSITORY}"):
-            self.reply(200, json.dumps({"id": REPOSITORY, "sha": "0" * 40}).encode())
-        else:
-            self.reply(404, b"{}", "RepoNotFound")
-
-    def reply_tree(self, name: str) -> None:
-        place = self.folder / name
-        if not place.is_dir():
-            self.reply(404, b"{}", "EntryNotFound")
-            return
-        entries = [
-            {
-                "type": "directory" if path.is_dir() else "file",
-                "oid": "0" * 40,
-                "size": 0 if path.is_dir() else path.stat().st_size,
-                "path": str(path.relative_to(self.folder)),
-            }
-            for path in sorted(place.iterdir())
-        ]
-        self.reply(200, json.dumps(entries).encode())
-
-    def reply_file(self, path: Path) -> None:
-        if path.is_file():
-            self.reply(200, path.read_bytes())
-        else:
-            self.reply(404, b"", "EntryNotFound")
-
-    def reply(self, status: int, content: bytes, code: str | None = None) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Content-Type", "application/json")
-        if code is not None:
-            self.send_header("X-Error-Code", code)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_words: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """What a process needs to take the folder `hub` for the repository."""
     (tmp_path / "hub").mkdir()
-    handler = type("HubOfTheTest", (Hub,), {"folder": tmp_path / "hub"})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served() as server:
+        repository = server.add(f"datasets/{REPOSITORY}")
+        repository.token = TOKEN
+        repository.add(tmp_path / "hub")
         yield os.environ | {
-            "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+            "HF_ENDPOINT": server.url,
             "HF_HOME": str(tmp_path / "home"),
             "HF_HUB_OFFLINE": "0",
             "HF_TOKEN": TOKEN,
         }
-        server.shutdown()
 
 
 def report(url: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

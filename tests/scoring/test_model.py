@@ -449,7 +449,8 @@ def test_local_folders_never_reach_for_the_network(
 
 def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "hub cannot provide it" in refused(adapter, "organisation/model")
+    text = refused(adapter, "organisation/model")
+    assert_says(text, "HF_HUB_OFFLINE is set", "hf download organisation/model")
 
 
 def pickled_base(base: Path) -> None:

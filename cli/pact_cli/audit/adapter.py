@@ -15,7 +15,8 @@ from pact_cli.audit.options import (
 )
 from pact_cli.commands import command
 from pact_cli.console import emit
-from pact_cli.options import PATH, ci_option, json_option, path_argument
+from pact_cli.hub_places import adapter_here, data_here
+from pact_cli.options import ADAPTER, DATASET, PATH, ci_option, json_option, path_argument
 from pact_cli.parameters import option
 from pact_eval.progress import tracked
 
@@ -26,20 +27,20 @@ __all__ = ["adapter"]
 
 
 @command(loads=("pact_eval.audit.adapter.audit",))
-@path_argument("folder", "DIR")
-@click.argument("other", type=PATH, metavar="[OTHER]", required=False)
+@path_argument("folder", "DIR_OR_ID", ADAPTER)
+@click.argument("other", type=ADAPTER, metavar="[OTHER]", required=False)
 @option(
     "--base-model",
     group="Model",
     type=PATH,
     first_page=True,
     help="Folder of the base model to compare with. Default: the one that the adapter names, if "
-    "that is a local folder. The network is never used.",
+    "that is a local folder. It is never downloaded.",
 )
 @option(
     "--data",
     group="Data",
-    type=PATH,
+    type=DATASET,
     multiple=True,
     first_page=True,
     help="Dataset, file or folder, to compare with the training record: was the adapter trained or "
@@ -62,6 +63,9 @@ def adapter(
 ) -> None:
     """Audit a LoRA adapter without loading it.
 
+    DIR_OR_ID is a folder, or a hub id (organisation/name[@revision]); a local folder wins. Of the
+    Hub, only the files that an adapter needs are downloaded; the others are judged by their names.
+
     With OTHER, audit both and show the differences between them.
     """
     from pact_eval.audit.adapter.audit import audit_adapter
@@ -69,16 +73,19 @@ def adapter(
     from pact_reports.presenters.adapter_audit import present
     from pact_reports.tables.adapter import adapter_tampered
 
-    folders = [folder] if other is None else [folder, other]
+    places = [folder] if other is None else [folder, other]
+    adapters = [adapter_here(place, audited=True) for place in places]
+    datasets = [data_here(place) for place in data]
     audits = [
         audit_adapter(
-            adapter_folder,
+            adapter.folder,
             base_model=base_model,
-            data=data,
+            data=datasets,
             near_duplicate=near_duplicate,
+            others=adapter.others,
             keep=max_findings,
         )
-        for adapter_folder in tracked(folders, "Auditing", "adapters")
+        for adapter in tracked(adapters, "Auditing", "adapters")
     ]
     comparison = None if other is None else compare_adapters(*audits)
     presenter = present(*audits, comparison=comparison, fail_on=fail_on)

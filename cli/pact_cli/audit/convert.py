@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from pact_cli.audit.options import provenance
 from pact_cli.commands import command
 from pact_cli.console import emit
+from pact_cli.hub_places import data_file_here
 from pact_cli.labelled import columns_first
-from pact_cli.options import json_option, path_argument
+from pact_cli.options import DATASET, json_option, path_argument
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reading import Reading
@@ -18,18 +19,20 @@ __all__ = ["convert"]
 
 
 @command(loads=("pact_eval.data.labelled.plain",))
-@path_argument("source", "IN")
+@path_argument("source", "IN", DATASET)
 @path_argument("out", "OUT.jsonl")
 @columns_first
 @json_option
 def convert(source: Path, out: Path, reading: Reading, as_json: bool) -> None:
     """Write a labelled file in the full format, with a manifest.
 
-    IN is JSON lines, CSV or Parquet of a known shape. OUT.jsonl has one record per question, and
+    IN is JSON lines, CSV or Parquet of a known shape, here or on the Hub
+    (hf://datasets/OWNER/NAME[@REVISION][/PATH]). OUT.jsonl has one record per question, and
     its folder gets a manifest.json, which names IN and its hash. What IN does not name has a
     default, and every record lists its defaults.
     """
     from pact_eval.data.labelled.plain import convert as convert_file
     from pact_reports.presenters.converted_file import present
 
-    emit(present(convert_file(source, out, reading)), provenance=provenance(), as_json=as_json)
+    written = convert_file(data_file_here(source), out, reading)
+    emit(present(written), provenance=provenance(), as_json=as_json)

@@ -17,11 +17,13 @@ from pact_cli.audit.options import (
 from pact_cli.commands import command, from_settings
 from pact_cli.console import announce, emit
 from pact_cli.errors import needs_model_extra
+from pact_cli.hub_places import data_file_here, data_here
 from pact_cli.labelled import columns_first
 from pact_cli.number_types import COUNT
-from pact_cli.options import PATH, bootstrap_seed_option, ci_option, json_option
+from pact_cli.options import DATASET, PATH, bootstrap_seed_option, ci_option, json_option
 from pact_cli.parameters import option
 from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, CiFormat, Severity
+from pact_eval._files import is_url
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DatasetSource, NamedTokenizer
@@ -45,11 +47,11 @@ class CheckName(click.Choice[str]):
 
 
 @command(loads=("pact_eval.audit.dataset", "pact_reports.tables.audit"))
-@click.argument("folder", type=PATH, metavar="[DIR]", required=False)
+@click.argument("folder", type=DATASET, metavar="[DIR]", required=False)
 @option(
     "--train",
     group="Data",
-    type=PATH,
+    type=DATASET,
     multiple=True,
     first_page=True,
     help="Training file: records, or labelled data (JSON lines, CSV, Parquet).",
@@ -58,7 +60,7 @@ class CheckName(click.Choice[str]):
     "--eval",
     "evaluation",
     group="Data",
-    type=PATH,
+    type=DATASET,
     multiple=True,
     first_page=True,
     help="Evaluation file of the same kinds; with DIR, an additional one.",
@@ -125,13 +127,15 @@ def data(
     """Audit a dataset: can an evaluation on it be trusted?
 
     DIR is a folder of .jsonl files with a manifest.json; the default is `data`. Or give the files
-    with --train and --eval: records, or labelled files of a known shape.
+    with --train and --eval: records, or labelled files of a known shape. Each may be a place on the
+    Hub: hf://datasets/OWNER/NAME[@REVISION][/PATH].
     """
     if (train or evaluation) and from_settings("folder"):
         folder = None
     elif folder is None and not (train or evaluation) and _HERE.is_dir():
         folder = _HERE
         announce([f"Using DIR {_HERE} (the folder here)"])
+    folder, train, evaluation = _places(folder, train, evaluation)
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit.context import DataAuditSettings
     from pact_eval.audit.dataset import audit_data
@@ -151,6 +155,19 @@ def data(
     presenter = present(audit, fail_on)
     emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
+
+
+def _places(
+    folder: Path | None, train: tuple[Path, ...], evaluation: tuple[Path, ...]
+) -> tuple[Path | None, tuple[Path, ...], tuple[Path, ...]]:
+    """Return folder and files here; a place on the Hub may be one file in place of a folder."""
+    train, evaluation = (tuple(map(data_file_here, files)) for files in (train, evaluation))
+    if folder is None:
+        return None, train, evaluation
+    place = data_here(folder)
+    if is_url(folder) and place.is_file():
+        return None, train, (place, *evaluation)
+    return place, train, evaluation
 
 
 def _check_usage(

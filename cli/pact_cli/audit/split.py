@@ -11,9 +11,10 @@ from click.core import ParameterSource
 
 from pact_cli.commands import command
 from pact_cli.console import emit
+from pact_cli.hub_places import data_file_here
 from pact_cli.labelled import announce_labelled, reading_options
 from pact_cli.number_types import INTEGER, NATURAL
-from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.options import DATASET, PATH, json_option, path_argument
 from pact_cli.parameters import option
 from pact_eval.errors import RoleError
 
@@ -24,7 +25,7 @@ __all__ = ["split"]
 
 
 @command(loads=("pact_eval.data.splits",))
-@path_argument("source", "TRAIN.jsonl")
+@path_argument("source", "TRAIN.jsonl", DATASET)
 @option("--out", required=True, type=PATH, first_page=True, help="Folder to write.")
 @option(
     "--select",
@@ -82,8 +83,9 @@ def split(source: Path, out: Path, reading: Reading, as_json: bool, **held_out: 
     from pact_reports.presenters.split import present
 
     _check_numbers(held_out)
+    file = data_file_here(source)
     try:
-        parts = split_training_file(source, out, HeldOut(**held_out), reading, announce_labelled)
+        parts = split_training_file(file, out, HeldOut(**held_out), reading, announce_labelled)
     except RoleError as error:
         raise click.UsageError(str(error)) from error
     emit(present(parts), as_json=as_json)

@@ -27,6 +27,7 @@ from pact_eval.audit.adapter.training import TRAINING
 from pact_eval.audit.findings import CheckResult, Leak
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
+from pact_eval.hub.snapshots import Snapshot, snapshot_of
 from pact_eval.models.folders import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
 from pact_eval.results import Framed
 from pact_eval.templates.files import TEMPLATE_TASK
@@ -55,6 +56,7 @@ class AdapterFacts:
         prompt_code_sha256: hash of someone's source of the prompt contract.
         max_length_tokens: the longest prompt.
         files: every file by name, with its size and SHA-256.
+        hub: repository and commit of a snapshot of the Hub.
     """
 
     settings: LoraSettings | None
@@ -70,6 +72,7 @@ class AdapterFacts:
     prompt_code_sha256: str | None
     max_length_tokens: int | None
     files: tuple[FileRecord, ...]
+    hub: Snapshot | None = None
 
     @property
     def scale(self) -> float | None:
@@ -114,6 +117,7 @@ def audit_adapter(
     base_model: Path | None = None,
     data: Sequence[Path] = (),
     near_duplicate: float = NEAR_DUPLICATE,
+    others: Sequence[str] | None = (),
     keep: int,
 ) -> AdapterAudit:
     """Check everything about an adapter that can be checked without running it.
@@ -126,6 +130,8 @@ def audit_adapter(
         data: dataset files and folders to compare with the training record: was the adapter
             trained or selected on what they evaluate with?
         near_duplicate: cosine from which two contexts are near duplicates, in (0, 1].
+        others: names of files of its repository on the Hub that are not in the folder; they are
+            judged by their names. None if they are not known.
         keep: findings of each code that are kept in full.
 
     Returns:
@@ -149,7 +155,7 @@ def audit_adapter(
     if base_model is not None and not base_model.is_dir():
         message = f"{base_model}: no such folder"
         raise AdapterError(message)
-    context = AdapterContext.open(folder, base_model=base_model, keep=keep)
+    context = AdapterContext.open(folder, base_model=base_model, others=others, keep=keep)
     context = replace(context, data=data, near_duplicate=near_duplicate)
     return AdapterAudit(
         folder=folder,
@@ -182,6 +188,7 @@ def _facts(context: AdapterContext) -> AdapterFacts:
         prompt_code_sha256=_text(schema.get("prompt_code_sha256")),
         max_length_tokens=max_length_tokens(schema),
         files=context.files,
+        hub=snapshot_of(context.folder),
     )
 
 

@@ -31,6 +31,7 @@ from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import AdapterError, Place
+from pact_eval.hub.names import is_hub_id
 from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -53,7 +54,6 @@ Rename = Callable[[str], str | None]
 _CONFIG: Final = Place(ADAPTER_CONFIG)
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_HUB_ID: Final = re.compile(r"[\w\-][\w.\-]*/[\w\-][\w.\-]*")
 # A weight whose stored shape is that of the matrix; integers hold several packed numbers.
 _UNPACKED: Final = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 _EXPERT: Final = re.compile(r"\.experts\.[0-9]+\.")
@@ -109,7 +109,7 @@ def named_base(
         weights_sha256=(schema_config or {}).get("base_weights_sha256"),
         others={SCHEMA_CONFIG: model, ADAPTER_CONFIG: other} if differs and model and other else {},
         folder=folder,
-        is_brought=folder is not None and _HUB_ID.fullmatch(model or "") is not None,
+        is_brought=folder is not None and is_hub_id(model or ""),
     )
 
 
@@ -158,7 +158,7 @@ def _check_name(base: NamedBase, named_folder: Path | None, collector: Collector
         pass  # the adapter is a subfolder of its base
     elif base.model is None:
         collector.add("base-unknown", place, "the id or path of the base model", "none")
-    elif _HUB_ID.fullmatch(base.model):
+    elif is_hub_id(base.model):
         pinned = base.revision is not None and _COMMIT.fullmatch(base.revision)
         if not pinned and base.weights_sha256 is None:
             expected = f"the commit of {shown(base.model)}, or the SHA-256 of its weights"

@@ -77,7 +77,9 @@ class AdapterContext:
     near_duplicate: float = NEAR_DUPLICATE
 
     @classmethod
-    def open(cls, folder: Path, *, base_model: Path | None, keep: int) -> AdapterContext:
+    def open(
+        cls, folder: Path, *, base_model: Path | None, others: Sequence[str] | None = (), keep: int
+    ) -> AdapterContext:
         """List and hash the files of an adapter; read its configurations, record and header.
 
         Raises:
@@ -88,7 +90,7 @@ class AdapterContext:
         if full_model is not None:
             folder, base_model = _adapter_inside(full_model), base_model or full_model
         collectors = {check: Collector(check, keep) for check in ("files", "config")}
-        files = list_files(folder, collectors["files"])
+        files = list_files(folder, collectors["files"], others)
         usable = {record.name for record in files if record.sha256 is not None}
         unreadable: dict[str, str] = {}
 

@@ -23,6 +23,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place, counted
+from pact_eval.hub.snapshots import stays_inside
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES
 
 if TYPE_CHECKING:
@@ -79,14 +80,23 @@ class FileRecord:
     sha256: str | None
 
 
-def list_files(folder: Path, collector: Collector) -> tuple[FileRecord, ...]:
+def list_files(
+    folder: Path, collector: Collector, others: Iterable[str] | None = ()
+) -> tuple[FileRecord, ...]:
     """List and hash every file of an adapter folder, by name.
 
     Args:
         folder: the adapter folder.
         collector: takes findings about files that could run, lead elsewhere or cannot be read.
+        others: names of files of its repository that are not in the folder; only the names tell
+            what they are. None if the Hub was not asked.
     """
-    return tuple(_record(folder, name, collector) for name in sorted(_names(folder, collector)))
+    records = [_record(folder, name, collector) for name in sorted(_names(folder, collector))]
+    if others is None:
+        expected, actual = "a listing by the Hub", "HF_HUB_OFFLINE is set: only the cache was read"
+        collector.add("not-looked-into", Place("other files"), expected, actual)
+    elsewhere = sorted({*(others or ())} - {record.name for record in records})
+    return (*records, *(_record_of_name(name, collector) for name in elsewhere))
 
 
 def check_files(files: Iterable[FileRecord], collector: Collector) -> CheckResult:
@@ -139,14 +149,14 @@ def _names(folder: Path, collector: Collector) -> Iterator[str]:
             collector.add("not-looked-into", place, "an adapter's own files", "a tool's folder")
         # Links to folders inside ("last" for "checkpoint-30") are not listed twice.
         linked = [name for name in folders if (here / name).is_symlink()]
-        leaving = [name for name in linked if not _stays_inside(folder, here / name)]
+        leaving = [name for name in linked if not stays_inside(folder, here / name)]
         yield from ((here / name).relative_to(folder).as_posix() for name in [*files, *leaving])
 
 
 def _record(folder: Path, name: str, collector: Collector) -> FileRecord:
     path, place = folder / name, Place(shown(name))
     try:
-        if path.is_symlink() and not _stays_inside(folder, path):
+        if path.is_symlink() and not stays_inside(folder, path):
             expected = "a file of the folder itself"
             actual = f"a link to {shown(str(path.readlink()))}"
             collector.add("link-outside", place, expected, actual)
@@ -168,16 +178,12 @@ def _record(folder: Path, name: str, collector: Collector) -> FileRecord:
     return record
 
 
-def _stays_inside(folder: Path, path: Path) -> bool:
-    root = folder.resolve()
-    # The hub's cache links the files of a snapshot to the blobs next to it.
-    blobs = [
-        parent.parent / "blobs"
-        for parent in root.parents
-        if parent.name == "snapshots" and parent.parent.name.startswith("models--")
-    ]
-    target = path.resolve()
-    return any(target.is_relative_to(home) for home in [root, *blobs])
+def _record_of_name(name: str, collector: Collector) -> FileRecord:
+    kind, actual = _kind(name, b"")
+    if kind in ("pickled", "code-file", "archive"):
+        place = Place(shown(name))
+        collector.add(kind, place, _EXPECTED[kind], f"{actual}; not downloaded")
+    return FileRecord(name, None, None)
 
 
 def _kind(name: str, beginning: bytes) -> tuple[Kind, str]:
@@ -284,6 +290,9 @@ FILES: Final[Check[AdapterContext]] = Check(
         "unreadable": ("error", "A file is not an ordinary file, or it cannot be read."),
         "code-file": ("warning", "A file is code; nothing here would run it."),
         "archive": ("warning", "A file is an archive; it was not opened."),
-        "not-looked-into": ("note", "A folder belongs to a tool; it was not read."),
+        "not-looked-into": (
+            "note",
+            "A folder belongs to a tool, or the Hub was not asked for other files; not read.",
+        ),
     },
 )

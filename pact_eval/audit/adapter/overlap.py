@@ -36,6 +36,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index
 from pact_eval.errors import Place, counted
+from pact_eval.hub.snapshots import located, short_name
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
@@ -139,8 +140,10 @@ def data_files(paths: Sequence[Path], trained: Collection[str]) -> tuple[DataFil
             inside = dataset_files(path, manifest, unnamed=True, otherwise=role_of_content)
             files += [replace(file, name=str(path / file.name)) for file in inside]
         else:
-            files.append(DataFile(str(path), role_of_name(path, role_of_content(path)), path))
-    return tuple({file.path.resolve(): file for file in files}.values())
+            files.append(
+                DataFile(short_name(path), role_of_name(path, role_of_content(path)), path)
+            )
+    return tuple({located(file.path): file for file in files}.values())
 
 
 class _HashedRows:

@@ -31,6 +31,7 @@ from pact_eval.data.files import (
 from pact_eval.data.index import index_of_records
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.errors import InputError
+from pact_eval.hub.snapshots import hub_json
 from pact_eval.results import Result
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def convert(source: Path, out: Path, reading: Reading = AUTOMATIC) -> ConvertedF
     origin: Json = {
         "name": source.name,
         "sha256": sha256_of_file(source),
+        **hub_json(source),
         "shape": data.shape.name,
         "entries": data.n_entries,
         "defaults": [*data.defaults.names],

@@ -39,6 +39,7 @@ from pact_eval.data.labelled.shapes import (
 )
 from pact_eval.data.records import Record, parse_record, read_records
 from pact_eval.errors import InputError, Problem, RecordError, ShapeError
+from pact_eval.hub.snapshots import short_name
 
 __all__ = [
     "LabelledData",
@@ -175,8 +176,8 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
     """
     entries = read_entries(path)
     if not entries.entries:
-        raise RecordError(str(path), entries.problems or [_EMPTY])
-    name = str(path)
+        raise RecordError(short_name(path), entries.problems or [_EMPTY])
+    name = short_name(path)
     shape = shape_of(entries, name, name=reading.shape, named_columns=bool(reading.columns))
     columns, questions, questions_sha256 = None, dict[str, Json](), None
     if shape is COLUMNS:

@@ -26,12 +26,12 @@ from threading import Event, Lock
 from typing import Final, TypeVar
 
 from pact_eval._files import MOST_TEXT_BYTES, writing
+from pact_eval._waiting import in_background, waited
 from pact_eval.errors import InputError, RunError
 from pact_eval.progress import step
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.runs.remote.stores import RemoteFile, Store, absence, store_of
 from pact_eval.runs.remote.urls import Url, is_name, stands_for
-from pact_eval.runs.remote.waiting import in_background, waited
 from pact_eval.runs.seal import CALIBRATION_NAME, PREDICTIONS, UNANSWERED
 
 MOST_FILES: Final = 10_000

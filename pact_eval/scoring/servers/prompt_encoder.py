@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import AdapterError, PromptError, missing_extra
+from pact_eval.hub.names import model_name
+from pact_eval.models.hub_adapters import model_folder
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.servers.request import ServerRequest, is_loopback
@@ -82,12 +84,11 @@ def _of_local(request: ServerRequest) -> PromptSource:
 
 def _encoder(name: str) -> Encoder:
     """Return the encoder with the tokenizer of a folder or a hub id."""
-    from pact_eval.scoring.hub import folder_from_hub, is_hub_id  # needs transformers
     from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt
 
-    folder = Path(name)
-    if not folder.is_dir() and is_hub_id(name):
-        folder = folder_from_hub(name, None, _FILES, what="tokenizer")
+    folder, hub_name = Path(name), model_name(name)
+    if not folder.is_dir() and hub_name is not None:
+        folder = model_folder(hub_name, _FILES)
     tokenizer = load_tokenizer(folder)
     limit = longest_prompt(folder, {}) if (folder / "config.json").exists() else None
     return Encoder(tokenizer, NIMBLE, limit)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
+from pact_eval.hub.snapshots import hub_json, short_name
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
     counts = f"{_counted(data.n_entries, 'entry', 'entries')}, " + _counted(
         len(data.records), "record", "records"
     )
-    remarks = [f"{one_line(str(data.path))}: {data.container}, shape {shape}: {counts}"]
+    remarks = [f"{one_line(short_name(data.path))}: {data.container}, shape {shape}: {counts}"]
     if data.columns is not None:
         remarks.append(_columns_text(data.columns))
         if data.metadata:
@@ -61,6 +62,7 @@ def labelled_json(files: Sequence[LabelledData]) -> list[Json]:
     return [
         {
             "file": str(data.path),
+            **hub_json(data.path),
             "container": data.container,
             "entries": data.n_entries,
             "records": len(data.records),

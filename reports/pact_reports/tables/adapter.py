@@ -43,7 +43,7 @@ def adapter_parts(
     for number, audit in enumerate(audits):
         if number:
             parts.append(Line(""))
-        facts = (one_line(f"  {name + ':':<13}{value}") for name, value in _facts(audit.facts))
+        facts = (one_line(f"  {name + ':':<14}{value}") for name, value in _facts(audit.facts))
         parts += leak_lines(DataLeak.joined(audit.leaks))
         parts += [Line(one_line(str(audit.folder)), "strong"), Line("\n".join(facts))]
         if comparison is None:
@@ -76,6 +76,8 @@ def _tampering(audit: AdapterAudit) -> Iterator[str]:
 
 def _facts(facts: AdapterFacts) -> Iterator[tuple[str, str]]:
     settings = facts.settings
+    if facts.hub is not None:
+        yield "from the Hub", str(facts.hub.name)
     if settings is not None:
         rule = "alpha/sqrt(r), rsLoRA" if settings.use_rslora else "alpha/r"
         scale = _UNKNOWN if facts.scale is None else f"{facts.scale:g}"

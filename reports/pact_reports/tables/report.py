@@ -72,9 +72,9 @@ def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> t
     facts = {
         "arm": None if provenance.arm is None else names.arm(provenance.named(provenance.arm)),
         "seed": provenance.seed,
-        "adapter": provenance.adapter_folder,
+        "adapter": provenance.adapter_name,
         "base model": provenance.base_model,
-        "data": provenance.data_file,
+        "data": provenance.data_name,
         "trained on": None
         if provenance.custody.training is None
         else training_text(provenance.custody),

@@ -9,6 +9,7 @@ from pact_eval._json import Json
 from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed
 from pact_eval.audit.registry import CODES
 from pact_eval.data.files import DataFile, FileFacts
+from pact_eval.hub.snapshots import hub_json
 from pact_reports.writers.json import to_json
 
 
@@ -20,6 +21,7 @@ def file_json(file: DataFile, facts: FileFacts) -> dict[str, Json]:
         "sha256": facts.sha256,
         "rows": facts.rows,
         "record_fingerprint": facts.fingerprint,
+        **hub_json(file.source),
     }
 
 

@@ -61,12 +61,17 @@ def in_background(tasks: Sequence[Task], look: Callable[[], None] = lambda: None
         raise failures[0]
 
 
-def waited(work: Callable[[], Result], most_seconds: float = math.inf) -> Result:
+def waited(
+    work: Callable[[], Result],
+    most_seconds: float = math.inf,
+    stopped: Event | None = None,
+) -> Result:
     """Return the result of a call in another thread.
 
     Args:
         work: the call.
         most_seconds: after this time, the call is left to itself.
+        stopped: set when nobody waits any more, so that the call can end.
 
     Raises:
         TimeoutError: the call takes longer.
@@ -83,5 +88,9 @@ def waited(work: Callable[[], Result], most_seconds: float = math.inf) -> Result
         if time.monotonic() > until:
             raise TimeoutError
 
-    in_background([lambda _stopped: results.append(work())], look)
+    try:
+        in_background([lambda _stopped: results.append(work())], look)
+    finally:
+        if stopped is not None:
+            stopped.set()
     return results[0]

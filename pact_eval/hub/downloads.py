@@ -1,0 +1,279 @@
+"""Downloads from the Hugging Face Hub into its cache, at a commit.
+
+    listing = list_repository(HubName("model", "owner/adapter", "main"))
+    folder = download(listing, ["adapter_config.json"])      # .../snapshots/<commit>
+
+The client of the Hub does the work: it knows endpoint, token, cache and proxies. What it says is
+never repeated, because its words may hold keys and signed addresses. The commit is asked for first,
+so a branch that moves meanwhile is noticed, and an old copy is never taken for the newest one.
+`HF_HUB_OFFLINE=1` reads what the cache has.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+from pact_eval._files import advice_on_full_disk
+from pact_eval._waiting import waited
+from pact_eval.errors import InputError, MissingExtraError, PactError, missing_extra
+from pact_eval.hub.names import HubName
+from pact_eval.hub.snapshots import COMMIT, stays_inside
+from pact_eval.progress import Step, step
+
+__all__ = ["LOG_IN", "Listing", "download", "list_repository"]
+
+LOG_IN: Final = "set HF_TOKEN, or log in with `hf auth login`"
+"""What to do if the Hub wants to know who asks."""
+
+_UNREACHABLE: Final = (
+    "the Hub cannot be reached or does not answer; check HF_ENDPOINT and the network. "
+    "HF_HUB_OFFLINE=1 takes what was downloaded before"
+)
+_CUT_OFF: Final = "the download was cut off; repeat the command, which goes on with the rest"
+_CUT_OFF_ERRORS: Final = ("RemoteProtocolError", "ReadError", "ReadTimeout", "StreamClosed")
+_DENIED: Final = (401, 403)
+_TOO_MANY: Final = 429
+_SERVER_FAULT: Final = 500
+_BYTES_BAR: Final = "huggingface_hub.snapshot_download"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a repository at a commit.
+
+    Attributes:
+        requested: the place as it was given.
+        name: the same at its commit.
+        sizes: size in bytes of each file, by its path; None if it is not known.
+        folder: the snapshot, if the network is not used.
+    """
+
+    requested: HubName
+    name: HubName
+    sizes: Mapping[str, int | None]
+    folder: Path | None = None
+
+
+def list_repository(
+    name: HubName, needed: Sequence[str] = (), error: type[InputError] = InputError
+) -> Listing:
+    """List the files of a repository, and resolve its revision to a commit.
+
+    Args:
+        name: the repository.
+        needed: files that will be downloaded, if the repository has them. Offline, a cache that
+            lacks one of them is refused where the client can tell.
+        error: class of the error.
+
+    Raises:
+        InputError: there is no such repository or revision, access is denied, or the Hub cannot be
+            reached; of the class `error`.
+        MissingExtraError: the client of the Hub is not installed.
+    """
+    client = _client(name)
+    with _explained(name, error), step(f"Asking the Hub for {name}"):
+        if client.constants.HF_HUB_OFFLINE:
+            return _cached(client, name, needed)
+        info = waited(
+            lambda: client.HfApi().repo_info(
+                name.repository, repo_type=name.kind, revision=name.revision, files_metadata=True
+            )
+        )
+    commit = info.sha or ""
+    if not COMMIT.fullmatch(commit):
+        message = f"{name}: expected a commit of 40 hex digits from the Hub, got none"
+        raise error(message)
+    sizes = {file.rfilename: file.size for file in info.siblings or ()}
+    return Listing(name, name.at(commit), sizes)
+
+
+def download(listing: Listing, files: Sequence[str], error: type[InputError] = InputError) -> Path:
+    """Return the snapshot of a repository, with some of its files.
+
+    Args:
+        listing: the repository at its commit.
+        files: paths of files in it.
+        error: class of the error.
+
+    Returns:
+        The folder `.../snapshots/<commit>` in the cache of the Hub.
+
+    Raises:
+        InputError: a name would lead out of the folder, the branch has moved meanwhile, or a file
+            cannot be downloaded or written; of the class `error`.
+        MissingExtraError: the client of the Hub is not installed.
+    """
+    name = listing.requested
+    for file in files:
+        _check_name(name, file, error)
+    folder = listing.folder or _downloaded(listing, files, error)
+    if folder.name != listing.name.revision:
+        message = f"{name}: the revision has moved meanwhile; repeat the command"
+        raise error(message)
+    for file in files:
+        if not (folder / file).is_file() or not stays_inside(folder, folder / file):
+            message = f"{name}: expected {file} in the snapshot {folder}, found none; {_CUT_OFF}"
+            raise error(message)
+    return folder
+
+
+def _downloaded(listing: Listing, files: Sequence[str], error: type[InputError]) -> Path:
+    name, client = listing.requested, _client(listing.requested)
+    total = sum(listing.sizes.get(file) or 0 for file in files)
+    stopped = Event()
+
+    def fetch() -> str:
+        folder: str = client.snapshot_download(
+            name.repository,
+            repo_type=name.kind,
+            # Not the commit: the cache then also knows what the branch is, for later, offline.
+            revision=name.revision,
+            allow_patterns=[glob.escape(file) for file in files],
+            tqdm_class=_counting(copying, stopped),
+        )
+        return folder
+
+    with _explained(name, error), step(f"Downloading {name}", total or None, "bytes") as copying:
+        return Path(waited(fetch, stopped=stopped))
+
+
+def _cached(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
+    folder = Path(
+        client.snapshot_download(
+            name.repository,
+            repo_type=name.kind,
+            revision=name.revision,
+            allow_patterns=[*needed],
+            local_files_only=True,
+        )
+    )
+    files = (
+        Path(parent, file).relative_to(folder).as_posix()
+        for parent, _, names in os.walk(folder)
+        for file in names
+    )
+    return Listing(name, name.at(folder.name), dict.fromkeys(files), folder)
+
+
+def _client(name: HubName) -> Any:
+    try:
+        import huggingface_hub
+        from huggingface_hub import constants, errors  # noqa: F401 - attributes of the package
+    except ModuleNotFoundError:
+        raise _missing(name) from None
+    return huggingface_hub
+
+
+def _missing(name: HubName) -> MissingExtraError:
+    return missing_extra(f"{name}: downloading it", "huggingface_hub", "remote")
+
+
+def _check_name(name: HubName, file: str, error: type[InputError]) -> None:
+    parts = file.split("/")
+    strange = any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts)
+    if strange or not file.isprintable():
+        message = f"{name}: {file!r} cannot be the name of a local file inside its folder"
+        raise error(message)
+
+
+def _counting(copying: Step, stopped: Event) -> Any:
+    """Return a class of progress bars that draw nothing, and count bytes for a step.
+
+    The threads of the client do not see Ctrl-C. They call a bar for every chunk, which ends them.
+    """
+    from huggingface_hub import utils
+
+    bar: Any = utils.tqdm  # type: ignore[attr-defined]  # the client documents it, untyped
+
+    class Counting(bar):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._counts = options.get("name") == _BYTES_BAR
+            super().__init__(*arguments, **{**options, "disable": True})
+
+        def update(self, n: float | None = 1) -> None:
+            if stopped.is_set():
+                raise InterruptedError
+            if self._counts:
+                copying.done += n or 0
+
+    return Counting
+
+
+@contextmanager
+def _explained(name: HubName, error: type[InputError]) -> Iterator[None]:
+    """Raise what prevents a download as one line, without the words of the Hub."""
+    logging: Any = importlib.import_module("huggingface_hub.utils.logging")  # untyped
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # it would log addresses, which may be signed
+    try:
+        yield
+    except PactError:
+        raise
+    except Exception as reason:  # noqa: BLE001 - of the client, and of the library for its requests
+        message = f"{name}: {_reason(name, reason)}"
+    else:
+        return
+    finally:
+        logging.set_verbosity(verbosity)
+    raise error(message)
+
+
+def _reason(name: HubName, error: Exception) -> str:
+    """Say why a repository cannot be read, and what to do."""
+    from huggingface_hub import constants, errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return f"access must be granted: ask for it on the page of the repository, then {LOG_IN}"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            "the Hub shows no such repository; check the name. If the repository is private, "
+            f"{LOG_IN}"
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        revision = "" if name.revision is None else f" {name.revision}"
+        return (
+            f"the repository has no branch, tag or commit{revision}; leave @REVISION out for the "
+            "default branch"
+        )
+    if isinstance(error, errors.HfHubHTTPError):
+        return _status_reason(error.response.status_code)
+    if constants.HF_HUB_OFFLINE:
+        kind = " --repo-type dataset" if name.kind == "dataset" else ""
+        revision = "" if name.revision is None else f" --revision {name.revision}"
+        return (
+            "HF_HUB_OFFLINE is set, and the cache lacks files of it; unset it, or download them "
+            f"once with the network: hf download {name.repository}{kind}{revision}"
+        )
+    if isinstance(error, errors.HFValidationError):
+        return "not the name of a repository, OWNER/NAME"
+    cut_off = type(error).__name__ in _CUT_OFF_ERRORS or "Consistency check" in str(error)
+    if cut_off:
+        return _CUT_OFF
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        place, problem = error.filename, error.strerror
+        return f"{place}: cannot be written ({problem}){advice_on_full_disk(error)}"
+    return _UNREACHABLE
+
+
+def _status_reason(status: int) -> str:
+    """Say what a status of the Hub means.
+
+    Examples:
+        >>> _status_reason(503)
+        'the Hub fails (HTTP 503); try again later'
+    """
+    if status in _DENIED:
+        return f"the Hub refuses the token, or access without one (HTTP {status}); {LOG_IN}"
+    if status == _TOO_MANY:
+        return f"the Hub limits the rate of requests (HTTP 429); wait, and {LOG_IN}"
+    if status >= _SERVER_FAULT:
+        return f"the Hub fails (HTTP {status}); try again later"
+    return f"the Hub refuses the request (HTTP {status}); check the name and HF_ENDPOINT"
