@@ -99,7 +99,7 @@ def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
 def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:
     """Lay out the evaluation of a run: metrics, pairs, letters, order audit, then the notes."""
     parts: list[Part] = [
-        Line(_decoding(evaluation)),
+        Line(decoding_text(evaluation)),
         metrics_table(evaluation.groups, evaluation.metrics, evaluation.unit),
     ]
     probabilities = evaluation.groups[0].answer_scores is not None
@@ -254,7 +254,8 @@ def letter_counts(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> str
     )
 
 
-def _decoding(evaluation: Evaluation) -> str:
+def decoding_text(evaluation: Evaluation) -> str:
+    """Say how the numbers of a run were made: its decoding, its intervals, and terms of a table."""
     how = {
         "single": "view 0 alone",
         "ensemble": f"{evaluation.k} views, mean canonical log-probability",
