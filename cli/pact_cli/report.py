@@ -416,8 +416,6 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         )
     elif outputs.html is not None and full:
         message = "--full is for the terminal; the page has every table"
-    elif outputs.html is not None and grouped():
-        message = f"--by {settings.by} is for the terminal; the page shows kinds and domains"
     elif outputs.html is not None and settings.unit != "family":
         message = (
             f"--unit {settings.unit} is for the report in the terminal and --json; the intervals "
