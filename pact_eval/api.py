@@ -333,7 +333,7 @@ def import_run(
         >>> _ = Path("rows.jsonl").write_text(json.dumps(row))
         >>> run = pact_eval.import_run("rows.jsonl", "runs/theirs", map={"probabilities": "p"})
         >>> len(run.predictions), run.remarks
-        (1, ('Ignored columns: note.',))
+        (1, ('Further columns, for --by: note.',))
     """
     from pact_eval.importing.options import import_options
     from pact_eval.importing.writing import ImportedRun

@@ -58,8 +58,11 @@ def _of_result(result: dict[str, Any]) -> Shown:
 
 def github_annotations(text: str) -> list[Shown]:
     """Parses workflow commands as the runner does: split, then undo the escapes."""
-    annotations = []
-    for line in text.splitlines():
+    annotations: list[Shown] = []
+    lines = text.splitlines()
+    if len(lines) == 1 and not lines[0].startswith("::"):
+        return annotations  # the answer, if nothing is annotated
+    for line in lines:
         match = _COMMAND.fullmatch(line)
         assert match is not None, line
         properties = dict(part.split("=", 1) for part in match[2].split(","))

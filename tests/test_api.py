@@ -183,6 +183,7 @@ def test_every_result_is_shown_as_tables(runs: tuple[Path, Path], tmp_path: Path
         pact_eval.check_thresholds(tmp_path / "thresholds.json", new),
         sets,
         pact_eval.check_answer_sets(tmp_path / "sets.json", chosen_on),
+        pact_eval.read_run(runs[0]),
     )
     for result in results:
         assert "<table" in result._repr_html_()

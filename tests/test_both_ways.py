@@ -112,7 +112,7 @@ def test_an_import(tmp_path: Path) -> None:
         log, tmp_path / "python" / "run", arm="theirs", train_seed=3, **options
     )
     assert_same(tmp_path / "command" / "run", made, json.loads(result.stdout))
-    assert made.remarks == ("Ignored columns: topic, x.",)
+    assert made.remarks == ("Further columns, for --by: topic, x.",)
     assert made.remarks[0] in result.stderr.splitlines()
 
 

@@ -134,6 +134,30 @@ def test_the_action_writes_sarif_into_a_file(tmp_path: Path, runner_temp: Path) 
     assert ("my data/holdout.jsonl", 13) in {(leak.file, leak.line) for leak in shown}
 
 
+def test_the_action_installs_its_own_commit_with_its_constraints(tmp_path: Path) -> None:
+    """The step's own lines, with stubs in place of `python3 -m venv` and of pip in the new one."""
+    stub = (
+        'python3() { mkdir -p "$3/bin"; '
+        """printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" > "$0.called"\\n' > "$3/bin/pip"; """
+        'chmod +x "$3/bin/pip"; echo "$@" > venv.called; }\n'
+    )
+    temp, action, path = tmp_path / "run temp", tmp_path / "the action", tmp_path / "path"
+    done = in_bash(
+        stub + ACTION["runs"]["steps"][0]["run"],
+        tmp_path,
+        RUNNER_TEMP=str(temp),
+        GITHUB_ACTION_PATH=str(action),
+        GITHUB_PATH=str(path),
+    )
+    assert done.returncode == 0, done.stderr
+    programs = temp / "pact-eval" / "bin"
+    assert (tmp_path / "venv.called").read_text() == f"-m venv {temp}/pact-eval\n"
+    words = (programs / "pip.called").read_text().splitlines()
+    assert words == ["install", "--quiet", "--constraint", f"{action}/constraints.txt", str(action)]
+    assert path.read_text() == f"{programs}\n"
+    assert (ROOT / "constraints.txt").is_file()
+
+
 def test_an_input_is_one_word_and_no_option(tmp_path: Path, runner_temp: Path) -> None:
     done = audited_by_action(tmp_path, runner_temp, data="--help; touch here")
     assert done.returncode == 1

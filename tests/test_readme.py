@@ -40,6 +40,7 @@ PAGES = (
 EXAMPLES = (
     README,
     DOCS / "python.md",
+    DOCS / "model-card.md",
     DOCS / "start" / "predictions.md",
     DOCS / "index.md",
     DOCS / "drift.md",

@@ -9,14 +9,16 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import emit
-from pact_cli.errors import needs_model_extra
+from pact_cli.errors import exit_on_leak, needs_model_extra
 from pact_cli.hub_places import adapter_here
-from pact_cli.options import ADAPTER, PATH, json_option, path_argument
+from pact_cli.options import ADAPTER, PATH, RUN, json_option, path_argument
 from pact_cli.parameters import option
+from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval.data.records import Record
     from pact_eval.export.layouts import Layout
+    from pact_reports.model_card.card import ModelCard
 
 _SAMPLE: Final = 64
 
@@ -60,6 +62,14 @@ _SAMPLE: Final = 64
     metavar="NAME_OR_PATH",
     help="Prompt contract, as for `score`. Default: the one that the adapter states.",
 )
+@option(
+    "--results",
+    group="Data",
+    metavar="RUN",
+    type=RUN,
+    first_page=True,
+    help="Run of ADAPTER: write its evaluation results into the README, as a model card.",
+)
 @json_option
 def export(
     adapter: Path,
@@ -70,6 +80,7 @@ def export(
     data: Path | None,
     base_model: str | None,
     contract: str | None,
+    results: Path | None,
     as_json: bool,
 ) -> None:
     """Write ADAPTER as a decision model of transformers.
@@ -77,17 +88,21 @@ def export(
     `pipeline("decision")` loads the folder. It has the LoRA, decision.json, decision_template.jinja
     and a README with the lines that load it. The export verifies itself: token ids must be those of
     our contract, and answers those of our scoring. If they are not, nothing is written.
+
+    With --results, it exits with 3 if items of RUN are also in a file that the model is made from.
     """
     if with_base and merged:
         message = "--with-base and --merged are two layouts: give one of them"
         raise click.UsageError(message)
     with needs_model_extra():
-        from pact_eval.export.export import export_adapter
+        from pact_eval.export.export import README, export_adapter
     from pact_reports.presenters.export import present
 
+    folder = adapter_here(adapter).folder
+    card = None if results is None else _card_of(results, folder)
     layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
     exported_model = export_adapter(
-        adapter_here(adapter).folder,
+        folder,
         out,
         layout=layout,
         base_model=base_model,
@@ -95,7 +110,30 @@ def export(
         calibrator=calibrator,
         sample=() if data is None else _sample(data),
     )
+    if card is not None:
+        card.write(out / README)
     emit(present(exported_model), as_json=as_json)
+    if card is not None:
+        exit_on_leak([card.data])
+
+
+def _card_of(run: Path, adapter: Path) -> ModelCard:
+    """Return the model card of a run of an adapter.
+
+    Raises:
+        InputError: the run is not of this adapter.
+    """
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.models.folders import read_adapter_files
+    from pact_reports.model_card.card import ModelCard
+
+    report = Experiment.read([run]).report()
+    scored, sha256 = report.run.provenance.adapter, read_adapter_files(adapter).sha256
+    if scored is None or scored.sha256 != sha256:
+        of_run = "no adapter" if scored is None else f"the adapter {str(scored.sha256)[:12]}"
+        message = f"--results: expected a run of {adapter} ({sha256[:12]}), {run} is of {of_run}"
+        raise InputError(message)
+    return ModelCard.of(report)
 
 
 def _sample(data: Path) -> list[Record]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pact_cli.commands import command, from_settings, grouped
-from pact_cli.console import emit, verbose, warn
+from pact_cli.console import announce, emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
     PATH,
@@ -151,6 +151,14 @@ _VIEWS_OPTION: Final = option(
     "other half: print the tests instead of the report.",
 )
 @option(
+    "--model-card",
+    "card",
+    group="Output",
+    metavar="FILE",
+    type=PATH,
+    help="Also write the results of one RUN into FILE, the model card (README.md) of its model.",
+)
+@option(
     "--open",
     "open_page",
     is_flag=True,
@@ -168,6 +176,7 @@ def report(
     fitted: tuple[Path, ...],
     local_run: Path | None,
     find_slices: bool,
+    card: Path | None,
     open_page: bool,
     as_json: bool,
 ) -> None:
@@ -187,6 +196,9 @@ def report(
     added in their order; K = 1 is the canonical view alone. View TV and flip rate are computed on
     raw views.
 
+    --model-card adds the results to the metadata and the text of a model card, and keeps all else
+    in it. Results on the same data are replaced.
+
     --remedies compares decodings that remove order effects, by their price in prompts: several
     views, letter priors fitted on other families, and batch calibration.
 
@@ -194,6 +206,8 @@ def report(
     --without-leaks) or a remedy of --fitted was fitted on its families, and with 5 if the criteria
     differ from the registered ones, or were registered after a run began.
     """
+    if card is not None:
+        _check_card(runs, outputs, other=views is not None or remedies or find_slices)
     if views is not None:
         from pact_cli.views_of_run import print_views
 
@@ -221,8 +235,23 @@ def report(
         return
     full = full or grouped()
     settings = replace(settings, data=named_data(outputs.data))
-    conclusions = print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
+    conclusions = print_reports(
+        runs, settings, as_json=as_json, full=full, local=local_run, card=card
+    )
     exit_on_leak(conclusions)
+
+
+def _check_card(runs: Sequence[Path], outputs: Outputs, *, other: bool) -> None:
+    """Refuse a model card that is not of the report on one run."""
+    if outputs.html is not None or other:
+        message = (
+            "--model-card is for the report in the terminal and --json, without --views, "
+            "--remedies and --find-slices"
+        )
+        raise click.UsageError(message)
+    if len(runs) != 1:
+        raise click.UsageError(f"--model-card: expected one RUN, got {len(runs):,}")
+    load("pact_reports.model_card.card")  # it may be missing, and a report takes long
 
 
 def _write_page(
@@ -302,6 +331,7 @@ def print_reports(
     as_json: bool,
     full: bool = False,
     local: Path | None = None,
+    card: Path | None = None,
 ) -> list[DataConclusion]:
     """Print the report on each run in turn; with JSON, one object with all of them.
 
@@ -311,6 +341,7 @@ def print_reports(
         as_json: print JSON, which has every number.
         full: print every table instead of the first twelve lines.
         local: run scored here, with whose temperatures those of served runs are compared.
+        card: model card of the first run, to be written.
 
     Returns:
         Of each run, the conclusion on its data.
@@ -327,8 +358,19 @@ def print_reports(
     for report in reports:
         tempering = None if local is None else _tempering(report, local)
         presented.append((report, present(report, names, full=full, tempering=tempering)))
-    emit(present_reports(presented, skipped, left_out_files()), as_json=as_json)
+    files = () if card is None else written_card(reports[0], card)
+    emit(present_reports(presented, skipped, left_out_files()), files=files, as_json=as_json)
     return [experiment.data for experiment in experiments]
+
+
+def written_card(report: RunReport, card: Path) -> tuple[Path, ...]:
+    """Write the results of a run into a model card; return the file if it changed."""
+    from pact_reports.model_card.card import ModelCard
+
+    if ModelCard.of(report).write(card):
+        return (card,)
+    announce([f"{card}: unchanged; it has these results"])
+    return ()
 
 
 def _reported(experiment: Experiment) -> RunReport:
@@ -387,8 +429,6 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         )
     elif outputs.html is not None and full:
         message = "--full is for the terminal; the page has every table"
-    elif outputs.html is not None and grouped():
-        message = f"--by {settings.by} is for the terminal; the page shows kinds and domains"
     elif outputs.html is not None and settings.unit != "family":
         message = (
             f"--unit {settings.unit} is for the report in the terminal and --json; the intervals "

@@ -81,6 +81,8 @@ def report_digest(
     )
     chosen: dict[str, Json] = {name: getattr(settings, name) for name in _SETTINGS}
     chosen["allow"] = [*sorted(set(settings.allow))]
+    if settings.bins is not None:
+        chosen["bins"] = settings.bins if isinstance(settings.bins, int) else [*settings.bins]
     if settings.without_leaks:
         chosen["without_leaks"] = True
     if settings.relabels:

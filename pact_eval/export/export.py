@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -92,7 +92,8 @@ def _refuse_slopes(calibrator: Calibrator, path: Path) -> None:
         raise InputError(message)
 
 
-_README = "README.md"
+README: Final = "README.md"
+"""Name of the file that explains an exported folder; `--results` adds results to it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,7 +203,7 @@ def export_adapter(
         compared = f"within {tolerance:g} on {len(ours):,} questions"
         precision = _precision(stored, moved)
         text = readme(out.name, layout, files, compared=compared, precision=precision)
-        write_atomically(folder / _README, text)
+        write_atomically(folder / README, text)
         _moved(folder, out)
     return Export(
         folder=out,

@@ -16,6 +16,7 @@ import polars as pl
 
 from pact_eval._json import Json
 from pact_eval.errors import Problem, RecordError, counted
+from pact_eval.importing.further_columns import FurtherColumns
 from pact_eval.importing.row_reader import (
     OWN_NAMES,
     RowReader,
@@ -31,6 +32,7 @@ from pact_eval.importing.source import (
     Outcome,
     Source,
 )
+from pact_eval.runs.metadata import frame_of_metadata
 from pact_eval.runs.probabilities import with_rounding
 from pact_eval.runs.provenance import ANSWERS, REPEATS, Censored, ImportFacts, Rounding
 from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
@@ -64,7 +66,8 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         log.tolerance,
         several_right=options.multi is not None,
     )
-    by_view, problems, ignored = _read(log.rows, reader, own=own)
+    further = FurtherColumns(kept=own and log.references is None)
+    by_view, problems = _read(log.rows, reader, further if own else None)
     if not problems and own:
         problems += reader.unmet_mapping()
     if not problems:
@@ -93,7 +96,7 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         frame=frame,
         values=reader.values or "",
         facts=ImportFacts(
-            ignored_columns=tuple(ignored),
+            ignored_columns=further.ignored,
             renormalised=reader.renormalised,
             zero_on_reference=0 if reader.values == ANSWERS else reader.zero_on_reference,
             rounding=rounding,
@@ -104,17 +107,17 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         model=facts.model,
         log_remarks=tuple(remarks),
         labelled=None if log.references is None else log.references.labelled,
+        metadata=frame_of_metadata(further.values),
     )
     return imported, log
 
 
 def _read(
-    entries: Iterator[LogRow | Problem], reader: RowReader, *, own: bool
-) -> tuple[dict[_View, dict[str, Json]], list[Problem], dict[str, None]]:
+    entries: Iterator[LogRow | Problem], reader: RowReader, further: FurtherColumns | None
+) -> tuple[dict[_View, dict[str, Json]], list[Problem]]:
     """Check rows one by one, and return them by id and view; problems are collected."""
     rows: dict[_View, dict[str, Json]] = {}
     problems: list[Problem] = []
-    ignored: dict[str, None] = {}
     lines: dict[_View, int | None] = {}
     several: list[LogRow] = []
     for entry in entries:
@@ -128,8 +131,8 @@ def _read(
                     message = f"the same id and view already occur {earlier}"
                     raise ValueError(message)
                 lines[key], rows[key] = entry.line, row
-                if own:
-                    ignored |= dict.fromkeys(n for n in entry.row if n not in reader.used)
+                if further is not None:
+                    further.add(key[0], entry.row, reader.used)
             except SeveralRightError:
                 several.append(entry)
             except ValueError as error:
@@ -140,7 +143,7 @@ def _read(
         problems.insert(0, _several_right(several))
     if not rows and not problems:
         problems.append(Problem(None, None, "expected at least one row, got an empty file"))
-    return rows, problems, ignored
+    return rows, problems
 
 
 def _several_right(entries: Sequence[LogRow]) -> Problem:

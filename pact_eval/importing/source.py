@@ -33,6 +33,7 @@ from pact_eval._json import Json, describe, refuse_deep
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.grouping import Grouping
+from pact_eval.runs.metadata import PREFIX
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.provenance import REPEATS, TRIALS, ImportFacts
 
@@ -218,6 +219,7 @@ class ImportedRows:
         model: name of the model; None if it is not known.
         log_remarks: remarks of the source.
         labelled: how the labelled data with the references were read; None for other data.
+        metadata: further columns of the items, by id; None without any.
     """
 
     frame: pl.DataFrame
@@ -226,6 +228,7 @@ class ImportedRows:
     model: str | None = None
     log_remarks: tuple[str, ...] = ()
     labelled: LabelledData | None = None
+    metadata: pl.DataFrame | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -234,6 +237,9 @@ class ImportedRows:
         unknown = self.frame.filter(pl.col("code_order").list.len() == 0, pl.col("view") > 0)
         if len(unknown) and facts.log.get("views") not in (REPEATS, TRIALS):
             remarks.append("No code_order: the effect of letters in those views is unknown.")
+        if self.metadata is not None:
+            names = ", ".join(name.removeprefix(PREFIX) for name in self.metadata.columns[1:])
+            remarks.append(f"Further columns, for --by: {names}.")
         if facts.ignored_columns:
             remarks.append(f"Ignored columns: {', '.join(facts.ignored_columns)}.")
         if facts.renormalised and not facts.rounding:

@@ -18,7 +18,7 @@ from pact_eval.importing.detection import find_source
 from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import Run, RunWriter
-from pact_eval.runs.metadata import with_metadata
+from pact_eval.runs.metadata import metadata_frame, with_metadata
 from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.runs.remote.places import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
@@ -85,10 +85,9 @@ def import_run(
         names["base_model"] = rows.model
     with RunWriter(out, settings, names) as writer:
         if not writer.complete:
-            frame = _by_item(rows.frame)
-            if log.references is not None:
-                frame = with_metadata(frame, log.references.records)
-            writer.write_part(0, frame)
+            joined = log.references
+            metadata = rows.metadata if joined is None else metadata_frame(joined.records)
+            writer.write_part(0, with_metadata(_by_item(rows.frame), metadata))
             writer.finish(time.monotonic() - started, rows.facts.to_json())
     return rows
 

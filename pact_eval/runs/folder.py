@@ -36,7 +36,7 @@ from pact_eval._files import atomic_path, sha256_of_file, write_parquet, writing
 from pact_eval._json import Json, dumps, flat
 from pact_eval.errors import RunError, RunSettingsError, TamperedError, counted
 from pact_eval.progress import step
-from pact_eval.results import short_value
+from pact_eval.results import Result, short_value
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import (
     DAMAGE_ADVICE,
@@ -163,8 +163,8 @@ class RunFolder:
 
 
 @dataclass(frozen=True, repr=False)
-class Run(RunFolder):
-    """A complete run, read; see `RunFolder`.
+class Run(RunFolder, Result):
+    """A complete run, read; see `RunFolder`. A notebook shows it as a card, without metrics.
 
     Attributes:
         predictions: its scored views, with references unless the contexts are ablated.

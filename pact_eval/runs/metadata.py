@@ -7,7 +7,7 @@ if all values are numbers, text otherwise, null where a record has none. The sea
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -15,7 +15,7 @@ import polars as pl
 from pact_eval._json import Json, dumps, finite_number
 from pact_eval.data.records import Record
 
-__all__ = ["PREFIX", "metadata_frame", "metadata_of_rows", "with_metadata"]
+__all__ = ["PREFIX", "frame_of_metadata", "metadata_frame", "metadata_of_rows", "with_metadata"]
 
 PREFIX: Final = "metadata."
 """How the names of the columns begin."""
@@ -38,23 +38,31 @@ def metadata_frame(records: Sequence[Record]) -> pl.DataFrame | None:
         >>> metadata_frame([first, replace(first, id="b", metadata={"shop": True})]).rows()
         [('a', 5.0, 'x'), ('b', None, 'true')]
     """
+    return frame_of_metadata({record.id: record.metadata for record in records})
+
+
+def frame_of_metadata(values: Mapping[str, Mapping[str, Json]]) -> pl.DataFrame | None:
+    """Return further columns of items, one row per item with its id; None without any.
+
+    Args:
+        values: by id, the values by the name of their column.
+    """
     names: dict[str, None] = {}
-    for record in records:
-        names |= dict.fromkeys(record.metadata)
+    for item in values.values():
+        names |= dict.fromkeys(item)
     if not names:
         return None
-    columns = [_column(name, [record.metadata.get(name) for record in records]) for name in names]
-    return pl.DataFrame([pl.Series("id", [record.id for record in records]), *columns])
+    columns = [_column(name, [item.get(name) for item in values.values()]) for name in names]
+    return pl.DataFrame([pl.Series("id", [*values]), *columns])
 
 
-def with_metadata(rows: pl.DataFrame, records: Sequence[Record]) -> pl.DataFrame:
-    """Return the rows of a run with the further columns of its records; without any, as they are.
+def with_metadata(rows: pl.DataFrame, frame: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the rows of a run with further columns of its items; without any, as they are.
 
     Args:
         rows: the rows, with the column `id`.
-        records: the records.
+        frame: what `metadata_frame` or `frame_of_metadata` returned.
     """
-    frame = metadata_frame(records)
     return rows if frame is None else rows.join(frame, on="id", how="left", maintain_order="left")
 
 

@@ -34,7 +34,7 @@ from pact_eval.progress import step
 from pact_eval.runs.content_free import CONTENTS, SETTING
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.metadata import with_metadata
+from pact_eval.runs.metadata import metadata_frame, with_metadata
 from pact_eval.runs.provenance import Data, RunLabels, RunNames
 from pact_eval.scoring.custody import custody_of
 from pact_eval.scoring.running import OnAnswer, RunningScores
@@ -254,7 +254,8 @@ def score_windows(
             with source.open(dataset, writer) as scorer:
                 _score_missing(scorer, dataset, writer)
                 with step("Joining the windows"):
-                    rows = with_metadata(scorer.completed(writer.rows()), dataset.records)
+                    metadata = metadata_frame(dataset.records)
+                    rows = with_metadata(scorer.completed(writer.rows()), metadata)
                 facts |= scorer.facts
         except BaseException:
             writer.add_wall_seconds(time.monotonic() - started)

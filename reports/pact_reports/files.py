@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
@@ -31,6 +31,9 @@ if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_reports.page.request import PageRequest
 
 Paths = Mapping[str, tuple[Path, ...]]
+
+_KIND: Final = "kind"
+"""The grouping of tables and figures; another one has a section of its own."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,8 +170,10 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
     from pact_reports.page.request import PageRequest
 
     records = read_item_records(outputs.data, experiment) if outputs.data else None
+    settings = experiment.settings
     return PageRequest(
-        experiment=experiment,
+        experiment=replace(experiment, settings=replace(settings, by=_KIND, bins=None)),
+        grouped=None if settings.by == _KIND else experiment,
         records=records,
         audit=experiment.data,
         criteria=outputs.criteria,

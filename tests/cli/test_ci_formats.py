@@ -122,6 +122,14 @@ def test_a_sound_dataset_has_no_annotation(repository: Path, ci_format: str) -> 
     assert readers[ci_format](text) == []
 
 
+def test_a_sound_dataset_has_one_line_for_the_log(repository: Path) -> None:
+    folder = healthy(families=6).write(repository / "data")
+    only = ("--only", "schema")
+    (line,) = run_audit("data", folder, *only, "--format", "github").stdout.splitlines()
+    assert line.startswith("pact-audit data: ")
+    assert run_audit("data", folder, *only).stdout.splitlines()[-1] in line
+
+
 def test_what_was_not_checked_is_skipped_and_not_passed(repository: Path) -> None:
     folder = healthy(families=6).write(repository / "data")
     (folder / "manifest.json").unlink()

@@ -210,7 +210,7 @@ def test_control_characters_of_data_never_reach_the_terminal(tmp_path: Path) -> 
     assert "\\x1b[2J" in message
     odd = write_jsonl(tmp_path / "odd.jsonl", [row | {"\x1b[2J\n": 1}])
     remark = run("import", odd, "--out", tmp_path / "odd").stderr
-    assert "Ignored columns: \\x1b[2J\\n.\n" in remark
+    assert "Further columns, for --by: \\x1b[2J\\n.\n" in remark
 
 
 def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, made: Path) -> None:

@@ -135,9 +135,10 @@ _QUESTIONS = {"Acting alone": "acting"}
 def terminal(
     runs: list[Path], options: tuple[str, ...], views: tuple[int, ...], margin: float | None
 ) -> Statuses:
-    """Reads `report` and `compare`."""
-    run = runner(main)
-    short = fact_statuses(run("report", runs[0], *options, *ASKED).stdout)
+    """Reads `report` and `compare`; the model card that `report` writes says the same."""
+    run, card = runner(main), runs[0].parent / "README.md"
+    short = fact_statuses(run("report", runs[0], *options, *ASKED, "--model-card", card).stdout)
+    assert card_statuses(card.read_text("utf-8")) == short
     if len(runs) < 2:
         return short
     text = run("compare", *runs, *options, *_margin(margin)).stdout
@@ -168,6 +169,15 @@ def fact_statuses(text: str) -> dict[str, str]:
         "probabilities": probabilities_status(named["probabilities"]),
         **({"acting": acting_status(named["acting alone"])} if "acting alone" in named else {}),
     }
+
+
+def card_statuses(text: str) -> Statuses:
+    """Returns the statuses of the conclusions in the section of a model card."""
+    section = text[text.index("## Evaluation on ") :]
+    lines = re.findall(
+        r"^- ((?:Data|Order|Probabilities|Acting alone): .*)$", section, re.MULTILINE
+    )
+    return _words_of_lines("\n".join(html.unescape(line).replace("\\", "") for line in lines))
 
 
 def first_line_statuses(text: str, views: tuple[int, ...], *, second: str) -> dict[int, str]:

@@ -19,7 +19,7 @@ from thresholds.simulated import run as simulated
 import pact_eval
 from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
-from pact_eval.results import Framed
+from pact_eval.results import Framed, Result
 from pact_eval.runs.folder import read_any_run
 
 SETTINGS = pact_eval.Settings(resamples=200)
@@ -143,13 +143,15 @@ def test_dictionaries_are_the_json_of_the_commands(runs: tuple[Path, Path], tmp_
     calibration = simulated(tmp_path / "run", seed=1)
     folder = healthy(families=6).write(tmp_path / "data")
     audited = json.loads(CliRunner().invoke(audit_program, ["data", str(folder), "--json"]).stdout)
-    for of_command in ("tool", "version", "command_line"):
-        del audited[of_command]
+    for name in ("tool", "version", "command_line"):
+        del audited[name]
     fast = ("--resamples", 200, "--full")
     report = pact_eval.Experiment.read([runs[0]], SETTINGS).report()
     chosen = pact_eval.choose_thresholds(calibration, 0.2)
-    pairs: list[tuple[Framed, Any]] = [
-        (report, printed("report", runs[0], *fast)),
+    of_command = printed("report", runs[0], *fast)
+    pairs: list[tuple[Result, Any]] = [
+        (report, of_command),
+        (pact_eval.read_run(runs[0]), {"run": of_command["run"]}),
         (pact_eval.compare(*runs, SETTINGS), printed("compare", *runs, *fast)),
         (chosen, printed("thresholds", calibration, "--target-error", 0.2)),
         (pact_eval.audit_dataset(folder), audited),
@@ -181,6 +183,21 @@ def test_repr_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
         assert len(text) <= 200
         assert text.startswith(type(result).__name__)
     assert repr(results[2]) == "Run('a', 60 items, K = 3)"
+
+
+def test_a_run_is_a_card_in_a_notebook(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", rows(1), arm="<script>", seed=17)
+    run = pact_eval.read_run(folder)
+    html = run._repr_html_()
+    for fact in ("&lt;script&gt;", "17", "60 items in 30 families", "K = 3"):
+        assert fact in html
+    assert "<script>" not in html
+    ablated = read_any_run(write_run(tmp_path / "b", ablated_rows(1)))
+    assert "ablated contexts" in ablated._repr_html_()
+    log = tmp_path / "rows.jsonl"
+    log.write_text('{"id": "a", "reference": 1, "p": [0.25, 0.75]}')
+    imported = pact_eval.import_run(log, tmp_path / "c", map={"probabilities": "p"})
+    assert "1 item in 1 family" in imported._repr_html_()
 
 
 def test_only_results_with_rows_have_a_frame() -> None:

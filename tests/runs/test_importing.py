@@ -13,6 +13,7 @@ from builders import write_jsonl
 from click.testing import CliRunner
 from messages import assert_says
 
+import pact_eval
 from logs import read_rows
 from pact_cli.main import main
 from pact_eval import metrics
@@ -57,7 +58,7 @@ def test_the_published_rows_are_accepted_as_they_are(
 
 def test_columns_can_be_mapped_and_defaults_filled(tmp_path: Path) -> None:
     path = write_jsonl(
-        tmp_path / "rows.jsonl", [{"key": "a", "label": 0, "logits": [1.0, -2], "note": "x"}]
+        tmp_path / "rows.jsonl", [{"key": "a", "label": 0, "logits": [1.0, -2], "note": [1]}]
     )
     imported = read_rows(path, ImportOptions(mapping=parse_mapping(["id=key", "reference=label"])))
     assert imported.facts.ignored_columns == ("note",)
@@ -65,6 +66,43 @@ def test_columns_can_be_mapped_and_defaults_filled(tmp_path: Path) -> None:
     assert only["id"] == only["family"] == only["source_family"] == "a"
     assert (only["kind"], only["variant"], only["view"]) == ("choice", None, 0)
     assert only["logits"] == [1.0, -2.0]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_further_columns_of_items_divide_a_report(tmp_path: Path, ending: str) -> None:
+    """Those of views, lists and long texts are ignored; a missing value is a group of its own."""
+    rows = [
+        {
+            "id": f"i{n}",
+            "view": view,
+            "reference": n % 2,
+            "probabilities": [0.75, 0.25],
+            "region": ["north", "south", None][n % 3],
+            "stars": n % 4,
+            "seconds": n + view / 2,
+            "tags": ["a"],
+            "prompt": "long" * 100,
+        }
+        for n in range(24)
+        for view in (0, 1)
+    ]
+    path = tmp_path / f"rows.{ending}"
+    if ending == "parquet":
+        pl.DataFrame(rows).write_parquet(path)
+    else:
+        write_jsonl(path, rows)
+    run = pact_eval.import_run(path, tmp_path / "run")
+    assert run.provenance["ignored_columns"] == ["seconds", "tags", "prompt"]
+    assert "Further columns, for --by: region, stars." in run.remarks
+    groups = {}
+    for by in ("region", "stars"):
+        report = pact_eval.evaluate(run, pact_eval.Settings(by=by, resamples=200))
+        groups[by] = {group.name: group for group in report.groups}
+    assert groups["region"]["north"].items == 8
+    even = [n % 2 == 0 for n in range(24) if n % 3 == 0]
+    accuracy = groups["region"]["north"].estimates["accuracy"].value
+    assert accuracy == pytest.approx(sum(even) / len(even))
+    assert len(groups["stars"]) == 5
 
 
 def test_a_zero_stays_zero_and_is_counted(tmp_path: Path) -> None:

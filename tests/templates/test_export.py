@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -17,7 +18,9 @@ import transformers
 from adapters import MODEL, copied
 from commands import refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
+from huggingface_hub import ModelCard
 from messages import assert_says
+from run_frames import edit_run, rows, write_run
 from tolerances import MERGED_PROBABILITY, PROBABILITY
 from transformers_server import serving
 
@@ -244,3 +247,27 @@ def test_the_questions_of_the_fingerprint_are_compared_with_26_answers_and_witho
     compared = {record.id: record.field for record in answered([]) if "contract" in record.id}
     assert [len(field.answers) for field in compared.values()] == [2, 2, 3, 26]
     assert {field.kind for field in compared.values()} == {"boolean", "choice", "score"}
+
+
+def test_results_of_a_run_become_the_model_card_of_the_export(home: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few.jsonl"
+    few.write_bytes(b"".join(HOLDOUT.read_bytes().splitlines(keepends=True)[:8]))
+    scored = ("score", home / "adapter", "--data", few, "--k", 1, "--out", tmp_path / "scored")
+    run(*scored)
+    export = ("export", home / "adapter", "--out", tmp_path / "out")
+    run(*export, "--results", tmp_path / "scored")
+    card = ModelCard.load(tmp_path / "out" / "README.md")
+    assert 'pipeline("decision"' in card.text
+    assert card.text.index("## Evaluation on few.jsonl") > card.text.index("- Precision:")
+    accuracy = next(each for each in card.data.eval_results if each.metric_type == "accuracy")
+    report = json.loads(run("report", tmp_path / "scored", "--json").stdout)
+    assert accuracy.metric_value == report["groups"][0]["metrics"]["accuracy"]["value"]
+    assert accuracy.dataset_revision == hashlib.sha256(few.read_bytes()).hexdigest()
+
+
+def test_results_of_another_adapter_are_not_exported(home: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", rows(1))
+    edit_run(other, settings={"adapter": {"sha256": "a" * 64}})
+    export = ("export", home / "adapter", "--out", tmp_path / "out")
+    assert_says(refused(*export, "--results", other), "--results", str(other), "a" * 12)
+    assert not (tmp_path / "out").exists()

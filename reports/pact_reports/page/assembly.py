@@ -16,6 +16,7 @@ from pact_eval.progress import step, tracked
 from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
 from pact_reports.page.colours import stylesheet
+from pact_reports.page.copies import copyable_table
 from pact_reports.page.item_blocks import pack_experiment
 from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import digest_data, provenance_html
@@ -32,6 +33,7 @@ from pact_reports.page.sections import (
 )
 from pact_reports.page.summary import headline_html, summary_html
 from pact_reports.tables.cells import decoding_words
+from pact_reports.tables.run_groups import run_groups_table
 from pact_reports.writers.files import BuiltTables, build_tables
 
 _MOST_ARMS: Final = 4
@@ -143,6 +145,7 @@ def make_page(
 
 
 def _made(request: PageRequest, built: BuiltTables | None) -> str:
+    groups_link, groups = _groups(request)  # a missing column ends the command at once
     with step("metrics", counts=10):
         for run in tracked(request.experiment.runs, "Computing metrics", "runs"):
             request.experiment.evaluation(run, calibrated=False)
@@ -155,6 +158,8 @@ def _made(request: PageRequest, built: BuiltTables | None) -> str:
         drawn = drawn_figures(request)
     sections = {
         "summary": summary,
+        "groups": groups,
+        "groups_link": groups_link,
         "calibration": _calibration(request, drawn, built),
         "order": _or_none(tables_html(built, ORDER_TABLES), left_out_html(built, ORDER_TABLES)),
         "figures": _or_none(
@@ -202,6 +207,22 @@ def _document(
         blocks=store.html.text,
         script=script,
     )
+
+
+def _groups(request: PageRequest) -> tuple[Html, Html]:
+    """Return the link to the section of groups, and the section; both are empty without a column.
+
+    Raises:
+        InputError: a run lacks the column.
+    """
+    if request.grouped is None:
+        return Html(""), Html("")
+    table = run_groups_table(request.grouped, request.names)
+    title = element("h2", "Groups", id="groups-title")
+    section = element(
+        "section", title, copyable_table(table), id="groups", aria_labelledby="groups-title"
+    )
+    return element("a", "Groups", href="#groups"), section
 
 
 def _calibration(request: PageRequest, drawn: DrawnFigures, built: BuiltTables) -> Html:

@@ -42,6 +42,7 @@ class PageRequest:
         clear: by metric, the smallest change that the table of ablations marks as clear.
         command: the command that makes the page, shown at its end.
         decisions: thresholds and costs, for figures and tables of decisions.
+        grouped: the same runs, whose settings name a column other than the kind; None without one.
     """
 
     experiment: Experiment
@@ -57,6 +58,7 @@ class PageRequest:
         default_factory=lambda: DataConclusion.without_audit("no dataset was given")
     )
     decisions: Decisions | None = None
+    grouped: Experiment | None = None
 
     @cached_property
     def names(self) -> ArmNames:
@@ -104,7 +106,8 @@ class PageRequest:
             "clear_changes": {name: str(change) for name, change in sorted(self.clear.items())},
         }
         present = {name: value for name, value in inputs.items() if value}
-        return report_digest(self.experiment.all_runs, self.experiment.settings, present)
+        settings = (self.grouped or self.experiment).settings
+        return report_digest(self.experiment.all_runs, settings, present)
 
 
 def _decisions(decisions: Decisions | None) -> Json:

@@ -1,8 +1,8 @@
 """The registry of presenters: the modules of this package, found by the type of a result.
 
-The module of a type has its name: `AnswerSets` is in `answer_sets.py`. Its function `present` takes
-the result, and keywords with defaults for what only a command knows. What no function of the API
-returns has a module with the name of its command.
+The module of a type has its name, or that of a base: `AnswerSets` is in `answer_sets.py`. Its
+function `present` takes the result, and keywords with defaults for what only a command knows. What
+no function of the API returns has a module with the name of its command.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ def presenter_of(result: object) -> Presenter:
             ...
         TypeError: no presenter of results of type str
     """
-    type_name = type(result).__name__
-    module_name = f"{__package__}.{_WORD.sub('_', type_name).lower()}"
-    try:
-        presenter: Presenter = import_module(module_name).present(result)
-    except ModuleNotFoundError as error:
-        if error.name != module_name:
-            raise
-        message = f"no presenter of results of type {type_name}"
-        raise TypeError(message) from None
-    return presenter
+    for kind in type(result).__mro__:
+        module_name = f"{__package__}.{_WORD.sub('_', kind.__name__).lower()}"
+        try:
+            presenter: Presenter = import_module(module_name).present(result)
+        except ModuleNotFoundError as error:
+            if error.name != module_name:
+                raise
+        else:
+            return presenter
+    message = f"no presenter of results of type {type(result).__name__}"
+    raise TypeError(message)

@@ -69,6 +69,14 @@ class EstimatedGroup(Protocol):
 
 def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> tuple[Line, ...]:
     """Identify a run: folder, arm, seed, adapter, base model and data."""
+    lines = [Line(one_line(title), "strong")]
+    for label, value in run_facts(provenance, names).items():
+        lines.append(Line(one_line(f"  {label + ':':<12}{value}")))
+    return tuple(lines)
+
+
+def run_facts(provenance: Provenance, names: ArmNames = KEYS) -> dict[str, object]:
+    """Return what identifies a run, by label, without what is not recorded."""
     facts = {
         "arm": None if provenance.arm is None else names.arm(provenance.named(provenance.arm)),
         "seed": provenance.seed,
@@ -80,11 +88,7 @@ def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> t
         else training_text(provenance.custody),
         "quantised": provenance.quantisation,
     }
-    lines = [Line(one_line(title), "strong")]
-    for label, value in facts.items():
-        if value is not None:
-            lines.append(Line(one_line(f"  {label + ':':<12}{value}")))
-    return tuple(lines)
+    return {label: value for label, value in facts.items() if value is not None}
 
 
 def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
@@ -99,7 +103,7 @@ def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
 def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:
     """Lay out the evaluation of a run: metrics, pairs, letters, order audit, then the notes."""
     parts: list[Part] = [
-        Line(_decoding(evaluation)),
+        Line(decoding_text(evaluation)),
         metrics_table(evaluation.groups, evaluation.metrics, evaluation.unit),
     ]
     probabilities = evaluation.groups[0].answer_scores is not None
@@ -254,7 +258,8 @@ def letter_counts(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> str
     )
 
 
-def _decoding(evaluation: Evaluation) -> str:
+def decoding_text(evaluation: Evaluation) -> str:
+    """Say how the numbers of a run were made: its decoding, its intervals, and terms of a table."""
     how = {
         "single": "view 0 alone",
         "ensemble": f"{evaluation.k} views, mean canonical log-probability",

@@ -30,15 +30,20 @@ _MOST_LISTED: Final = 50
 def to_github(report: CiReport) -> list[str]:
     """Return one workflow command per annotation, the worst severity first.
 
+    Without an annotation, there is one line with the answer, which is not a command.
+
     Examples:
         >>> from pathlib import Path
         >>> place = Annotation("shared-id", "error", "100% the same", Path("a,b.jsonl"), 7)
         >>> print(*to_github(CiReport("", "", (Case("", "failed", "", (place,)),), {})))
         ::error file=a%2Cb.jsonl,line=7,title=shared-id::100%25 the same
+        >>> to_github(CiReport("pact-audit data", "All 7 checks passed.", (), {}))
+        ['pact-audit data: All 7 checks passed.']
     """
     severities = [*_COMMANDS]
     annotations = sorted(report.annotations, key=lambda each: severities.index(each.severity))
-    return [_command(annotation) for annotation in annotations]
+    commands = [_command(annotation) for annotation in annotations]
+    return commands or [one_line(f"{report.command}: {report.answer}")]
 
 
 def error_commands(error: PactError) -> list[str]:

@@ -1,0 +1,110 @@
+"""The section of a model card on the results of a run: Markdown, between two comments.
+
+The comments name the data. A card has one section per dataset, and writing it again replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation.experiment import RunReport
+from pact_eval.runs.seal import seal_digest
+from pact_reports.model_card.front_matter import line_end
+from pact_reports.model_card.results import CardDataset, card_metrics
+from pact_reports.numbers import sample_text
+from pact_reports.sentences.brief import not_known_text, report_line
+from pact_reports.sentences.conclusions import conclusion_line
+from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.notes import note_sentence, warning_sentence
+from pact_reports.tables.report import decoding_text, metrics_table
+from pact_reports.writers.markdown import markdown_text, to_markdown
+
+
+def section_of(report: RunReport, dataset: CardDataset) -> str:
+    """Write what a run is worth: the answer, the conclusions, the metrics, and where they are from.
+
+    A leak comes first, in a paragraph of its own, and the answer begins with it.
+
+    Args:
+        report: on a run on full contexts.
+        dataset: its data.
+    """
+    evaluation, leak = report.evaluation, report.experiment.data.leak
+    paragraphs = [f"## Evaluation on {markdown_text(dataset.name)}"]
+    paragraphs += [f"**{markdown_text(line.text)}**" for line in leak_lines(leak)]
+    paragraphs.append(f"**{markdown_text(report_line(evaluation, leak))}**")
+    paragraphs.append("\n".join(f"- {markdown_text(line)}" for line in _lines(report)))
+    specs = card_metrics(report)
+    table = metrics_table(evaluation.groups[:1], specs, evaluation.unit)
+    table = replace(table, title="Metrics", caption=" ".join(decoding_text(evaluation).split()))
+    paragraphs.append(to_markdown(table).rstrip("\n"))
+    paragraphs.append("\n".join(f"- {line}" for line in _sources(report, dataset)))
+    return "\n\n".join(paragraphs)
+
+
+def _lines(report: RunReport) -> Iterator[str]:
+    """Yield conclusions, open questions, warnings and notes."""
+    yield from map(conclusion_line, report.conclusions)
+    if unknown := not_known_text(report.conclusions):
+        yield f"Not known: {unknown}."
+    yield from (f"Warning: {warning_sentence(warning)}" for warning in report.warnings)
+    yield from (f"Note: {note_sentence(note)}" for note in report.evaluation.notes)
+
+
+def _sources(report: RunReport, dataset: CardDataset) -> Iterator[str]:
+    """Yield the data, the seal of the run, and the digest of the report."""
+    seal = report.run.provenance.seal
+    yield f"Data: {markdown_text(dataset.name)}, revision `{dataset.revision}`."
+    if seal is not None:
+        everything = report.evaluation.groups[0]
+        sample = sample_text(everything.items, everything.clusters, report.evaluation.unit)
+        yield f"Run: {markdown_text(report.run.label)}, {sample}, seal `{seal_digest(seal)}`."
+    version = metadata.version("pact-eval")
+    yield f"Report: pact-eval {version}, digest `{report.digest.sha256}`."
+
+
+def with_section(text: str, section: str, dataset: CardDataset, place: Path) -> str:
+    r"""Return a card with a section; the one on the same data is replaced.
+
+    Args:
+        text: the card, or its part below the front matter.
+        section: Markdown.
+        dataset: the data of the section.
+        place: the file, for messages.
+
+    Raises:
+        InputError: the comment before or after the section is missing, or occurs twice.
+
+    Examples:
+        >>> data = CardDataset("holdout", "holdout.jsonl", "0" * 64)
+        >>> once = with_section("# A model\n", "## New", data, Path("README.md"))
+        >>> print(once, end="")
+        # A model
+        <BLANKLINE>
+        <!-- pact-eval results 97e53feac9ef -->
+        ## New
+        <!-- end of pact-eval results 97e53feac9ef -->
+        >>> with_section(once, "## New", data, Path("README.md")) == once
+        True
+    """
+    first = f"<!-- pact-eval results {dataset.key} -->"
+    last = f"<!-- end of pact-eval results {dataset.key} -->"
+    end = line_end(text)
+    written = "\n".join((first, section, last)).replace("\n", end)
+    start, stop = text.find(first), text.find(last)
+    if (text.count(first), text.count(last)) == (0, 0):
+        gap = "" if not text or text.endswith(2 * end) else end
+        newline = "" if not text or text.endswith(end) else end
+        return f"{text}{newline}{gap}{written}{end}"
+    if (text.count(first), text.count(last)) != (1, 1) or stop < start:
+        at = start if start >= 0 else stop
+        message = (
+            f"{place}:{text.count(chr(10), 0, at) + 1}: expected one comment {first!r} and one "
+            f"{last!r} after it; remove both, and the section is written at the end"
+        )
+        raise InputError(message)
+    return f"{text[:start]}{written}{text[stop + len(last) :]}"
