@@ -90,6 +90,16 @@ class AdapterFiles:
         return self.folder / ADAPTER_WEIGHTS
 
 
+def is_hub_id(name: str) -> bool:
+    """Return whether a name has the form of a hub id, `organisation/name`.
+
+    Examples:
+        >>> is_hub_id("organisation/name"), is_hub_id("./name"), is_hub_id("name")
+        (True, False, False)
+    """
+    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
+
+
 def require_adapter_folder(folder: Path) -> None:
     """Refuse an adapter folder that does not exist, with advice if its name is a hub id.
 

@@ -9,16 +9,6 @@ from pact_eval.errors import AdapterError
 from pact_eval.scoring.tokenizer import reason
 
 
-def is_hub_id(name: str) -> bool:
-    """Return whether a name has the form of a hub id, `organisation/name`.
-
-    Examples:
-        >>> is_hub_id("organisation/name"), is_hub_id("./name"), is_hub_id("name")
-        (True, False, False)
-    """
-    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
-
-
 def folder_from_hub(
     name: str, revision: str | None, patterns: Sequence[str], *, what: str = "base model"
 ) -> Path:

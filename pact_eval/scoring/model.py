@@ -29,6 +29,7 @@ from pact_eval.errors import AdapterError, ContractMismatchError
 from pact_eval.models.folders import (
     AdapterFiles,
     check_quantisation,
+    is_hub_id,
     read_adapter_files,
     read_json_object,
     sha256_of_weights,
@@ -43,7 +44,7 @@ from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.contracts import find_contract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
-from pact_eval.scoring.hub import folder_from_hub, is_hub_id
+from pact_eval.scoring.hub import folder_from_hub
 from pact_eval.scoring.quantisation import (
     Quantisation,
     asked_quantisation,
@@ -353,10 +354,10 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
     """Find a base model: a folder, or a hub id.
 
     Args:
-        name: path, or `organisation/name` of a hub model.
+        name: path, or `organisation/name` of a hub model, which may end with `@revision`.
         start: start of a relative path: the current folder for a name from the user, the adapter's
             folder for a name from the adapter.
-        revision: revision to request from the hub.
+        revision: revision to request from the hub if the name has none.
 
     Returns:
         The model on disk.
@@ -374,8 +375,9 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
             "neither; give --base-model"
         )
         raise AdapterError(message)
-    folder = folder_from_hub(name, revision, _BASE_FILES)
-    return BaseModel(name, folder, folder.name, sha256_of_weights(folder))
+    hub_id, _, stated = name.partition("@")
+    folder = folder_from_hub(hub_id, stated or revision, _BASE_FILES)
+    return BaseModel(hub_id, folder, folder.name, sha256_of_weights(folder))
 
 
 def resolve_device(name: str) -> torch.device:

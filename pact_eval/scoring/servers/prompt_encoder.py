@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import AdapterError, PromptError, missing_extra
+from pact_eval.models.folders import is_hub_id
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.servers.request import ServerRequest, is_loopback
@@ -82,7 +83,7 @@ def _of_local(request: ServerRequest) -> PromptSource:
 
 def _encoder(name: str) -> Encoder:
     """Return the encoder with the tokenizer of a folder or a hub id."""
-    from pact_eval.scoring.hub import folder_from_hub, is_hub_id  # needs transformers
+    from pact_eval.scoring.hub import folder_from_hub  # needs transformers
     from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt
 
     folder = Path(name)
