@@ -19,6 +19,7 @@ _SECTIONS: Final = {  # in the order of work, which `--help` shows
         "score": "pact_cli.score:score",
         "import": "pact_cli.import_rows:import_rows",
         "probe": "pact_cli.probe:probe",
+        "experiment": "pact_cli.experiment:experiment",
     },
     "Look": {
         "runs": "pact_cli.runs:runs",
