@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pact_eval.experiments.running import PreparedExperiment
 
 
-@command(loads=("pact_eval.experiments.running",), reads_settings=False)
+@command(loads=("pact_eval.experiments.running",))
 @path_argument("plan", "PLAN.toml")
 @option(
     "--out",
@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 @option(
     "--stage",
     type=choice(ExperimentStage),
+    metavar="STAGE",
     first_page=True,
-    help="Run the steps of this stage, and what they need.",
+    help="Run the steps of this stage, such as train or score, and what they need.",
 )
 @json_option
 def experiment(

@@ -44,8 +44,8 @@ _MODEL: Final = [
         group="Model",
         metavar="PATH_OR_ID",
         first_page=True,
-        help="Folder or hub id (organisation/name) of the base model. Default: the one that "
-        "the adapter names. Only a hub id uses the network.",
+        help="Folder or hub id (organisation/name, or organisation/name@revision) of the base "
+        "model. Default: the one that the adapter names. Only a hub id uses the network.",
     ),
     option(
         "--no-adapter",
