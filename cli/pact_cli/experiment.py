@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 @option(
     "--out",
     type=PATH,
-    first_page=True,
     help="Folder of the experiment. Default: next to PLAN.toml, with its name.",
 )
 @option(
@@ -46,14 +45,12 @@ if TYPE_CHECKING:
 @option(
     "--only",
     metavar="ARM",
-    first_page=True,
     help="Run the steps of this arm, or of base, and what they need.",
 )
 @option(
     "--stage",
     type=choice(ExperimentStage),
     metavar="STAGE",
-    first_page=True,
     help="Run the steps of this stage, such as train or score, and what they need.",
 )
 @json_option

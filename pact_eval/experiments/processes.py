@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pact_eval.errors import RunError
 from pact_eval.experiments import supervise
 from pact_eval.experiments.steps import Step
 
@@ -121,13 +122,12 @@ def start(
         environment: of the process.
         timeout_seconds: its longest time; None for no limit.
     """
-    logs, locks = places / "logs", places / "locks"
+    logs, lock = places / "logs", _lock_path(places, step)
     logs.mkdir(parents=True, exist_ok=True)
-    locks.mkdir(parents=True, exist_ok=True)
     log = logs / f"{step.name}.txt"
     if step.adapter is not None:  # the trainer makes the folder itself
         (folder / step.adapter).parent.mkdir(parents=True, exist_ok=True)
-    supervisor = [sys.executable, "-P", supervise.__file__, str(locks / f"{step.name}.lock")]
+    supervisor = [sys.executable, "-P", supervise.__file__, str(lock)]
     command = [*supervisor, str(GRACE_SECONDS), *_program(step.words)]
     stdout: tuple[Path, Path] | None = None
     with ExitStack() as opened:
@@ -149,6 +149,37 @@ def start(
             start_new_session=True,
         )
     return StepProcess(step, log, time.monotonic(), timeout_seconds, process, stdout, offset)
+
+
+@contextmanager
+def step_lock(places: Path, step: Step) -> Iterator[None]:
+    """Wait until no process of an earlier experiment works on a step, and keep others away.
+
+    The supervisor of such a process holds the same lock until the process has ended.
+
+    Args:
+        places: folder of the experiment.
+        step: the step.
+
+    Raises:
+        RunError: the process does not end.
+    """
+    from filelock import FileLock, Timeout  # slow to import
+
+    path = _lock_path(places, step)
+    try:
+        with FileLock(path, timeout=GRACE_SECONDS + _LATE_SECONDS):
+            yield
+    except Timeout:
+        message = f"{path}: another process still works on {step.name}; end it, or wait for it"
+        raise RunError(message) from None
+
+
+def _lock_path(places: Path, step: Step) -> Path:
+    """Return the lock of a step; its folder exists."""
+    folder = places / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{step.name}.lock"
 
 
 def _program(words: tuple[str, ...]) -> list[str]:

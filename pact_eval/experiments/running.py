@@ -30,7 +30,7 @@ from pact_eval.experiments.events import EVENTS, EventLog, Watcher
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.experiments.plan import Plan, read_plan
 from pact_eval.experiments.plan_files import PlanFiles, plan_files
-from pact_eval.experiments.processes import StepProcess, start
+from pact_eval.experiments.processes import StepProcess, start, step_lock
 from pact_eval.experiments.receipts import Receipt, Receipts, Standing
 from pact_eval.experiments.steps import (
     Step,
@@ -45,7 +45,6 @@ LOG_LINES: Final = 20
 """Lines of the log of a failed step that the summary has."""
 
 _POLL_SECONDS: Final = 0.05
-_LOCK_SECONDS: Final = 60.0
 _LOCK: Final = "experiment.lock"
 _OURS: Final = ("pact-eval", "pact-audit")
 _GATES: Final = (GateError.exit_code, TamperedError.exit_code)
@@ -294,8 +293,9 @@ class _Run:
             self._note(StepOutcome(step, "up to date"))
             return False
         if standing.state == "changed" or not step.resumes:
-            for path in step.removes:
-                _remove(receipts.start / path)
+            with step_lock(self.experiment.folder, step):  # an earlier process may still end
+                for path in step.removes:
+                    _remove(receipts.start / path)
         receipts.start_step(expected)
         slot = min({*range(len(self.experiment.slots))} - {*self.running})
         timeout = self.experiment.plan.train.timeout_seconds if step.stage == "train" else None

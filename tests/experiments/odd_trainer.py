@@ -10,7 +10,12 @@ from pathlib import Path
 
 options = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
 arm, out = options["--arm"], Path(options["--out"])
-if arm in ("works", "breaks", "leaks"):
+checkpoint = out / "checkpoint"
+if arm == "resumes" and not checkpoint.exists():
+    out.mkdir(parents=True)
+    checkpoint.write_text(options["--settings"])
+    sys.exit("out of time")
+if arm in ("works", "breaks", "leaks", "resumes"):
     subprocess.run([sys.executable, "train.py", *sys.argv[1:]], check=True)
 weights = out / "adapter_model.safetensors"
 if arm == "fails":

@@ -96,6 +96,20 @@ def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> N
         assert gone(int(pid))
 
 
+def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("resumes",))
+    checkpoint = tmp_path / "plan/adapters/resumes-17/checkpoint"
+    words = ("experiment", plan, "--stage", "train", "--json")
+    assert "out of time" in str(steps_of(run(*words, code=1).stdout)["train-resumes-17"])
+    plan.write_text(plan.read_text().replace("resumes = {}", "resumes = { set = { scale = 0.1 } }"))
+    step = steps_of(run(*words, code=1).stdout)["train-resumes-17"]
+    assert checkpoint.read_text() == '{"scale": 0.1}'
+    assert step["exit_code"] == 1
+    step = steps_of(run(*words).stdout)["train-resumes-17"]
+    assert step["state"] == "done"
+    assert checkpoint.read_text() == '{"scale": 0.1}'
+
+
 def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)
     holdout = tmp_path / "data/holdout.jsonl"
@@ -192,8 +206,10 @@ def test_one_experiment_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
 
 # What differs between two experiments with the same results: the list in docs/experiments.md.
 HAPPENED = ("experiment.lock", "events.jsonl", "logs", "locks")
-SHOW_TIMES = ("page.html", "scorecard.txt", "report.md", "cost.csv", "cost.md", "cost.tex")
-SHOW_TIMES += ("scorecard.csv", "scorecard.md", "scorecard.tex")
+SHOW_TIMES = (
+    *("page.html", "scorecard.txt", "report.md", "cost.csv", "cost.md", "cost.tex"),
+    *("scorecard.csv", "scorecard.md", "scorecard.tex"),
+)
 FIELDS = {
     "run.json": ("created", "finished", "wall_seconds", "seal.provenance_sha256"),
     "hypotheses.lock": ("registered_at", "lock_sha256"),

@@ -32,13 +32,12 @@ def present(outcome: ExperimentOutcome) -> Presenter:
 
 
 def _planned(outcome: ExperimentOutcome) -> tuple[Part, ...]:
-    columns = (Column("#"), Column("step", "left"), Column("stage", "left"), Column("why", "left"))
+    columns = (Column("#"), Column("step", "left"), Column("why", "left"))
     rows = [
         Row(
             (
                 Cell(str(number)),
                 Cell(step.step.name),
-                Cell(step.step.stage),
                 Cell(one_line(step.why or step.state), tone=_TONES.get(step.state)),
             )
         )
