@@ -3,7 +3,7 @@
     [data]
     folder = "data"            # with the manifest; select, calibrate, seed: of the split
     [model]
-    base = "models/base"       # or organisation/name@revision; dtype, device
+    base = "models/base"       # or organisation/name@revision; dtype, device, attention
     [train]
     command = "python train.py --arm {arm} --seed {seed} --data {train} --out {adapter}"
     timeout = 7200             # seconds of each training
@@ -36,7 +36,7 @@ from pact_eval._json import Json, finite_number
 from pact_eval._toml import TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import PlanError, Problem
 from pact_eval.experiments.command_template import PLACEHOLDERS, CommandTemplate
-from pact_eval.scoring.request import DEVICES, DtypeName
+from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName
 
 BASE_RUN: Final = "base"
 """Name of the runs of the untrained base model; no arm may have it."""
@@ -45,7 +45,7 @@ _CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
 _DATA_KEYS: Final = ("folder", "ablated", "select", "calibrate", "seed")
-_MODEL_KEYS: Final = ("base", "dtype", "device")
+_MODEL_KEYS: Final = ("base", "dtype", "device", "attention")
 _TRAIN_KEYS: Final = ("command", "timeout")
 _ARM_KEYS: Final = ("set", "ablation")
 _SEED_KEYS: Final = ("main", "ablations")
@@ -80,11 +80,14 @@ class ModelPlan:
         base: folder from the folder of the plan, or hub id, or hub id with @revision.
         dtype: its precision in scoring.
         device: device of scoring, as `score --device` has it; "auto" leaves the choice to `score`.
+        attention: kernel of attention of scoring on a CPU. With "auto", a probe of the time chooses
+            for each run, and bytes may differ between runs.
     """
 
     base: str
     dtype: DtypeName
     device: str
+    attention: AttentionName
 
 
 @dataclass(frozen=True)
@@ -265,6 +268,7 @@ def _model(table: TomlTable) -> ModelPlan:
         base=table.text("base", 'a folder, or a hub id such as "organisation/name@revision"'),
         dtype=table.chosen("dtype", get_args(DtypeName), default="auto"),
         device=table.chosen("device", DEVICES, default="auto"),
+        attention=table.chosen("attention", get_args(AttentionName), default="fused"),
     )
 
 

@@ -301,7 +301,8 @@ class _Planner:
         model = self.plan.model
         how: tuple[object, ...] = ("--base-model", model.base)
         how += () if model.dtype == "auto" else ("--dtype", model.dtype)
-        how += () if model.device == "auto" else ("--device", model.device)
+        for name, value in (("device", model.device), ("attention", model.attention)):
+            how += () if value == "auto" else (f"--{name}", value)
         if training is None:
             return (*how, "--no-adapter", "--arm", BASE_RUN)
         return (adapter, *how, "--arm", training.arm.name, "--train-seed", training.seed)
