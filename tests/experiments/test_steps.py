@@ -72,10 +72,8 @@ def test_commands_of_a_training(paper: tuple[Step, ...]) -> None:
     assert "--train out/parts/train.jsonl --selection out/parts/selection.jsonl" in train
     ablated = " ".join(by_name["score-no_cf-17-ablated"].words)
     assert ablated.startswith("pact-eval score out/adapters/no_cf-17 --base-model organisation/")
-    assert (
-        "--dtype bfloat16 --attention fused --arm no_cf --train-seed 17 --data out/ablated.jsonl --k 1"
-        in ablated
-    )
+    assert "--dtype bfloat16 --attention fused --arm no_cf --train-seed 17" in ablated
+    assert "--data out/ablated.jsonl --k 1" in ablated
     base = " ".join(by_name["score-base-holdout"].words)
     assert "--no-adapter --arm base --data data/holdout.jsonl --k 4 --order-seed 17" in base
     calibrate = " ".join(by_name["calibrate-no_cf-17"].words)
