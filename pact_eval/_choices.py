@@ -54,6 +54,20 @@ new source families."""
 Mode: TypeAlias = Literal["scalar", "per-kind", "contextual"]
 """The form of a calibrator: one temperature, one for each field kind, or one for each item."""
 
+ExperimentStage: TypeAlias = Literal[
+    "audit",
+    "split",
+    "ablate",
+    "register",
+    "train",
+    "score",
+    "calibrate",
+    "scorecard",
+    "page",
+    "paper",
+]
+"""The stages of an experiment, in their order."""
+
 Signal: TypeAlias = Literal["top", "margin", "entropy", "disagreement"]
 """Top probability; its distance to the second; entropy in nats; mean TV between the K views."""
 

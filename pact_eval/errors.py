@@ -3,6 +3,7 @@
     PactError
     ├── InputError (also ValueError)      exit 1: the command could not do its work
     │   ├── RecordError                   a dataset or prediction file; all its problems together
+    │   │   └── PlanError                 ... of an experiment: its plan (exit 2)
     │   ├── RequestError                  a question, schema or context that is not a valid request
     │   ├── PromptError                   a prompt that cannot be scored (too long, ...)
     │   ├── AdapterError                  an adapter or base-model folder that cannot be used
@@ -40,6 +41,7 @@ __all__ = [
     "MissingExtraError",
     "PactError",
     "Place",
+    "PlanError",
     "Problem",
     "PromptError",
     "RecordError",
@@ -151,6 +153,15 @@ class RecordError(InputError):
         counts = Counter(problem.kind for problem in self.problems if problem.kind)
         listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
         return f" (in all: {listed})" if listed else ""
+
+
+class PlanError(RecordError):
+    """A plan of an experiment cannot be used; the message has every problem.
+
+    The command line exits with 2, because nothing was tried.
+    """
+
+    exit_code: ClassVar[int] = 2
 
 
 class RequestError(InputError):

@@ -283,13 +283,13 @@ def test_the_essay_on_ece_has_the_numbers_of_the_statistics_page() -> None:
 
 
 FIELD_WORDS = {
-    "position": r"\bslots?\b",
+    "position": r"(?<!--)\bslots?\b",
     "threshold": r"\bgates?\b(?! for CI| failed)",
     "prediction set": r"\banswer sets?\b",
     "significan": r"\bshown to\b|\b(?:not|none|called|if|differences?|effect|error|gain) "
     r"(?:(?:is|are|can be) )?shown\b",
 }
-"""The field's words, each with the pattern of ours; a gate for CI is another sense."""
+"""The field's words, each with the pattern of ours; a gate for CI and --slots are other senses."""
 
 
 def blocks(markdown: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ _SECTIONS: Final = {  # in the order of work, which `--help` shows
         "score": "pact_cli.score:score",
         "import": "pact_cli.import_rows:import_rows",
         "probe": "pact_cli.probe:probe",
+        "experiment": "pact_cli.experiment:experiment",
     },
     "Look": {
         "runs": "pact_cli.runs:runs",
@@ -66,7 +67,6 @@ def main() -> None:
     """Evaluate single-token typed-decision models.
 
     COMMAND --help shows the options that most people need, COMMAND --help-all shows every option.
-    Only score, decide, demo and export need torch; with --server, score and decide do not.
-
-    Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict, 5 tampered.
+    Only score, decide, demo, export and experiment need torch; with --server, score and decide do
+    not. Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 no clear verdict, 5 tampered.
     """

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from pact_cli.steps import StepLine
+    from pact_eval.experiments.progress_table import ExperimentProgress
+    from pact_eval.experiments.steps import Step
 
 _WIDE: Final = 100  # columns from which counts are shown next to shares
 _TEXT_WIDTH: Final = 52  # columns that a line usually needs besides its bar
@@ -37,6 +40,52 @@ def live_lines(shown: Callable[[], Sequence[StepLine]]) -> Live:
         refresh_per_second=5,
         transient=True,
         redirect_stdout=False,
+    )
+
+
+def live_experiment(progress: ExperimentProgress) -> Live:
+    """Return a table of arms by seeds on stderr that leaves nothing when it is stopped.
+
+    Args:
+        progress: of the experiment.
+    """
+    console = Console(stderr=True)
+    return Live(
+        get_renderable=lambda: _experiment_table(progress),
+        console=console,
+        refresh_per_second=2,
+        transient=True,
+        redirect_stdout=False,
+    )
+
+
+def _experiment_table(progress: ExperimentProgress) -> RenderableType:
+    """Lay out an experiment: a row per model, and how far all of it is."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for title in ("model", "steps", "now", "time", "step", "loss", "selection NLL"):
+        left = title in ("model", "now")
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+    for model in (None, *progress.models):
+        done, total = progress.done_of(model)
+        step = progress.running(model)
+        if total and (model is not None or step is not None):
+            table.add_row(model or "all", f"{done}/{total}", *_now(progress, model, step))
+    seconds = progress.seconds_left()
+    end = "" if seconds is None else f", {_clock(max(0.0, seconds))} left"
+    return Group(table, Text(f"{progress.over} of {len(progress.steps)} steps{end}", style="dim"))
+
+
+def _now(progress: ExperimentProgress, model: str | None, step: Step | None) -> tuple[str, ...]:
+    """Return what a model is in, for how long, and what its training has logged."""
+    if step is None:
+        return ("failed" if progress.has_failed(model) else "", "", "", "", "")
+    logged = progress.logged(step)
+    numbers = (logged.loss, logged.selection_nll_nats)
+    return (
+        step.name.removeprefix(f"{step.stage}-{model}-") if step.stage == "score" else step.stage,
+        _clock(time.monotonic() - progress.started[step.name]),
+        "" if logged.step is None else f"{logged.step:,}",
+        *("" if number is None else f"{number:.3f}" for number in numbers),
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final, TypeVar
 
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
+from pact_eval._toml import TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation.arms.margins import NO_MARGIN, Margin, margin_unit, parse_margin
 from pact_eval.evaluation.decoding import DECODING_NAMES, MetricDecoding
@@ -44,7 +44,6 @@ _CHECK_KEYS: Final = (
     "seeds",
     "needs",
 )
-_KIND_IN_WORDS = {dict: "a table", list: "a list", str: "text", bool: "true/false"}
 _INSTEAD = 'such as { arm = "ce_only" }'
 
 
@@ -102,9 +101,9 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     except TomlError as error:
         raise RecordError(source, [Problem(error.line, None, str(error))]) from None
     problems: list[Problem] = []
-    table = _Table(values, problems)
+    table = TomlTable(values, problems)
     if values.get("format") != FORMAT:
-        table.problem(f'expected format = "{FORMAT}", got {_in_words(values.get("format"))}')
+        table.problem(f'expected format = "{FORMAT}", got {value_in_words(values.get("format"))}')
         raise RecordError(source, problems)
     table.refuse_unknown(_FILE_KEYS, "the file")
     hypotheses = tuple(_hypothesis(entry) for entry in table.tables("hypothesis", "[[hypothesis]]"))
@@ -116,7 +115,7 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     return Hypotheses(hypotheses)
 
 
-def _hypothesis(table: _Table) -> Hypothesis:
+def _hypothesis(table: TomlTable) -> Hypothesis:
     name = table.values.get("id")
     if isinstance(name, str) and name.strip():
         table.owner, table.where = name, ""
@@ -136,7 +135,7 @@ def _hypothesis(table: _Table) -> Hypothesis:
     return hypothesis
 
 
-def _check(table: _Table) -> Check:
+def _check(table: TomlTable) -> Check:
     before = len(table.problems)
     table.refuse_unknown(_CHECK_KEYS, "a check")
     metric = _metric(table)
@@ -162,23 +161,23 @@ def _check(table: _Table) -> Check:
     return check
 
 
-def _metric(table: _Table) -> str | None:
+def _metric(table: TomlTable) -> str | None:
     name = table.values.get("metric")
     if isinstance(name, str) and name in metric_names():
         return name
-    hint = _did_you_mean(str(name), metric_names()) if isinstance(name, str) else ""
-    table.problem(f"expected metric, the name of a metric, got {_in_words(name)}{hint}")
+    hint = did_you_mean(str(name), metric_names()) if isinstance(name, str) else ""
+    table.problem(f"expected metric, the name of a metric, got {value_in_words(name)}{hint}")
     return None
 
 
-def _groups(table: _Table) -> tuple[str, ...]:
+def _groups(table: TomlTable) -> tuple[str, ...]:
     groups = table.several("group", "all, a field kind, or a domain", default="all")
     if "noul" in groups:
         table.problem('group "noul" is written "boolean" here')
     return groups
 
 
-def _margin(table: _Table, relation: Relation, metric: str | None) -> Margin:
+def _margin(table: TomlTable, relation: Relation, metric: str | None) -> Margin:
     key, other = ("within", "by_more_than")
     if relation != "similar":
         key, other = other, key
@@ -190,7 +189,7 @@ def _margin(table: _Table, relation: Relation, metric: str | None) -> Margin:
     unit = margin_unit(metric)
     example = f'such as "2 {unit}"' if unit else 'such as "0.01"'
     if not isinstance(text, str):
-        table.problem(f"expected {key} as text, {example}, got {_in_words(text)}")
+        table.problem(f"expected {key} as text, {example}, got {value_in_words(text)}")
         return NO_MARGIN
     try:
         return parse_margin(text, metric)
@@ -199,10 +198,10 @@ def _margin(table: _Table, relation: Relation, metric: str | None) -> Margin:
         return NO_MARGIN
 
 
-def _instead(table: _Table, key: str) -> Instead:
+def _instead(table: TomlTable, key: str) -> Instead:
     value = table.values.get(key)
     if not isinstance(value, dict) or not value:
-        table.problem(f"expected {key}, {_INSTEAD}, got {_in_words(value)}")
+        table.problem(f"expected {key}, {_INSTEAD}, got {value_in_words(value)}")
         return Instead()
     inner = table.inside(value)
     inner.refuse_unknown(_CELL_KEYS, key)
@@ -220,7 +219,7 @@ def _instead(table: _Table, key: str) -> Instead:
 class _Parts:
     """The parts of an inline table, each of them optional."""
 
-    table: _Table
+    table: TomlTable
     values: dict[str, object]
 
     def text(self, key: str) -> str | None:
@@ -248,152 +247,3 @@ def _contradiction(check: Check) -> str | None:
                     f"ensemble_calibrated, got {cell.decoding}"
                 )
     return None
-
-
-class _Table:
-    """A parsed TOML table whose keys are read one by one; problems are collected.
-
-    Attributes:
-        values: the parsed table.
-        problems: of the full file; those of this table are added.
-        where: the table in words, such as "check 2: "; "" for the file, or for a hypothesis whose
-            id is known.
-        owner: id of the hypothesis that it belongs to, if it is known.
-    """
-
-    def __init__(
-        self,
-        values: Mapping[str, object],
-        problems: list[Problem],
-        where: str = "",
-        owner: str | None = None,
-    ) -> None:
-        self.values = values
-        self.problems = problems
-        self.where = where
-        self.owner = owner
-
-    def problem(self, message: str) -> None:
-        """Add a problem of the table, or of one of its keys, which the message names."""
-        self.problems.append(Problem(None, self.owner, f"{self.where}{message}"))
-
-    def inside(self, values: Mapping[str, object], where: str = "") -> _Table:
-        """Return a table inside this one."""
-        return _Table(values, self.problems, f"{self.where}{where}", self.owner)
-
-    def refuse_unknown(self, allowed: Collection[str], what: str) -> None:
-        """Refuse unknown keys: they may be misspelt criteria."""
-        for key in self.values:
-            if key not in allowed:
-                self.problem(f"unknown key {key} in {what}{_did_you_mean(key, allowed)}")
-
-    def text(self, key: str, example: str, *, default: str | None = None) -> str:
-        """Return a text, its white space collapsed; `default` None makes the key compulsory."""
-        value = self.values.get(key)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, str) and value.strip():
-            return " ".join(value.split())
-        self.problem(f"expected {key}, {example}, got {_in_words(value)}")
-        return ""
-
-    def chosen(self, key: str, allowed: Sequence[Value]) -> Value:
-        """Return a text that must be one of those allowed."""
-        stated = self.values.get(key)
-        for value in allowed:
-            if stated == value:
-                return value
-        self.problem(_not_one_of(key, allowed, stated))
-        return allowed[0]
-
-    def several(self, key: str, example: str, *, default: str | None = None) -> tuple[str, ...]:
-        """Return one text or a list of different texts."""
-        value = self.values.get(key, default)
-        texts = value if isinstance(value, list) else [value]
-        named = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
-        if len(named) != len(texts) or not named:
-            shown = _in_words(value)
-            self.problem(f"expected {key}, {example} or a list of such, got {shown}")
-        elif twice := _twice(named):
-            self.problem(f"{key} names {', '.join(twice)} twice")
-        return tuple(named)
-
-    def several_of(
-        self, key: str, allowed: Sequence[Value], *, default: Value | None = None
-    ) -> tuple[Value, ...]:
-        """Return one or several of the texts allowed."""
-        named = self.several(key, _one_of(allowed), default=default)
-        for text in named:
-            if text not in allowed:
-                self.problem(_not_one_of(key, allowed, text))
-        return tuple(value for text in named for value in allowed if value == text)
-
-    def tables(self, key: str, example: str, *, compulsory: bool = True) -> list[_Table]:
-        """Return the tables of an array of tables."""
-        values = self.values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-            self.problem(f"expected {key} as tables, {example}, got {_in_words(values)}")
-            return []
-        if compulsory and not values:
-            self.problem(f"expected at least one {key}, {example}")
-        return [
-            self.inside(values_of_table, f"{key} {n}: ")
-            for n, values_of_table in enumerate(values, start=1)
-        ]
-
-    def whole_numbers(self, key: str, example: str) -> tuple[int, ...] | None:
-        """Return a list of different integers; None where the key is absent."""
-        numbers = self.values.get(key)
-        if numbers is None:
-            return None
-        if (
-            not isinstance(numbers, list)
-            or not numbers
-            or not all(type(number) is int for number in numbers)
-        ):
-            self.problem(f"expected {key} as {example}, got {_in_words(numbers)}")
-            return None
-        if twice := _twice(numbers):
-            self.problem(f"{key} names {', '.join(map(str, twice))} twice")
-        return tuple(dict.fromkeys(numbers))
-
-
-def _in_words(value: object) -> str:
-    """Show a value of a TOML file in a message."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, str):
-        return f'"{value}"' if len(value) <= 60 else f'"{value[:60]}..."'
-    if type(value) in (int, float):
-        return str(value)
-    return _KIND_IN_WORDS.get(type(value), f"a {type(value).__name__}")
-
-
-def _did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return the end of a message: the nearest known word, or all of them.
-
-    Examples:
-        >>> _did_you_mean("metrik", ["metric", "arm"])
-        '; did you mean metric?'
-        >>> _did_you_mean("x", ["metric", "arm"])
-        '; expected one of metric, arm'
-    """
-    words = list(allowed)
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.75)
-    return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(words)}"
-
-
-def _not_one_of(key: str, allowed: Sequence[str], value: object) -> str:
-    hint = ""
-    if isinstance(value, str):
-        near = difflib.get_close_matches(value, allowed, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]}?" if near else ""
-    return f"expected {key}, {_one_of(allowed)}, got {_in_words(value)}{hint}"
-
-
-def _one_of(allowed: Sequence[str]) -> str:
-    return f"one of {', '.join(allowed)}"
-
-
-def _twice(values: Sequence[object]) -> list[str]:
-    return [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]

@@ -20,7 +20,7 @@ from pact_eval.errors import AdapterError, ContractMismatchError, PactError, Pro
 from pact_eval.models import patterns
 from pact_eval.models.folders import sha256_of_weights
 from pact_eval.models.lora_safety import SAFE_INITIALISATIONS, unsafe_settings
-from pact_eval.scoring.model import identify
+from pact_eval.scoring.model import identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
 from scoring.conftest import FIXTURES, MODEL, Make
 
@@ -451,6 +451,21 @@ def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     text = refused(adapter, "organisation/model")
     assert_says(text, "HF_HUB_OFFLINE is set", "hf download organisation/model")
+
+
+def test_a_hub_id_with_a_revision_is_that_snapshot(
+    qwen3: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The layout of the cache of huggingface_hub, which reads it without the network.
+    commits = ("1" * 40, "2" * 40)
+    for commit in commits:
+        shutil.copytree(qwen3, tmp_path / "models--organisation--base" / "snapshots" / commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for commit in commits:
+        base = resolve_base(f"organisation/base@{commit}", tmp_path, None)
+        assert (base.name, base.revision) == ("organisation/base", commit)
+        assert base.folder.name == commit
 
 
 def pickled_base(base: Path) -> None:

@@ -1,0 +1,107 @@
+"""`pact-eval experiment`: run the plan of an experiment, or repeat what is missing or changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pact_cli.commands import command
+from pact_cli.console import emit
+from pact_cli.number_types import COUNT
+from pact_cli.options import PATH, json_option, path_argument
+from pact_cli.parameters import choice, option
+from pact_eval._choices import ExperimentStage
+from pact_reports.plain_text import one_line
+
+if TYPE_CHECKING:
+    from pact_eval.experiments.outcome import ExperimentOutcome
+    from pact_eval.experiments.running import PreparedExperiment
+
+
+@command(loads=("pact_eval.experiments.running",))
+@path_argument("plan", "PLAN.toml")
+@option(
+    "--out",
+    type=PATH,
+    help="Folder of the experiment. Default: next to PLAN.toml, with its name.",
+)
+@option(
+    "--dry-run",
+    is_flag=True,
+    first_page=True,
+    help="List the steps in order, and why each would run; start nothing and load no model.",
+)
+@option(
+    "--slots",
+    group="Speed",
+    type=COUNT,
+    default=1,
+    show_default=True,
+    first_page=True,
+    help="Processes at a time. Each has one GPU; without GPUs, they share the cores.",
+)
+@option(
+    "--only",
+    metavar="ARM",
+    help="Run the steps of this arm, or of base, and what they need.",
+)
+@option(
+    "--stage",
+    type=choice(ExperimentStage),
+    metavar="STAGE",
+    help="Run the steps of this stage, such as train or score, and what they need.",
+)
+@json_option
+def experiment(
+    plan: Path,
+    out: Path | None,
+    dry_run: bool,
+    slots: int,
+    only: str | None,
+    stage: ExperimentStage | None,
+    as_json: bool,
+) -> None:
+    """Train, score and judge what PLAN.toml describes.
+
+    Every step is a command in a process of its own: audit, split, ablate, register; for each arm
+    and seed train, score and calibrate; then scorecard, page and paper. The same command runs only
+    what is missing or has changed.
+
+    A step that fails leaves the others running. Steps that need it are not run. The summary has the
+    last lines of its log, and the command that repeats it. events.jsonl in the folder has every
+    event.
+
+    Exits with 1 if a step failed, with 2 and every problem if the plan cannot be used, with 3 if
+    the audit failed or an adapter was trained on evaluation data, and with 5 if the hypotheses are
+    not the registered ones.
+    """
+    from pact_eval.experiments.running import Choice, open_experiment
+    from pact_eval.experiments.running import dry_run as planned
+    from pact_reports.presenters.experiment_outcome import present
+
+    prepared = open_experiment(plan, Choice(out, only, stage, slots))
+    outcome = planned(prepared) if dry_run else _run(prepared)
+    emit(present(outcome), as_json=as_json)
+    click.get_current_context().exit(outcome.exit_code)
+
+
+def _run(prepared: PreparedExperiment) -> ExperimentOutcome:
+    """Run an experiment, and show its progress on stderr.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted; the message says what stays.
+    """
+    from pact_cli.experiment_progress import shown_progress
+    from pact_eval.experiments.running import run
+
+    with shown_progress(prepared) as watcher:
+        try:
+            return run(prepared, watcher)
+        except KeyboardInterrupt:
+            message = (
+                "the steps that are done, and the checkpoints of the others, are kept in "
+                f"{one_line(str(prepared.folder))}; the same command continues"
+            )
+            raise KeyboardInterrupt(message) from None

@@ -1,0 +1,65 @@
+"""Events of an experiment: `events.jsonl`, one JSON object per line, only ever appended to.
+
+    {"time": "2026-01-05T10:00:00+00:00", "event": "started", "step": "train-pact-17", "why": "new"}
+
+Events are `experiment` (it begins: its steps), `started`, `done`, `up to date`, `failed`,
+`not run`, `interrupted` and `ended`. A viewer follows the file; the terminal shows the same events.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pact_eval._json import Json, dumps
+
+EVENTS: Final = "events.jsonl"
+"""Name of the file in the folder of an experiment."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event.
+
+    Attributes:
+        name: what happened.
+        step: name of the step; None for the experiment.
+        facts: what else is known, such as why, seconds, exit_code.
+    """
+
+    name: str
+    step: str | None = None
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+
+Watcher = Callable[[Event], None]
+"""Gets each event after it was written."""
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """The events of an experiment.
+
+    Attributes:
+        path: the file.
+        watcher: gets each event too.
+    """
+
+    path: Path
+    watcher: Watcher = lambda _event: None
+
+    def write(self, name: str, step: str | None = None, **facts: Json) -> None:
+        """Append an event; a process that is killed leaves no part of a line."""
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        line: dict[str, Json] = {"time": now, "event": name}
+        line |= {} if step is None else {"step": step}
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, (dumps(line | facts) + "\n").encode())
+        finally:
+            os.close(descriptor)
+        self.watcher(Event(name, step, facts))

@@ -1,0 +1,89 @@
+"""Outcome of an experiment: what became of each step, and what the next command would do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pact_eval._choices import ExperimentStage
+from pact_eval.experiments.steps import Step
+from pact_eval.results import Result
+
+StepState = Literal["to do", "up to date", "done", "failed", "not run"]
+"""What became of a step. To do: of a dry run."""
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """What became of a step.
+
+    Attributes:
+        step: the step.
+        state: what became of it.
+        why: why it runs, has failed or was not run; "" if there is nothing to say.
+        exit_code: what the experiment exits with because of it; 0 if it did not fail.
+        seconds: time that it took; None if it did not run.
+        log: file of its log; None if it has none.
+        log_lines: the last lines of its log, if it failed.
+        notes: what else is worth knowing, such as "training data not stated".
+    """
+
+    step: Step
+    state: StepState
+    why: str = ""
+    exit_code: int = 0
+    seconds: float | None = None
+    log: Path | None = None
+    log_lines: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class ExperimentOutcome(Result):
+    """What became of an experiment.
+
+    Attributes:
+        plan: file of the plan.
+        folder: folder of the experiment.
+        steps: its steps in order.
+        is_dry: whether nothing was started.
+        missing: files of the plan that do not exist; only a dry run goes on without them.
+        slots: number of slots.
+    """
+
+    plan: Path
+    folder: Path
+    steps: tuple[StepOutcome, ...]
+    is_dry: bool
+    missing: tuple[str, ...] = ()
+    slots: int = 1
+
+    @property
+    def exit_code(self) -> int:
+        """The gravest exit code of its steps: 5 before 3, 3 before 1, 0 if none failed."""
+        return max((outcome.exit_code for outcome in self.steps), default=0)
+
+    def of_state(self, *states: StepState) -> tuple[StepOutcome, ...]:
+        """Return the steps with one of these states."""
+        return tuple(outcome for outcome in self.steps if outcome.state in states)
+
+    def count(self, stages: Iterable[ExperimentStage]) -> int:
+        """Return the number of steps of some stages, whatever became of them."""
+        wanted = set(stages)
+        return sum(outcome.step.stage in wanted for outcome in self.steps)
+
+    def repeat_command(self, step: Step) -> str:
+        """Return the line for a shell that repeats the command of one step.
+
+        Examples:
+            >>> step = Step("audit", "audit", ("pact-audit", "data", "my data"), (), (), ())
+            >>> outcome = ExperimentOutcome(Path("exp/plan.toml"), Path("exp/plan"), (), False)
+            >>> outcome.repeat_command(step)
+            "cd exp && pact-audit data 'my data'"
+        """
+        line = shlex.join(step.words)
+        folder = self.plan.parent
+        return line if folder == Path() else f"cd {shlex.quote(str(folder))} && {line}"

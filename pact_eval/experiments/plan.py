@@ -1,0 +1,356 @@
+"""The plan of an experiment: a TOML file, read strictly, with all of its problems together.
+
+    [data]
+    folder = "data"            # with the manifest; select, calibrate, seed: of the split
+    [model]
+    base = "models/base"       # or organisation/name@revision; dtype, device, attention
+    [train]
+    command = "python train.py --arm {arm} --seed {seed} --data {train} --out {adapter}"
+    timeout = 7200             # seconds of each training
+    [arms]
+    mine = {}
+    no_cf = { set = { counterfactual = 0.0 }, ablation = true }
+    [seeds]
+    main = [17, 18, 19]
+    ablations = [17]
+    [judge]
+    hypotheses = "hypotheses.toml"
+    k = 4                      # views; order_seed, calibrator, method
+
+Paths start from the folder of the plan. A table for one more way to train, or a list of values in
+`set`, has room here: what is not known is refused, and never ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeGuard, get_args
+
+from pact_eval._choices import Mode
+from pact_eval._files import TomlError, parse_toml, read_text
+from pact_eval._json import Json, finite_number
+from pact_eval._toml import TomlTable, did_you_mean, value_in_words
+from pact_eval.errors import PlanError, Problem
+from pact_eval.experiments.command_template import PLACEHOLDERS, CommandTemplate
+from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName
+
+BASE_RUN: Final = "base"
+"""Name of the runs of the untrained base model; no arm may have it."""
+
+_CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
+_DATA_KEYS: Final = ("folder", "ablated", "select", "calibrate", "seed")
+_MODEL_KEYS: Final = ("base", "dtype", "device", "attention")
+_TRAIN_KEYS: Final = ("command", "timeout")
+_ARM_KEYS: Final = ("set", "ablation")
+_SEED_KEYS: Final = ("main", "ablations")
+_JUDGE_KEYS: Final = ("hypotheses", "k", "order_seed", "calibrator", "method")
+_SEEDS_EXAMPLE: Final = "a list of integers, such as [17, 18, 19]"
+
+
+@dataclass(frozen=True)
+class DataPlan:
+    """The data of an experiment.
+
+    Attributes:
+        folder: folder of the dataset, with its manifest, from the folder of the plan.
+        ablates: whether the models are also scored on ablated contexts.
+        select: source families of the selection split, if the experiment makes the splits.
+        calibrate: source families of the calibration split, likewise.
+        seed: seed of the split.
+    """
+
+    folder: Path
+    ablates: bool
+    select: int
+    calibrate: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """The base model.
+
+    Attributes:
+        base: folder from the folder of the plan, or hub id, or hub id with @revision.
+        dtype: its precision in scoring.
+        device: device of scoring, as `score --device` has it; "auto" leaves the choice to `score`.
+        attention: kernel of attention of scoring on a CPU. With "auto", a probe of the time chooses
+            for each run, and bytes may differ between runs.
+    """
+
+    base: str
+    dtype: DtypeName
+    device: str
+    attention: AttentionName
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One recipe.
+
+    Attributes:
+        name: its name, also of folders.
+        settings: `set` of the plan: what the trainer gets as JSON.
+        is_ablation: whether it is trained with the seeds of ablations.
+    """
+
+    name: str
+    settings: Mapping[str, Json]
+    is_ablation: bool
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training: an arm and a seed.
+
+    Attributes:
+        arm: the arm.
+        seed: seed of the training.
+    """
+
+    arm: Arm
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of its folders.
+
+        Examples:
+            >>> Training(Arm("pact", {}, False), 17).name
+            'pact-17'
+        """
+        return f"{self.arm.name}-{self.seed}"
+
+    @property
+    def settings_json(self) -> str:
+        """The settings as one line of JSON with sorted keys."""
+        return json.dumps(self.arm.settings, sort_keys=True, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """The trainer of all arms.
+
+    Attributes:
+        command: the command with its placeholders.
+        timeout_seconds: longest time of a training; None for no limit.
+    """
+
+    command: CommandTemplate
+    timeout_seconds: float | None
+
+
+@dataclass(frozen=True)
+class JudgePlan:
+    """How the models are judged.
+
+    Attributes:
+        hypotheses: file of hypotheses, from the folder of the plan; None for none.
+        k: views per record.
+        order_seed: seed of the letter orders.
+        calibrator: form of the temperatures, as `calibrate --mode` has it.
+        method: arm that others are compared with; None takes the first one.
+    """
+
+    hypotheses: Path | None
+    k: int
+    order_seed: int
+    calibrator: str
+    method: str | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment as its file describes it.
+
+    Attributes:
+        path: the file.
+        data: the data.
+        model: the base model.
+        train: the trainer.
+        arms: the arms, in their order.
+        seeds: seeds of arms that are not ablations.
+        ablation_seeds: seeds of ablations.
+        judge: how the models are judged.
+    """
+
+    path: Path
+    data: DataPlan
+    model: ModelPlan
+    train: TrainPlan
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...]
+    ablation_seeds: tuple[int, ...]
+    judge: JudgePlan
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths of the plan start from."""
+        return self.path.parent
+
+    def trainings(self) -> Iterator[Training]:
+        """Yield every arm at each of its seeds."""
+        for arm in self.arms:
+            for seed in self.ablation_seeds if arm.is_ablation else self.seeds:
+                yield Training(arm, seed)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan.
+
+    The files that it names are not opened; see `plan_files`.
+
+    Args:
+        path: a TOML file.
+
+    Raises:
+        InputError: it is missing or cannot be read.
+        PlanError: it is not TOML, or a key or value is not valid; all problems together.
+    """
+    return parse_plan(read_text(path, missing="no such plan"), path)
+
+
+def parse_plan(text: str, path: Path) -> Plan:
+    """Parse the text of a plan.
+
+    Args:
+        text: TOML.
+        path: its file, for messages, and where its paths start.
+
+    Raises:
+        PlanError: as for `read_plan`.
+
+    Examples:
+        >>> parse_plan("data = ", Path("plan.toml"))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.PlanError: plan.toml:1: not valid TOML (...
+    """
+    try:
+        values = parse_toml(text)
+    except TomlError as error:
+        raise PlanError(str(path), [Problem(error.line, None, str(error))]) from None
+    problems: list[Problem] = []
+    table = TomlTable(values, problems)
+    table.refuse_unknown(_TABLES, "the plan")
+    data = _data(table.table("data", 'such as folder = "data"'))
+    model = _model(table.table("model", 'such as base = "models/base"'))
+    train = _train(table.table("train", 'such as command = "python train.py ..."'))
+    arms = _arms(table.table("arms", "such as mine = {}"))
+    seeds, ablation_seeds = _seeds(table.table("seeds", "such as main = [17, 18, 19]"))
+    judge = _judge(table.table("judge", "such as k = 4"), arms)
+    if problems:
+        raise PlanError(str(path), problems)
+    return Plan(path, data, model, train, arms, seeds, ablation_seeds, judge)
+
+
+def _data(table: TomlTable) -> DataPlan:
+    table.refuse_unknown(_DATA_KEYS, "data")
+    ablates = table.flag("ablated") if "ablated" in table.values else True
+    return DataPlan(
+        folder=Path(table.text("folder", 'a path such as "data"')),
+        ablates=ablates,
+        select=table.whole_number("select", default=2, least=1),
+        calibrate=table.whole_number("calibrate", default=2, least=1),
+        seed=table.whole_number("seed", default=17),
+    )
+
+
+def _model(table: TomlTable) -> ModelPlan:
+    table.refuse_unknown(_MODEL_KEYS, "model")
+    return ModelPlan(
+        base=table.text("base", 'a folder, or a hub id such as "organisation/name@revision"'),
+        dtype=table.chosen("dtype", get_args(DtypeName), default="auto"),
+        device=table.chosen("device", DEVICES, default="auto"),
+        attention=table.chosen("attention", get_args(AttentionName), default="fused"),
+    )
+
+
+def _train(table: TomlTable) -> TrainPlan:
+    table.refuse_unknown(_TRAIN_KEYS, "train")
+    text = table.values.get("command")
+    if text is None:
+        table.problem("expected command: without it, no arm has a trainer")
+        return TrainPlan(CommandTemplate(()), None)
+    example = 'such as "python train.py --out {adapter}"'
+    command = CommandTemplate(())
+    try:
+        command = CommandTemplate.parse(table.text("command", example) or "none")
+    except ValueError as error:
+        table.problem(f"command: {error}")
+    for name in command.placeholders:
+        if name not in PLACEHOLDERS:
+            table.problem(f"command: unknown placeholder {{{name}}}{_in_braces(name)}")
+    if command.words and "adapter" not in command.placeholders:
+        table.problem("command: expected the placeholder {adapter}, the folder to write")
+    return TrainPlan(command, table.positive("timeout"))
+
+
+def _in_braces(name: str) -> str:
+    return did_you_mean(f"{{{name}}}", [f"{{{known}}}" for known in PLACEHOLDERS])
+
+
+def _arms(table: TomlTable) -> tuple[Arm, ...]:
+    if not table.values:
+        table.problem("expected at least one arm, such as mine = {}")
+    arms = []
+    for name, values in table.values.items():
+        if not _NAME.fullmatch(name) or name == BASE_RUN:
+            reserved = f"; {BASE_RUN} is the untrained model" if name == BASE_RUN else ""
+            table.problem(
+                f"expected letters, digits, _, . or - as the name of an arm, "
+                f"got {value_in_words(name)}{reserved}"
+            )
+        if not isinstance(values, dict):
+            table.problem(f"expected {name} as a table, such as {{}}, got {value_in_words(values)}")
+            continue
+        arms.append(_arm(name, table.inside(values, f"{name}: ")))
+    return tuple(arms)
+
+
+def _arm(name: str, table: TomlTable) -> Arm:
+    table.refuse_unknown(_ARM_KEYS, "an arm")
+    settings = table.table("set", "such as { counterfactual = 0.0 }")
+    for key, value in settings.values.items():
+        if not _is_plain(value):
+            settings.problem(
+                f"expected {key} as text, a finite number or true/false, "
+                f"got {value_in_words(value)}"
+            )
+    plain = {key: value for key, value in settings.values.items() if _is_plain(value)}
+    return Arm(name, plain, is_ablation=table.flag("ablation"))
+
+
+def _is_plain(value: object) -> TypeGuard[str | bool | int | float]:
+    return isinstance(value, str | bool | int) or finite_number(value) is not None
+
+
+def _seeds(table: TomlTable) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    table.refuse_unknown(_SEED_KEYS, "seeds")
+    main = table.whole_numbers("main", _SEEDS_EXAMPLE)
+    if "main" not in table.values:
+        table.problem(f"expected main, {_SEEDS_EXAMPLE}, got nothing")
+    ablations = table.whole_numbers("ablations", _SEEDS_EXAMPLE)
+    return main or (), ablations or (main or ())[:1]
+
+
+def _judge(table: TomlTable, arms: tuple[Arm, ...]) -> JudgePlan:
+    table.refuse_unknown(_JUDGE_KEYS, "judge")
+    hypotheses = table.text("hypotheses", 'a path such as "hypotheses.toml"', default="")
+    method = table.text("method", "the name of an arm", default="")
+    names = [arm.name for arm in arms]
+    if method and method not in names:
+        table.problem(f"method: no arm is called {method}{did_you_mean(method, names)}")
+    return JudgePlan(
+        hypotheses=Path(hypotheses) if hypotheses else None,
+        k=table.whole_number("k", default=4, least=1),
+        order_seed=table.whole_number("order_seed", default=0),
+        calibrator=table.chosen("calibrator", _CALIBRATORS, default="auto"),
+        method=method or None,
+    )

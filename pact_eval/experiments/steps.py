@@ -1,0 +1,381 @@
+"""Steps of an experiment, as data: each is a command with its inputs and outputs.
+
+    audit -> split, ablate -> register -> base: score holdout, ablated
+                                       -> each training: train, score holdout, ablated and
+                                          calibration, calibrate
+          -> scorecard, page, paper
+
+Every step is the command that a user would type, in a process of its own. So devices, threads, time
+limits and logs are those of one process, a kill loses one step, and the message of a failed step
+ends with the line that repeats it. Models that need torch are loaded in these processes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+from pact_eval._choices import ExperimentStage
+from pact_eval._toml import did_you_mean
+from pact_eval.data.files import MANIFEST_NAME
+from pact_eval.errors import InputError
+from pact_eval.experiments.plan import BASE_RUN, Plan, Training
+from pact_eval.experiments.plan_files import PlanFiles
+from pact_eval.preregistration.registration import lock_path
+
+_ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
+_FURTHER_ADAPTER_FILES: Final = (
+    "schema_config.json",
+    "training_data.json",
+    "decision.json",
+    "decision_template.jinja",
+)
+_RUN_FILES: Final = ("run.json", "predictions.parquet")
+_CALIBRATOR: Final = "calibration.json"
+_MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
+_TOOL: Final = "pact-eval"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. Paths start from the folder of the plan, which is where its command runs.
+
+    Attributes:
+        name: its name, also of its receipt and its log.
+        stage: what it is for.
+        words: the command.
+        needs: names of the steps that must be done before.
+        inputs: files and folders that it reads.
+        outputs: files and folders that it must have written at its end.
+        extras: files that it may have written too.
+        removes: what is removed before it starts afresh: what an earlier start left behind.
+        resumes: whether the command itself continues what an earlier start left behind.
+        versions: distributions whose other version makes the step run again.
+        stdout: file for the standard output; None for the log.
+        training: the training that it is, or whose adapter it reads.
+        model: name of the model: that of its training, or "base"; None if it has none.
+    """
+
+    name: str
+    stage: ExperimentStage
+    words: tuple[str, ...]
+    needs: tuple[str, ...]
+    inputs: tuple[Path, ...]
+    outputs: tuple[Path, ...]
+    extras: tuple[Path, ...] = ()
+    removes: tuple[Path, ...] = ()
+    resumes: bool = False
+    versions: tuple[str, ...] = (_TOOL,)
+    stdout: Path | None = None
+    training: Training | None = None
+    model: str | None = None
+
+    @property
+    def adapter(self) -> Path | None:
+        """The adapter folder that it writes; None if it is not a training."""
+        return self.outputs[0].parent if self.stage == "train" else None
+
+
+def planned_steps(plan: Plan, files: PlanFiles, folder: Path) -> tuple[Step, ...]:
+    """Return all steps of a plan, in an order in which they can run one by one.
+
+    Args:
+        plan: the plan.
+        files: its files.
+        folder: folder of the experiment, from the folder of the plan.
+    """
+    planner = _Planner(plan, files, folder)
+    models = [step for training in plan.trainings() for step in planner.model_steps(training)]
+    steps = [*planner.preparation(), *planner.base_steps(), *models]
+    return (*steps, *planner.conclusions(steps))
+
+
+def graph_of(steps: Iterable[Step]) -> TopologicalSorter[str]:
+    """Return the graph of steps by name; each comes after those that it needs."""
+    graph = TopologicalSorter({step.name: step.needs for step in steps})
+    graph.prepare()
+    return graph
+
+
+def chosen_steps(
+    steps: Sequence[Step], *, arm: str | None = None, stage: ExperimentStage | None = None
+) -> tuple[Step, ...]:
+    """Return the steps of an arm or of a stage, and those that they need.
+
+    Args:
+        steps: all steps, each after those that it needs.
+        arm: name of an arm, or "base"; None for all.
+        stage: a stage; None for all.
+
+    Raises:
+        InputError: there is no such step.
+    """
+    targets = [
+        step
+        for step in steps
+        if (arm is None or _is_of(step, arm)) and (stage is None or step.stage == stage)
+    ]
+    if not targets:
+        wanted = " of ".join(word for word in (stage and f"stage {stage}", arm) if word)
+        names = [step.training.arm.name for step in steps if step.training is not None]
+        hint = did_you_mean(arm, dict.fromkeys([BASE_RUN, *names])) if arm else ""
+        message = f"the plan has no step of {wanted}{hint}"
+        raise InputError(message)
+    needed = {step.name for step in targets}
+    for step in reversed(steps):
+        if step.name in needed:
+            needed.update(step.needs)
+    return tuple(step for step in steps if step.name in needed)
+
+
+def _is_of(step: Step, arm: str) -> bool:
+    name = step.model if step.training is None else step.training.arm.name
+    return name == arm
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Makes the steps of one plan; see `planned_steps`."""
+
+    plan: Plan
+    files: PlanFiles
+    folder: Path
+
+    @property
+    def ablated(self) -> Path:
+        return self.folder / "ablated.jsonl"
+
+    @property
+    def lock(self) -> Path | None:
+        hypotheses = self.plan.judge.hypotheses
+        return None if hypotheses is None else lock_path(hypotheses)
+
+    @property
+    def parts(self) -> Mapping[str, Path]:
+        """Return the files to train on, select on and calibrate on."""
+        files = self.files
+        if files.selection is not None and files.calibration is not None:
+            return {
+                "train": files.train,
+                "selection": files.selection,
+                "calibration": files.calibration,
+            }
+        return {
+            role: self.folder / "parts" / f"{role}.jsonl"
+            for role in ("train", "selection", "calibration")
+        }
+
+    @property
+    def prepared(self) -> tuple[str, ...]:
+        """Return what must be done before the first model is trained or scored."""
+        split = () if self.files.has_splits else ("split",)
+        ablate = ("ablate",) if self.plan.data.ablates else ()
+        register = () if self.lock is None else ("register",)
+        return ("audit", *split, *ablate, *register)
+
+    def preparation(self) -> list[Step]:
+        """Return the steps before the first model."""
+        data, out = self.plan.data, self.folder / "audit.txt"
+        words = _flat(("pact-audit", "data", data.folder))
+        steps = [Step("audit", "audit", words, (), self.files.data, (out,), stdout=out)]
+        if not self.files.has_splits:
+            steps.append(self._split())
+        if data.ablates:
+            words = _flat(("pact-audit", "ablate", self.files.holdout, "--out", self.ablated))
+            read, written = (self.files.holdout,), (self.ablated,)
+            steps.append(Step("ablate", "ablate", words, ("audit",), read, written))
+        if self.plan.judge.hypotheses is not None and self.lock is not None:
+            steps.append(self._register(self.plan.judge.hypotheses, self.lock))
+        return steps
+
+    def _split(self) -> Step:
+        data, parts = self.plan.data, self.folder / "parts"
+        numbers = ("--select", data.select, "--calibrate", data.calibrate, "--seed", data.seed)
+        words = ("pact-audit", "split", self.files.train, "--out", parts, *numbers)
+        written = (*self.parts.values(), parts / MANIFEST_NAME)
+        return Step(
+            "split",
+            "split",
+            _flat(words),
+            ("audit",),
+            (self.files.train,),
+            written,
+            removes=(parts,),
+        )
+
+    def _register(self, hypotheses: Path, lock: Path) -> Step:
+        judged = (self.files.holdout, *((self.ablated,) if self.plan.data.ablates else ()))
+        words = ("pact-eval", "register", hypotheses, *(("--data", file) for file in judged))
+        needs = tuple(name for name in self.prepared if name != "register")
+        # A lock is never removed, and a new version writes no other one.
+        return Step(
+            "register",
+            "register",
+            _flat(words),
+            needs,
+            (hypotheses, *judged),
+            (lock,),
+            resumes=True,
+            versions=(),
+        )
+
+    def base_steps(self) -> list[Step]:
+        """Return the steps of the untrained base model."""
+        return [self._score(None, "holdout"), *self._ablated_steps(None)]
+
+    def model_steps(self, training: Training) -> list[Step]:
+        """Return the steps of one training."""
+        return [
+            self._train(training),
+            self._score(training, "holdout"),
+            *self._ablated_steps(training),
+            self._score(training, "calibration"),
+            self._calibrate(training),
+        ]
+
+    def _ablated_steps(self, training: Training | None) -> list[Step]:
+        return [self._score(training, "ablated")] if self.plan.data.ablates else []
+
+    def _train(self, training: Training) -> Step:
+        adapter, parts = self.folder / "adapters" / training.name, self.parts
+        values = {
+            "arm": training.arm.name,
+            "seed": str(training.seed),
+            "base": self.plan.model.base,
+            "data": str(self.plan.data.folder),
+            "train": str(parts["train"]),
+            "selection": str(parts["selection"]),
+            "adapter": str(adapter),
+            "settings": training.settings_json,
+        }
+        return Step(
+            f"train-{training.name}",
+            "train",
+            self.plan.train.command.filled(values),
+            self.prepared,
+            (parts["train"], parts["selection"], *self.files.scripts, *self._base_files),
+            tuple(adapter / name for name in _ADAPTER_FILES),
+            extras=tuple(adapter / name for name in _FURTHER_ADAPTER_FILES),
+            removes=(adapter,),
+            resumes=True,
+            versions=(),  # the trainer has an environment of its own
+            training=training,
+            model=training.name,
+        )
+
+    @property
+    def _base_files(self) -> tuple[Path, ...]:
+        return () if self.files.base is None else (self.files.base,)
+
+    def _score(self, training: Training | None, part: str) -> Step:
+        name = BASE_RUN if training is None else training.name
+        place = {"holdout": "runs", "ablated": "ablated", "calibration": "calibration"}[part]
+        data = {"holdout": self.files.holdout, "ablated": self.ablated}
+        file, run = data.get(part, self.parts["calibration"]), self.folder / place / name
+        judge, adapter = self.plan.judge, self.folder / "adapters" / name
+        # An ablated record has no reference: one view shows how confident the model is.
+        views = ("--k", 1 if part == "ablated" else judge.k, "--order-seed", judge.order_seed)
+        words = ("pact-eval", "score", *self._scored(training, adapter), "--data", file, *views)
+        role = ("--role", "calibration") if part == "calibration" else ()
+        files = (*_ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
+        weights = () if training is None else tuple(adapter / name for name in files)
+        return Step(
+            f"score-{name}-{part}",
+            "score",
+            _flat((*words, "--out", run, *role)),
+            self.prepared if training is None else (*self.prepared, f"train-{name}"),
+            (file, *weights, *self._base_files),
+            tuple(run / name for name in _RUN_FILES),
+            removes=(run,),
+            resumes=True,
+            versions=(_TOOL, *_MODEL_LIBRARIES),
+            training=training,
+            model=name,
+        )
+
+    def _scored(self, training: Training | None, adapter: Path) -> tuple[object, ...]:
+        """Return the words of `score` that name the model and its labels."""
+        model = self.plan.model
+        how: tuple[object, ...] = ("--base-model", model.base)
+        how += () if model.dtype == "auto" else ("--dtype", model.dtype)
+        for name, value in (("device", model.device), ("attention", model.attention)):
+            how += () if value == "auto" else (f"--{name}", value)
+        if training is None:
+            return (*how, "--no-adapter", "--arm", BASE_RUN)
+        return (adapter, *how, "--arm", training.arm.name, "--train-seed", training.seed)
+
+    def _calibrate(self, training: Training) -> Step:
+        name = training.name
+        fitted, holdout = self.folder / "calibration" / name, self.folder / "runs" / name
+        words = ("pact-eval", "calibrate", fitted, "--mode", self.plan.judge.calibrator)
+        written = (fitted / _CALIBRATOR, holdout / _CALIBRATOR)
+        return Step(
+            f"calibrate-{name}",
+            "calibrate",
+            _flat((*words, "--holdout", holdout)),
+            (f"score-{name}-holdout", f"score-{name}-calibration"),
+            tuple(run / file for run in (fitted, holdout) for file in _RUN_FILES),
+            written,
+            removes=written,
+            training=training,
+            model=name,
+        )
+
+    def conclusions(self, steps: Sequence[Step]) -> list[Step]:
+        """Return the steps after the last model.
+
+        Args:
+            steps: all steps before.
+        """
+        judged = [step for step in steps if step.stage == "score" and not _calibrates(step)]
+        judged.sort(key=lambda step: step.name.endswith("-ablated"))  # full contexts first
+        runs = [step.outputs[0].parent for step in judged]
+        needs = tuple(step.name for step in (*judged, *_of_stage(steps, "calibrate")))
+        written = [file for step in _of_stage(steps, "calibrate") for file in step.outputs[1:]]
+        read = (*(file for step in judged for file in step.outputs), *written)
+        return [*self._scorecard(runs, needs, read), *self._pages(runs, needs, read)]
+
+    def _scorecard(
+        self, runs: Sequence[Path], needs: tuple[str, ...], read: tuple[Path, ...]
+    ) -> list[Step]:
+        hypotheses = self.plan.judge.hypotheses
+        if hypotheses is None or self.lock is None:
+            return []
+        out = self.folder / "scorecard.txt"
+        words, read = ("pact-eval", "scorecard", hypotheses, *runs), (hypotheses, self.lock, *read)
+        return [Step("scorecard", "scorecard", _flat(words), needs, read, (out,), stdout=out)]
+
+    def _pages(
+        self, runs: Sequence[Path], needs: tuple[str, ...], read: tuple[Path, ...]
+    ) -> list[Step]:
+        judge, page, paper = self.plan.judge, self.folder / "page.html", self.folder / "paper"
+        how: tuple[object, ...] = ("--data", self.plan.data.folder)
+        how += ("--method", judge.method or self.plan.arms[0].name)
+        read = (*self.files.data, *read)
+        if judge.hypotheses is not None and self.lock is not None:
+            how, read = (*how, "--criteria", judge.hypotheses), (*read, judge.hypotheses, self.lock)
+        as_page = ("pact-eval", "report", *runs, "--html", page, *how)
+        as_files = ("pact-eval", "paper", *runs, "--out", paper, *how)
+        return [
+            Step("page", "page", _flat(as_page), needs, read, (page,)),
+            Step("paper", "paper", _flat(as_files), needs, read, (paper,), removes=(paper,)),
+        ]
+
+
+def _of_stage(steps: Iterable[Step], stage: ExperimentStage) -> list[Step]:
+    return [step for step in steps if step.stage == stage]
+
+
+def _calibrates(step: Step) -> bool:
+    return step.name.endswith("-calibration")
+
+
+def _flat(words: Iterable[object]) -> tuple[str, ...]:
+    """Return words as text, those of inner tuples in their place."""
+    flat: list[str] = []
+    for word in words:
+        flat += map(str, word) if isinstance(word, tuple) else [str(word)]
+    return tuple(flat)

@@ -1,0 +1,63 @@
+"""Supervisor of one command: ends it, and all that it started, when the experiment is gone.
+
+A script: `supervise.py LOCK GRACE_SECONDS WORD...`. Its input is a pipe that the process of the
+experiment holds open. It closes when that process ends, however that happens, or closes it. The
+command then gets SIGTERM, time to save a checkpoint, and SIGKILL. While the command runs, the lock
+keeps a repeated experiment from starting it a second time. The exit code is that of the command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+from filelock import FileLock
+
+_CANNOT_START = 127
+
+
+def main(lock: str, grace_seconds: float, words: list[str]) -> int:
+    """Run a command to its end, and return its exit code; 128 and more if a signal ended it."""
+    # A handler, not SIG_IGN, which the command would inherit.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    processes: list[subprocess.Popen[bytes]] = []
+    threading.Thread(target=_wait_for_end, args=(processes, grace_seconds), daemon=True).start()
+    with FileLock(lock):
+        try:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL)  # noqa: S603 -- no shell
+        except OSError as error:
+            print(f"{words[0]}: cannot be started: {error.strerror}", file=sys.stderr)  # noqa: T201
+            return _CANNOT_START
+        processes.append(process)
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _wait_for_end(processes: list[subprocess.Popen[bytes]], grace_seconds: float) -> None:
+    """Wait until nobody holds the pipe open; then end the command and this process."""
+    while os.read(sys.stdin.fileno(), 1):  # not its buffer, which the exit of Python waits for
+        pass
+    with suppress(OSError):
+        _signal_group(processes, signal.SIGTERM)
+    for process in processes:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace_seconds)
+    _signal_group(processes, getattr(signal, "SIGKILL", signal.SIGTERM))
+    os._exit(1)
+
+
+def _signal_group(processes: list[subprocess.Popen[bytes]], number: int) -> None:
+    """Send a signal to the command and all that it started: this process leads their group."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, number)
+        return
+    for process in processes:
+        process.send_signal(number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3:]))

@@ -1,0 +1,131 @@
+"""The outcome of an experiment, or what one would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pact_eval._json import Json
+from pact_eval.errors import counted
+from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
+from pact_reports.plain_text import one_line
+from pact_reports.presenters.presenter import Presenter
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+
+_TONES: Final[dict[str, Tone]] = {"failed": "bad", "not run": "caution", "up to date": "faint"}
+_ENDED: Final[tuple[StepState, ...]] = ("done", "up to date", "failed", "not run")
+_RESULTS: Final = ("scorecard", "page", "paper")
+
+
+def present(outcome: ExperimentOutcome) -> Presenter:
+    """Present an experiment.
+
+    Args:
+        outcome: what became of its steps, or what would.
+    """
+    return Presenter(
+        tables=lambda: _planned(outcome) if outcome.is_dry else _results(outcome),
+        to_json=lambda: _json(outcome),
+        warnings=[f"{one_line(str(outcome.plan))}: {text}" for text in outcome.missing],
+        answers=lambda: _answers(outcome),
+    )
+
+
+def _planned(outcome: ExperimentOutcome) -> tuple[Part, ...]:
+    columns = (Column("#"), Column("step", "left"), Column("why", "left"))
+    rows = [
+        Row(
+            (
+                Cell(str(number)),
+                Cell(step.step.name),
+                Cell(one_line(step.why or step.state), tone=_TONES.get(step.state)),
+            )
+        )
+        for number, step in enumerate(outcome.steps, start=1)
+    ]
+    title = f"Steps of {one_line(str(outcome.plan))} with {counted(outcome.slots, 'slot')}"
+    return (Table("steps", title, "", columns, tuple(rows), keys=2),)
+
+
+def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
+    for failure in outcome.of_state("failed"):
+        yield from _failure(outcome, failure)
+    reasons: dict[str, list[str]] = {}
+    for step in outcome.of_state("not run"):
+        reasons.setdefault(step.why, []).append(step.step.name)
+    for why, names in reasons.items():
+        yield Line(f"Not run ({one_line(why)}): {', '.join(names)}", "caution")
+    for note, names in _notes(outcome).items():
+        yield Line(f"{one_line(note)}: {', '.join(names)}", "info")
+    for step in outcome.of_state("done", "up to date"):
+        if step.step.stage in _RESULTS:
+            path = outcome.folder / step.step.outputs[0].name
+            yield Line(one_line(str(path)), unbroken=True)
+
+
+def _failure(outcome: ExperimentOutcome, failure: StepOutcome) -> Iterator[Part]:
+    yield Line(f"{failure.step.name} failed: {one_line(failure.why)}", "bad")
+    if failure.log_lines:
+        yield Line(f"  the last lines of {one_line(str(failure.log))}:", unbroken=True)
+        yield from (Line(f"    {one_line(line)}", unbroken=True) for line in failure.log_lines)
+    command = outcome.repeat_command(failure.step)
+    yield Line(f"  repeat it alone: {one_line(command)}", unbroken=True)
+
+
+def _notes(outcome: ExperimentOutcome) -> dict[str, list[str]]:
+    """Return the steps of each note."""
+    notes: dict[str, list[str]] = {}
+    for step in outcome.steps:
+        for note in step.notes:
+            notes.setdefault(note, []).append(step.step.model or step.step.name)
+    return notes
+
+
+def _answers(outcome: ExperimentOutcome) -> Iterator[str]:
+    total = counted(len(outcome.steps), "step")
+    if outcome.is_dry:
+        trainings = counted(outcome.count(["train"]), "training")
+        scorings = outcome.count(["score", "calibrate"])
+        yield (
+            f"{total}, {len(outcome.of_state('to do')):,} to do: {trainings}, "
+            f"{scorings:,} scorings and calibrations. Cost: not measured."
+        )
+        return
+    counts = {state: len(outcome.of_state(state)) for state in _ENDED}
+    parts = [f"{count:,} {state}" for state, count in counts.items() if count]
+    yield f"{total}: {', '.join(parts)}."
+    if outcome.exit_code:
+        yield "The same command runs what failed and what was not run."
+
+
+def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
+    return {
+        "plan": str(outcome.plan),
+        "folder": str(outcome.folder),
+        "dry_run": outcome.is_dry,
+        "slots": outcome.slots,
+        "exit_code": outcome.exit_code,
+        "trainings": outcome.count(["train"]),
+        "scorings_and_calibrations": outcome.count(["score", "calibrate"]),
+        "cost": None,
+        "missing": [*outcome.missing],
+        "steps": [_step_json(outcome, step) for step in outcome.steps],
+    }
+
+
+def _step_json(outcome: ExperimentOutcome, step: StepOutcome) -> Json:
+    return {
+        "step": step.step.name,
+        "stage": step.step.stage,
+        "model": step.step.model,
+        "state": step.state,
+        "why": step.why,
+        "exit_code": step.exit_code,
+        "seconds": step.seconds,
+        "command": [*step.step.words],
+        "repeat": outcome.repeat_command(step.step),
+        "needs": [*step.step.needs],
+        "log": None if step.log is None else str(step.log),
+        "log_lines": [*step.log_lines],
+        "notes": [*step.notes],
+    }

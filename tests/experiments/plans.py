@@ -1,0 +1,112 @@
+"""Plans, data and trainers for the tests of experiments: small, and as a user would write them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pact_fixtures
+from pact_eval.experiments.running import Choice, PreparedExperiment, open_experiment
+
+FIXTURES = Path(pact_fixtures.__file__).parent
+TRAINER = Path(__file__).with_name("train.py")
+COMMAND = (
+    "python train.py --arm {arm} --seed {seed} --base {base} --train {train} --out {adapter} "
+    "--settings {settings}"
+)
+
+PLAN = """
+[data]
+folder = "data"
+ablated = {ablated}
+select = 1
+calibrate = 1
+[model]
+base = "base"
+[train]
+command = "{command}"
+timeout = {timeout}
+[arms]
+{arms}
+[seeds]
+main = [17]
+[judge]
+k = 2
+{judge}
+"""
+
+HYPOTHESES = """
+format = "pact-hypotheses-1"
+[[hypothesis]]
+id = "H1"
+title = "Size"
+claim = "The weak arm is less accurate."
+[[hypothesis.check]]
+says = "accuracy falls"
+metric = "accuracy"
+arm = "weak"
+decoding = "single"
+is = "lower"
+than = {{ arm = "mine" }}
+by_more_than = "{points} points"
+judged_on = "matched"
+"""
+
+
+def write_plan(
+    folder: Path,
+    *,
+    arms: Iterable[str] = ("mine = {}",),
+    command: str = COMMAND,
+    timeout: float = 600,
+    hypotheses: bool = False,
+    ablated: bool = False,
+) -> Path:
+    """Write a plan with its data, its base and its trainer into a new folder; return the plan."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_data(folder / "data")
+    (folder / "base").symlink_to(FIXTURES / "model")
+    shutil.copy(TRAINER, folder)
+    judge = 'hypotheses = "hypotheses.toml"' if hypotheses else ""
+    if hypotheses:
+        (folder / "hypotheses.toml").write_text(HYPOTHESES.format(points=2))
+    plan = folder / "plan.toml"
+    plan.write_text(
+        PLAN.format(
+            command=command.replace("\\", "\\\\").replace('"', '\\"'),
+            timeout=timeout,
+            arms="\n".join(arms),
+            judge=judge,
+            ablated=str(ablated).lower(),
+        )
+    )
+    return plan
+
+
+def write_data(folder: Path) -> None:
+    """Write a few families of the bundled data: four source families to train, two to evaluate."""
+    folder.mkdir()
+    train = _few("train.jsonl", ("commerce-01", "education-04", "media-03", "travel-02"), 3)
+    holdout = _few("holdout.jsonl", ("supply_chain-03", "healthcare-01"), 6)
+    (folder / "train.jsonl").write_bytes(b"".join(train))
+    (folder / "holdout.jsonl").write_bytes(b"".join(holdout))
+
+
+def _few(file: str, source_families: Iterable[str], families: int) -> list[bytes]:
+    kept: dict[str, set[str]] = {name: set() for name in source_families}
+    lines = []
+    for line in (FIXTURES / "data" / file).read_bytes().splitlines(keepends=True):
+        record = json.loads(line)
+        chosen = kept.get(record["source_family"])
+        if chosen is None or (len(chosen) == families and record["family"] not in chosen):
+            continue
+        chosen.add(record["family"])
+        lines.append(line)
+    return lines
+
+
+def opened(plan: Path, **choice: object) -> PreparedExperiment:
+    """Open a plan with fields of `Choice`."""
+    return open_experiment(plan, Choice(**choice))  # type: ignore[arg-type]

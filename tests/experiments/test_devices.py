@@ -1,0 +1,61 @@
+"""Devices and threads of slots."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from pact_eval.data.processes import usable_cores
+from pact_eval.errors import InputError
+from pact_eval.experiments.devices import gpus_here, slot_environments
+
+
+def test_each_slot_has_one_gpu_and_one_slot_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    devices = gpus_here()
+    assert devices == ("3", "5")
+    assert [slot["CUDA_VISIBLE_DEVICES"] for slot in slot_environments(2, devices)] == ["3", "5"]
+    assert [slot["CUDA_VISIBLE_DEVICES"] for slot in slot_environments(1, devices)] == ["3,5"]
+    with pytest.raises(InputError, match="at most 2"):
+        slot_environments(3, devices)
+
+
+def test_without_gpus_slots_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    share = str(max(1, usable_cores() // 2))
+    for slot in slot_environments(2, ()):
+        assert (slot["OMP_NUM_THREADS"], slot["MKL_NUM_THREADS"]) == (share, share)
+    assert "OMP_NUM_THREADS" not in slot_environments(1, ())[0]
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert slot_environments(2, ())[1]["OMP_NUM_THREADS"] == "7"
+
+
+def test_settings_of_a_project_do_not_reach_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACT_EVAL_K", "2")
+    monkeypatch.setenv("PACT_EVAL_CONFIG", "pact.toml")
+    (slot,) = slot_environments(1, ())
+    assert slot["PACT_EVAL_CONFIG"] == ""
+    assert "PACT_EVAL_K" not in slot
+
+
+def test_python_is_the_one_that_runs_pact_eval() -> None:
+    (slot,) = slot_environments(1, ())
+    program = shutil.which(Path(sys.executable).name, path=slot["PATH"])
+    assert program is not None
+    assert Path(program).parent == Path(sys.executable).parent
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(("script", "gpus"), [("echo 0; echo 1", ("0", "1")), ("exit 9", ())])
+def test_gpus_that_the_driver_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gpus: tuple[str, ...]
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus_here({}) == gpus

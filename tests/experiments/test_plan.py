@@ -1,0 +1,150 @@
+"""Plans: what is read, and every problem of a file in one list."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import refuser
+from experiments.plans import COMMAND, opened, write_plan
+
+from pact_cli.main import main
+from pact_eval.errors import PlanError
+from pact_eval.experiments.command_template import CommandTemplate
+from pact_eval.experiments.plan import parse_plan, read_plan
+from pact_fixtures.paper import PLAN
+
+refused = refuser(main)
+
+WRONG = """
+[data]
+folder = 3
+selct = 2
+[model]
+base = ""
+dtype = "float8"
+[train]
+command = "python train.py {arm} {sed} --out {out}"
+timeout = -1
+[arms]
+base = {}
+"my arm" = { sett = {}, ablation = "yes" }
+swept = { set = { learning_rate = [1e-5, 5e-5] } }
+[seeds]
+main = [17, 17]
+[judge]
+k = 0
+method = "mine"
+calibrator = "isotonic"
+[extra]
+"""
+
+PROBLEMS = [
+    "unknown key extra in the plan",
+    'arms: expected letters, digits, _, . or - as the name of an arm, got "base"',
+    'arms: expected letters, digits, _, . or - as the name of an arm, got "my arm"',
+    "arms: my arm: unknown key sett in an arm; did you mean set?",
+    "arms: my arm: expected ablation as true or false",
+    "arms: swept: set: expected learning_rate as text, a finite number or true/false, got a list",
+    "seeds: main names 17 twice",
+    "data: unknown key selct in data; did you mean select?",
+    'data: expected folder, a path such as "data", got 3',
+    "model: expected base",
+    "model: expected dtype, one of",
+    "train: command: unknown placeholder {sed}; did you mean {seed}?",
+    "train: command: unknown placeholder {out}",
+    "train: command: expected the placeholder {adapter}",
+    "train: expected timeout as a number above 0, got -1",
+    "judge: method: no arm is called mine",
+    "judge: expected k as an integer of at least 1, got 0",
+    "judge: expected calibrator, one of auto, scalar, per-kind, contextual",
+]
+
+
+def test_every_problem_of_a_plan_is_in_one_list() -> None:
+    with pytest.raises(PlanError) as error:
+        parse_plan(WRONG, Path("plan.toml"))
+    messages = str(error.value).splitlines()
+    for problem in PROBLEMS:
+        assert any(f"plan.toml: {problem}" in line for line in messages), problem
+    assert len(messages) == len(PROBLEMS)
+    assert error.value.exit_code == 2
+
+
+def test_an_empty_plan_lacks_data_model_trainer_arms_and_seeds() -> None:
+    with pytest.raises(PlanError) as error:
+        parse_plan("", Path("plan.toml"))
+    tables = [line.split(": ")[1] for line in str(error.value).splitlines()]
+    assert tables == ["data", "model", "train", "arms", "seeds"]
+
+
+def test_the_paper_has_fourteen_trainings() -> None:
+    # The paper: three arms at three seeds, five ablations at the first.
+    trainings = [training.name for training in read_plan(PLAN).trainings()]
+    assert len(trainings) == 3 * 3 + 5
+    assert trainings[:3] == ["pact_full-17", "pact_full-18", "pact_full-19"]
+    assert trainings[-5:] == [
+        "no_cf-17",
+        "no_pcr-17",
+        "no_nr-17",
+        "no_emd-17",
+        "no_perm_views-17",
+    ]
+
+
+def test_a_value_is_one_word_whatever_is_in_it() -> None:
+    command = CommandTemplate.parse("train '{settings}' --out={adapter} '{{x}}'")
+    values = {"settings": '{"a": "b c; rm"}', "adapter": "my folder"}
+    assert command.filled(values) == ("train", '{"a": "b c; rm"}', "--out=my folder", "{x}")
+
+
+@pytest.mark.parametrize("text", ["", "train 'open", "train {open", "train close}"])
+def test_a_command_that_cannot_be_divided(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        CommandTemplate.parse(text)
+
+
+def test_missing_files_are_all_named(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, hypotheses=True, command=COMMAND.replace("python", "no-python"))
+    for name in ("train.py", "hypotheses.toml", "base"):
+        (tmp_path / name).unlink()
+    text = refused("experiment", plan, code=2)
+    for name in ("hypotheses.toml", "base", "train.py", "no-python"):
+        assert name in text
+    assert not (tmp_path / "plan").exists()
+
+
+def test_splits_that_share_a_source_family(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    lines = (tmp_path / "data/train.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "data/selection.jsonl").write_bytes(lines[0])
+    (tmp_path / "data/calibration.jsonl").write_bytes(lines[-1])
+    with pytest.raises(PlanError) as error:
+        opened(plan)
+    pairs = str(error.value).splitlines()
+    first, last = (json.loads(line)["source_family"] for line in (lines[0], lines[-1]))
+    assert len(pairs) == 2
+    assert "train.jsonl and selection.jsonl share 1 source family" in pairs[0]
+    assert pairs[0].endswith(first)
+    assert pairs[1].endswith(last)
+
+
+def test_one_split_alone_is_a_problem(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    (tmp_path / "data/train.jsonl").rename(tmp_path / "data/selection.jsonl")
+    with pytest.raises(PlanError) as error:
+        opened(plan)
+    assert "role train" in str(error.value)
+    assert "for selection and for calibration, or neither" in str(error.value)
+
+
+def test_an_arm_that_the_plan_lacks(tmp_path: Path) -> None:
+    text = refused("experiment", write_plan(tmp_path), "--only", "mien", code=2)
+    assert "did you mean mine?" in text
+
+
+def test_more_slots_than_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    text = refused("experiment", write_plan(tmp_path), "--slots", 3, code=2)
+    assert "at most 2" in text

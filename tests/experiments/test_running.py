@@ -1,0 +1,306 @@
+"""Experiments on one machine, with real trainers, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from commands import refuser, runner
+from experiments.plans import COMMAND, HYPOTHESES, write_plan
+
+from pact_cli.main import main
+
+pytestmark = [pytest.mark.slow, pytest.mark.posix]
+
+run, refused = runner(main), refuser(main)
+
+ODD = COMMAND.replace("train.py", "odd_trainer.py")
+ARMS = ("works", "writes_nothing", "breaks", "fails", "leaks")
+
+
+def steps_of(stdout: str) -> dict[str, dict[str, object]]:
+    return {step["step"]: step for step in json.loads(stdout)["steps"]}
+
+
+def odd_plan(folder: Path, arms: tuple[str, ...], **settings: object) -> Path:
+    plan = write_plan(folder, arms=[f"{arm} = {{}}" for arm in arms], command=ODD, **settings)  # type: ignore[arg-type]
+    script = Path(__file__).with_name("odd_trainer.py")
+    (folder / script.name).write_text(script.read_text())
+    return plan
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    """The trainings of five trainers, of which one works."""
+    plan = odd_plan(tmp_path_factory.mktemp("odd"), ARMS)
+    words = ("experiment", plan, "--stage", "train", "--slots", 2, "--json")
+    return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
+
+
+def test_a_failed_training_leaves_the_others_running(odd: dict[str, dict[str, object]]) -> None:
+    states = {arm: odd[f"train-{arm}-17"]["state"] for arm in ARMS}
+    assert states == {"works": "done", **dict.fromkeys(ARMS[1:], "failed")}
+    codes = [odd[f"train-{arm}-17"]["exit_code"] for arm in ARMS]
+    assert codes == [0, 1, 1, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("arm", "why"),
+    [
+        ("writes_nothing", "exit code 0, but no plan/adapters/writes_nothing-17/adapter_config"),
+        ("breaks", "adapter not accepted: "),
+        ("fails", "exit code 7"),
+        ("leaks", "trained or selected on 12 families of "),
+    ],
+)
+def test_each_failure_has_its_reason(odd: dict[str, dict[str, object]], arm: str, why: str) -> None:
+    assert why in str(odd[f"train-{arm}-17"]["why"])
+
+
+def test_the_summary_has_the_end_of_the_log_and_the_command(
+    odd: dict[str, dict[str, object]],
+) -> None:
+    failed = odd["train-fails-17"]
+    assert failed["log_lines"] == [f"line {number}" for number in range(10, 30)]
+    assert "python odd_trainer.py --arm fails --seed 17" in str(failed["repeat"])
+
+
+def test_no_training_record_is_a_note(odd: dict[str, dict[str, object]]) -> None:
+    assert odd["train-works-17"]["notes"] == ["training data not stated"]
+
+
+def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("fails",))
+    words = ("experiment", plan, "--only", "fails", "--json")
+    steps = steps_of(run(*words, code=1).stdout)
+    assert {steps[name]["state"] for name in list(steps)[-3:]} == {"not run"}
+    assert steps["calibrate-fails-17"]["why"] == "needs train-fails-17"
+    text = run("experiment", plan, "--only", "fails", code=1).stdout
+    assert "Not run (needs train-fails-17): score-fails-17-holdout" in text
+
+
+def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("hangs",), timeout=3)
+    words = ("experiment", plan, "--stage", "train", "--json")
+    steps = steps_of(run(*words, code=1).stdout)
+    assert steps["train-hangs-17"]["why"] == "ended after 3 s, the timeout of the plan"
+    for pid in (tmp_path / "child.pid").read_text().split():
+        assert gone(int(pid))
+
+
+def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("resumes",))
+    checkpoint = tmp_path / "plan/adapters/resumes-17/checkpoint"
+    words = ("experiment", plan, "--stage", "train", "--json")
+    assert "out of time" in str(steps_of(run(*words, code=1).stdout)["train-resumes-17"])
+    plan.write_text(plan.read_text().replace("resumes = {}", "resumes = { set = { scale = 0.1 } }"))
+    step = steps_of(run(*words, code=1).stdout)["train-resumes-17"]
+    assert checkpoint.read_text() == '{"scale": 0.1}'
+    assert step["exit_code"] == 1
+    step = steps_of(run(*words).stdout)["train-resumes-17"]
+    assert step["state"] == "done"
+    assert checkpoint.read_text() == '{"scale": 0.1}'
+
+
+def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    holdout = tmp_path / "data/holdout.jsonl"
+    holdout.write_bytes(b"no record\n" + holdout.read_bytes())
+    steps = steps_of(run("experiment", plan, "--json", code=3).stdout)
+    assert steps.pop("audit")["state"] == "failed"
+    assert {step["state"] for step in steps.values()} == {"not run"}
+
+
+def test_registered_hypotheses_are_locked(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)
+    run("experiment", plan, "--stage", "register")
+    lock = (tmp_path / "hypotheses.lock").read_bytes()
+    (tmp_path / "hypotheses.toml").write_text(HYPOTHESES.format(points=1))
+    text = refused("experiment", plan, code=5)
+    assert "by_more_than" in text
+    assert (tmp_path / "hypotheses.lock").read_bytes() == lock
+    # Other data than those that were registered: the step is refused, and the lock stays.
+    (tmp_path / "hypotheses.toml").write_text(HYPOTHESES.format(points=2))
+    holdout = tmp_path / "data/holdout.jsonl"
+    holdout.write_bytes(b"".join(holdout.read_bytes().splitlines(keepends=True)[:-2]))
+    run("experiment", plan, "--stage", "register", code=5)
+    assert (tmp_path / "hypotheses.lock").read_bytes() == lock
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, within a few seconds."""
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def started(plan: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "pact_cli", "experiment", str(plan), *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.1)
+    message = "it never happened"
+    raise AssertionError(message)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_the_driver_ends_the_trainer_and_its_children(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    plan = odd_plan(tmp_path, ("hangs",))
+    driver = started(plan, "--stage", "train")
+    wait_until((tmp_path / "child.pid").exists)
+    time.sleep(0.5)
+    driver.send_signal(number)
+    assert driver.wait(60) == (1 if number != signal.SIGKILL else -signal.SIGKILL)
+    for pid in (tmp_path / "child.pid").read_text().split():
+        assert gone(int(pid))
+
+
+def test_a_killed_trainer_is_a_failed_step_and_the_next_command_repeats_it(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("hangs",))
+    driver = started(plan, "--stage", "train")
+    wait_until((tmp_path / "child.pid").exists)
+    time.sleep(0.5)
+    os.kill(int((tmp_path / "child.pid").read_text().split()[0]), signal.SIGKILL)
+    assert driver.wait(60) == 1
+    events = [
+        json.loads(line) for line in (tmp_path / "plan/events.jsonl").read_text().splitlines()
+    ]
+    assert events[-2]["event"] == "failed"
+    assert "SIGKILL" in events[-2]["why"]
+    dry = steps_of(run("experiment", plan, "--stage", "train", "--dry-run", "--json").stdout)
+    assert dry["train-hangs-17"]["why"] == "not finished"
+    assert dry["audit"]["state"] == "up to date"
+
+
+def test_one_experiment_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("hangs",))
+    driver = started(plan, "--stage", "train")
+    wait_until((tmp_path / "child.pid").exists)
+    try:
+        assert "another pact-eval experiment" in refused("experiment", plan, "--stage", "train")
+    finally:
+        driver.terminate()
+        driver.wait(60)
+
+
+# What differs between two experiments with the same results: the list in docs/experiments.md.
+HAPPENED = ("experiment.lock", "events.jsonl", "logs", "locks")
+SHOW_TIMES = (
+    *("page.html", "scorecard.txt", "report.md", "cost.csv", "cost.md", "cost.tex"),
+    *("scorecard.csv", "scorecard.md", "scorecard.tex"),
+)
+FIELDS = {
+    "run.json": ("created", "finished", "wall_seconds", "seal.provenance_sha256"),
+    "hypotheses.lock": ("registered_at", "lock_sha256"),
+}
+
+
+def results(folder: Path) -> dict[str, object]:
+    """The content of every file of an experiment without what is exempt."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    named = {path.relative_to(folder).as_posix(): path for path in files}
+    return {
+        name: content(path)
+        for name, path in named.items()
+        if name.split("/")[0] not in HAPPENED and path.name not in SHOW_TIMES
+    }
+
+
+def content(path: Path) -> object:
+    if path.name not in FIELDS and path.parent.name != "receipts":
+        return path.read_bytes()
+    value = json.loads(path.read_bytes())
+    for field in FIELDS.get(path.name, ()):
+        table, _, key = field.rpartition(".")
+        (value[table] if table else value).pop(key)
+    for part in ("inputs", "outputs") if path.parent.name == "receipts" else ():
+        exempt = (*FIELDS, *SHOW_TIMES)
+        kept = {name: sha for name, sha in value[part].items() if Path(name).name not in exempt}
+        value[part] = kept
+    return value
+
+
+def whole_plan(folder: Path) -> Path:
+    arms = ("mine = {}", "weak = { set = { scale = 0.001 } }")
+    return write_plan(folder, arms=arms, hypotheses=True, ablated=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment to its end: two arms, hypotheses, ablated contexts, page and figures."""
+    plan = whole_plan(tmp_path_factory.mktemp("whole"))
+    run("experiment", plan, "--slots", 2)
+    return plan
+
+
+def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
+    text = whole.with_name("train.py").read_text()
+    assert "pact" not in text.split('"""')[2]
+    folder = whole.with_suffix("")
+    for name in ("runs/base", "runs/mine-17", "runs/weak-17", "ablated/base", "ablated/weak-17"):
+        assert (folder / name / "predictions.parquet").is_file()
+    calibrators = sorted(path.parent.name for path in (folder / "runs").glob("*/calibration.json"))
+    assert calibrators == ["mine-17", "weak-17"]
+    assert "H1" in (folder / "scorecard.txt").read_text()
+    assert "REGISTERED BEFORE THE RUNS" in (folder / "scorecard.txt").read_text().upper()
+    assert (folder / "page.html").is_file()
+    assert list((folder / "paper").glob("*.svg"))
+
+
+def test_a_repeated_command_does_nothing(whole: Path) -> None:
+    before = results(whole.with_suffix(""))
+    steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
+    assert {step["state"] for step in steps.values()} == {"up to date"}
+    assert results(whole.with_suffix("")) == before
+
+
+def test_only_what_reads_a_changed_file_is_repeated(whole: Path) -> None:
+    trainer = whole.with_name("train.py")
+    trainer.write_text(trainer.read_text() + "# a comment\n")
+    dry = steps_of(run("experiment", whole, "--dry-run", "--json").stdout)
+    assert dry["train-mine-17"]["why"] == "train.py changed"
+    assert dry["score-mine-17-holdout"]["why"] == "if train-mine-17 changes what it reads"
+    assert dry["score-base-holdout"]["state"] == "up to date"
+    # The new trainer makes the same adapters, so nothing else is repeated.
+    steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
+    repeated = [name for name, step in steps.items() if step["state"] == "done"]
+    assert repeated == ["train-mine-17", "train-weak-17"]
+
+
+def test_a_driver_that_is_killed_anywhere_leaves_the_same_files_in_the_end(
+    whole: Path, tmp_path: Path
+) -> None:
+    plan = whole_plan(tmp_path)
+    plan.with_name("train.py").write_text(whole.with_name("train.py").read_text())
+    events, rng = plan.with_suffix("") / "events.jsonl", Random(17)
+    for step in ("split", "train-mine-17", "score-weak-17-holdout", "page"):
+        driver = started(plan, "--slots", "2")
+        wait_until(lambda step=step: events.exists() and f'"{step}", "why"' in events.read_text())  # type: ignore[misc]
+        time.sleep(rng.random() * 2)
+        driver.kill()
+        driver.wait()
+    run("experiment", plan, "--slots", 2)
+    expected, actual = results(whole.with_suffix("")), results(plan.with_suffix(""))
+    assert list(actual) == list(expected)
+    assert not [name for name in expected if actual[name] != expected[name]]
