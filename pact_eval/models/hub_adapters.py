@@ -70,7 +70,7 @@ def find_adapter(place: str | Path, *, audited: bool = False) -> AdapterPlace:
     try:
         listing = list_repository(name, ADAPTER_FILES, AdapterError)
     except AdapterError as error:
-        if is_hub_url(place):
+        if is_hub_url(place) or name.revision is not None:
             raise
         message = f"{error}. There is no local folder {place} either"
         raise AdapterError(message) from None

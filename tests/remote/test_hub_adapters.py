@@ -28,6 +28,8 @@ from pact_eval.scoring.model import identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, head_files
 
+pytestmark = pytest.mark.slow
+
 audit, evaluate = runner(audit_program), runner(main)
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"

@@ -26,6 +26,8 @@ from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
 from pact_eval.hub.names import dataset_name, model_name
 from pact_eval.hub.snapshots import hub_place, located, snapshot_of, stays_inside
 
+pytestmark = pytest.mark.slow
+
 audit, evaluate = runner(audit_program), runner(main)
 
 ROOT = Path(__file__).resolve().parents[2]
