@@ -257,9 +257,9 @@ def _reason(name: HubName, error: Exception) -> str:
     cut_off = type(error).__name__ in _CUT_OFF_ERRORS or "Consistency check" in str(error)
     if cut_off:
         return _CUT_OFF
-    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-        place, problem = error.filename, error.strerror
-        return f"{place}: cannot be written ({problem}){advice_on_full_disk(error)}"
+    if isinstance(error, OSError) and (advice_on_full_disk(error) or error.filename is not None):
+        place = error.filename or constants.HF_HUB_CACHE
+        return f"{place} cannot be written ({error.strerror}){advice_on_full_disk(error)}"
     return _UNREACHABLE
 
 

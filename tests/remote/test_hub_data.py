@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 from commands import runner
+from full_disks import files_of_at_most
 from messages import assert_says
 from remote.hub_server import Hub, Repository, served
 
@@ -357,6 +358,25 @@ def test_a_download_that_is_cut_off_can_be_repeated(
     assert_says(refused(URL), "cut off", "repeat the command")
     hub.cut = None
     assert local_data(URL).read_text() == TABLE
+
+
+@pytest.mark.posix
+def test_a_full_disk_is_not_a_fault_of_the_hub(
+    hub: Hub, repository: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "new" / "data" / "test.csv").write_text(TABLE * 5_000)
+    with files_of_at_most(100_000):
+        text = refused(URL)
+    assert_says(text, str(tmp_path / "hub-cache"), "cannot be written", "free some space")
+
+
+@pytest.mark.posix
+def test_a_cache_that_cannot_be_written(
+    hub: Hub, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "file" / "cache"))
+    assert_says(refused(URL), str(tmp_path / "file"), "cannot be written", "Not a directory")
 
 
 def test_an_old_copy_is_not_taken_if_the_hub_fails(
