@@ -173,7 +173,9 @@ def _client(name: HubName) -> Any:
 
 
 def _missing(name: HubName) -> MissingExtraError:
-    return missing_extra(f"{name}: downloading it", "huggingface_hub", "remote")
+    return missing_extra(
+        f"{name}: downloading it", "huggingface_hub", "remote", "give the path of a local copy"
+    )
 
 
 def _check_name(name: HubName, file: str, error: type[InputError]) -> None:

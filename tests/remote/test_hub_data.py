@@ -64,12 +64,12 @@ def refused(place: str, error: type[Exception] = InputError) -> str:
     return text
 
 
-@pytest.mark.parametrize("given", ["", "/data", "/data/test.csv", "@main", "@v1/data/test.csv"])
+@pytest.mark.parametrize("place", ["", "/data", "/data/test.csv", "@main", "@v1/data/test.csv"])
 def test_a_branch_or_tag_becomes_a_commit(
-    given: str, hub: Hub, repository: Repository, tmp_path: Path
+    place: str, hub: Hub, repository: Repository, tmp_path: Path
 ) -> None:
-    file = local_data(URL + given)
-    revision = "v1" if "v1" in given else "main"
+    file = local_data(URL + place)
+    revision = "v1" if "v1" in place else "main"
     snapshot = snapshot_of(file)
     assert snapshot is not None
     assert (snapshot.kind, snapshot.repository) == ("dataset", "owner/name")
@@ -138,7 +138,7 @@ def test_a_manifest_decides_and_its_files_are_compared(hub: Hub, tmp_path: Path)
     assert sorted(hub.sent()) == ["holdout.jsonl", "manifest.json", "train.jsonl"]
     # The same of the file alone: the manifest around it is looked for.
     shutil.rmtree(tmp_path / "hub-cache")
-    hub.asked.clear()
+    hub.requests.clear()
     local_data("hf://datasets/owner/full/holdout.jsonl")
     assert sorted(hub.sent()) == ["holdout.jsonl", "manifest.json", "train.jsonl"]
 
@@ -339,14 +339,14 @@ def test_offline_reads_the_cache_and_nothing_else(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     text = refused(URL)
     assert_says(text, "HF_HUB_OFFLINE", "hf download owner/name --repo-type dataset")
-    assert not hub.asked
+    assert not hub.requests
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     file = local_data(URL)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    hub.asked.clear()
+    hub.requests.clear()
     assert local_data(URL) == file
     assert local_data(f"{URL}@{repository.revisions['main']}/data/test.csv") == file
-    assert not hub.asked
+    assert not hub.requests
     assert_says(refused(f"{URL}@v1"), "HF_HUB_OFFLINE", "--revision v1")
 
 
