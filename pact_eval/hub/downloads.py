@@ -173,7 +173,9 @@ def _client(name: HubName) -> Any:
 
 
 def _missing(name: HubName) -> MissingExtraError:
-    return missing_extra(f"{name}: downloading it", "huggingface_hub", "remote")
+    return missing_extra(
+        f"{name}: downloading it", "huggingface_hub", "remote", "give the path of a local copy"
+    )
 
 
 def _check_name(name: HubName, file: str, error: type[InputError]) -> None:
@@ -257,9 +259,9 @@ def _reason(name: HubName, error: Exception) -> str:
     cut_off = type(error).__name__ in _CUT_OFF_ERRORS or "Consistency check" in str(error)
     if cut_off:
         return _CUT_OFF
-    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-        place, problem = error.filename, error.strerror
-        return f"{place}: cannot be written ({problem}){advice_on_full_disk(error)}"
+    if isinstance(error, OSError) and (advice_on_full_disk(error) or error.filename is not None):
+        place = error.filename or constants.HF_HUB_CACHE
+        return f"{place} cannot be written ({error.strerror}){advice_on_full_disk(error)}"
     return _UNREACHABLE
 
 

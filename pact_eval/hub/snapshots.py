@@ -95,8 +95,8 @@ def snapshot_of(path: Path) -> Snapshot | None:
         >>> snapshot_of(Path("data/test.csv")) is None
         True
     """
-    given = path.absolute()
-    return _snapshot(given) or _snapshot(given.parent.resolve() / given.name)
+    absolute = path.absolute()
+    return _snapshot(absolute) or _snapshot(absolute.parent.resolve() / absolute.name)
 
 
 def _snapshot(path: Path) -> Snapshot | None:

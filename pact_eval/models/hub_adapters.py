@@ -64,13 +64,13 @@ def find_adapter(place: str | Path, *, audited: bool = False) -> AdapterPlace:
         >>> find_adapter("./adapters/pact").folder
         PosixPath('adapters/pact')
     """
-    name = hub_adapter(place)
+    name = _hub_name(place)
     if name is None:
         return AdapterPlace(Path(place))
     try:
         listing = list_repository(name, ADAPTER_FILES, AdapterError)
     except AdapterError as error:
-        if is_hub_url(place):
+        if is_hub_url(place) or name.revision is not None:
             raise
         message = f"{error}. There is no local folder {place} either"
         raise AdapterError(message) from None
@@ -81,7 +81,7 @@ def find_adapter(place: str | Path, *, audited: bool = False) -> AdapterPlace:
     return AdapterPlace(folder, None if listing.folder is not None else others)
 
 
-def hub_adapter(place: str | Path) -> HubName | None:
+def _hub_name(place: str | Path) -> HubName | None:
     """Return the repository that an adapter's name stands for; None for a local path."""
     path = Path(place)
     if is_hub_url(place):

@@ -67,7 +67,7 @@ class Hub(ThreadingHTTPServer):
         cut: number of bytes after which the reply with a file ends; None sends all of it.
         elsewhere: address of another server that files are redirected to; "" sends them.
         tokens: the header Authorization of every request, in order.
-        asked: method and path of every request, in order.
+        requests: method and path of every request, in order.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Hub(ThreadingHTTPServer):
         self.cut: int | None = None
         self.elsewhere = ""
         self.tokens: list[str | None] = []
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     @property
     def url(self) -> str:
@@ -89,7 +89,7 @@ class Hub(ThreadingHTTPServer):
 
     def sent(self) -> list[str]:
         """Return the files whose bytes were asked for."""
-        return [request.rpartition("/resolve/")[2].partition("/")[2] for request in self.asked
+        return [request.rpartition("/resolve/")[2].partition("/")[2] for request in self.requests
                 if request.startswith("GET") and "/resolve/" in request]  # fmt: skip
 
 
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        self.server.asked.append(f"{self.command} {path}")
+        self.server.requests.append(f"{self.command} {path}")
         self.server.tokens.append(self.headers.get("Authorization"))
         if self.server.status is not None:
             self.reply(self.server.status, b"{}")
@@ -118,12 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def folder(self, name: str, revision: str) -> tuple[str, Path, Repository] | None:
         """Return commit and folder of a revision; None after the reply that says what is wrong."""
-        repository, given = self.server.repositories.get(name), self.headers.get("Authorization")
+        repository, header = self.server.repositories.get(name), self.headers.get("Authorization")
         if repository is None:
-            self.refuse(401 if given is None else 404, "RepoNotFound")
-        elif repository.token is not None and given is None:
+            self.refuse(401 if header is None else 404, "RepoNotFound")
+        elif repository.token is not None and header is None:
             self.refuse(401, "RepoNotFound")
-        elif repository.token is not None and given != f"Bearer {repository.token}":
+        elif repository.token is not None and header != f"Bearer {repository.token}":
             self.refuse(401, None, INVALID)
         else:
             commit = repository.revisions.get(revision, revision)

@@ -28,6 +28,8 @@ from pact_eval.scoring.model import identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, head_files
 
+pytestmark = pytest.mark.slow
+
 audit, evaluate = runner(audit_program), runner(main)
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
@@ -107,7 +109,7 @@ def test_score_records_the_commit_and_names_the_run_by_the_repository(
 def test_a_local_folder_wins(commit: str, hub: Hub, tmp_path: Path) -> None:
     shutil.copytree(PACT, tmp_path / ID)
     assert find_adapter(ID).folder == Path(ID)
-    assert not hub.asked
+    assert not hub.requests
     assert find_adapter(f"hf://{ID}").folder.name == commit
 
 
@@ -119,7 +121,7 @@ def test_a_name_beside_local_folders_is_a_wrong_path(commit: str, hub: Hub, tmp_
     for program, words in ((audit, ["adapter", ID]), (evaluate, score)):
         text = program(*words, code=1).stderr
         assert_says(text, f"{ID}: no such adapter folder", f"hf://{ID}")
-    assert not hub.asked
+    assert not hub.requests
     assert find_adapter(f"{ID}@main").folder.name == commit
 
 
@@ -236,10 +238,10 @@ def test_offline_and_without_network(
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
     find_adapter(ID)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    hub.asked.clear()
+    hub.requests.clear()
     shown = output(0)
     assert commit in shown
-    assert not hub.asked
+    assert not hub.requests
     if command == "audit":  # the other files of the repository are not known
         assert_says(shown, "files/not-looked-into", "HF_HUB_OFFLINE is set")
 

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 from commands import runner
+from full_disks import files_of_at_most
 from messages import assert_says
 from remote.hub_server import Hub, Repository, served
 
@@ -25,6 +26,8 @@ from pact_eval.data.hub_data import local_data, only_file_of
 from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
 from pact_eval.hub.names import dataset_name, model_name
 from pact_eval.hub.snapshots import hub_place, located, snapshot_of, stays_inside
+
+pytestmark = pytest.mark.slow
 
 audit, evaluate = runner(audit_program), runner(main)
 
@@ -61,12 +64,12 @@ def refused(place: str, error: type[Exception] = InputError) -> str:
     return text
 
 
-@pytest.mark.parametrize("given", ["", "/data", "/data/test.csv", "@main", "@v1/data/test.csv"])
+@pytest.mark.parametrize("place", ["", "/data", "/data/test.csv", "@main", "@v1/data/test.csv"])
 def test_a_branch_or_tag_becomes_a_commit(
-    given: str, hub: Hub, repository: Repository, tmp_path: Path
+    place: str, hub: Hub, repository: Repository, tmp_path: Path
 ) -> None:
-    file = local_data(URL + given)
-    revision = "v1" if "v1" in given else "main"
+    file = local_data(URL + place)
+    revision = "v1" if "v1" in place else "main"
     snapshot = snapshot_of(file)
     assert snapshot is not None
     assert (snapshot.kind, snapshot.repository) == ("dataset", "owner/name")
@@ -135,7 +138,7 @@ def test_a_manifest_decides_and_its_files_are_compared(hub: Hub, tmp_path: Path)
     assert sorted(hub.sent()) == ["holdout.jsonl", "manifest.json", "train.jsonl"]
     # The same of the file alone: the manifest around it is looked for.
     shutil.rmtree(tmp_path / "hub-cache")
-    hub.asked.clear()
+    hub.requests.clear()
     local_data("hf://datasets/owner/full/holdout.jsonl")
     assert sorted(hub.sent()) == ["holdout.jsonl", "manifest.json", "train.jsonl"]
 
@@ -336,14 +339,14 @@ def test_offline_reads_the_cache_and_nothing_else(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     text = refused(URL)
     assert_says(text, "HF_HUB_OFFLINE", "hf download owner/name --repo-type dataset")
-    assert not hub.asked
+    assert not hub.requests
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     file = local_data(URL)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    hub.asked.clear()
+    hub.requests.clear()
     assert local_data(URL) == file
     assert local_data(f"{URL}@{repository.revisions['main']}/data/test.csv") == file
-    assert not hub.asked
+    assert not hub.requests
     assert_says(refused(f"{URL}@v1"), "HF_HUB_OFFLINE", "--revision v1")
 
 
@@ -355,6 +358,25 @@ def test_a_download_that_is_cut_off_can_be_repeated(
     assert_says(refused(URL), "cut off", "repeat the command")
     hub.cut = None
     assert local_data(URL).read_text() == TABLE
+
+
+@pytest.mark.posix
+def test_a_full_disk_is_not_a_fault_of_the_hub(
+    hub: Hub, repository: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "new" / "data" / "test.csv").write_text(TABLE * 5_000)
+    with files_of_at_most(100_000):
+        text = refused(URL)
+    assert_says(text, str(tmp_path / "hub-cache"), "cannot be written", "free some space")
+
+
+@pytest.mark.posix
+def test_a_cache_that_cannot_be_written(
+    hub: Hub, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "file" / "cache"))
+    assert_says(refused(URL), str(tmp_path / "file"), "cannot be written", "Not a directory")
 
 
 def test_an_old_copy_is_not_taken_if_the_hub_fails(
