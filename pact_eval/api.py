@@ -478,7 +478,7 @@ def fit_remedy(run: RunSource, name: str, *, allow: Sequence[Allowance] = ()) ->
         >>> import pact_eval
         >>> fitted = pact_eval.fit_remedy("runs/method", "k1_additive")
         >>> sorted(fitted.prior.log_prior)  # numbers of answers
-        [2, 3, 5]
+        [2, 3, 4, 5]
     """
     from pact_eval.remedies.fitting import fit_remedy as fit
 

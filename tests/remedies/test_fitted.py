@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -185,6 +186,6 @@ def _command(*words: object) -> Result:
     return CliRunner().invoke(main, [*map(str, words)])
 
 
-def _rows(stdout: str) -> list[dict]:
-    rows_of_table: list[dict] = json.loads(stdout)["remedies"]["rows"]
+def _rows(stdout: str) -> list[dict[str, Any]]:
+    rows_of_table: list[dict[str, Any]] = json.loads(stdout)["remedies"]["rows"]
     return rows_of_table
