@@ -34,8 +34,7 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation.relabelling import Relabel
-    from pact_eval.evaluation.settings import Settings
+    from pact_eval.evaluation.settings import Relabel, Settings
     from pact_eval.runs.provenance import RunLabels
     from pact_reports.arm_names import ArmNames
     from pact_reports.outputs import Outputs
@@ -177,7 +176,7 @@ def _relabels(
     """Read other labels of runs; a mistake is one of usage."""
     if not texts:
         return ()
-    from pact_eval.evaluation.relabelling import Relabel
+    from pact_eval.evaluation.settings import Relabel
 
     try:
         return tuple(map(Relabel.parse, texts))

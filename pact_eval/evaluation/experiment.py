@@ -64,9 +64,11 @@ from pact_eval.evaluation.joins import (
     SameWeights,
     SkippedRun,
     UnlikeRuns,
+    check_relabels,
     join_all,
     of_one_role,
     other_training,
+    relabel_of,
     same_runs,
     same_weights,
     unsealed,
@@ -87,7 +89,6 @@ from pact_eval.evaluation.order_audit import (
     order_audit,
     order_effect,
 )
-from pact_eval.evaluation.relabelling import check_relabels, relabel_of
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.run_data import conclude_on_data

@@ -20,7 +20,8 @@ from pact_eval._typing import IntArray
 from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.relabelling import Relabel, RelabelledRun
+from pact_eval.evaluation.joins import RelabelledRun
+from pact_eval.evaluation.settings import Relabel
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance

@@ -13,8 +13,7 @@ from run_frames import edit_run, rows, write_run
 from pact_cli.main import main
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.relabelling import Relabel
-from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.settings import Relabel, Settings
 
 run, refused = runner(main), refuser(main)
 FAST = ("--resamples", 100)

@@ -11,6 +11,7 @@ from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.joins import (
     Notice,
     OtherTraining,
+    RelabelledRun,
     SameRun,
     SameWeights,
     SkippedRun,
@@ -39,7 +40,6 @@ from pact_eval.evaluation.notes import (
     Unanswered,
     UnmatchedSeeds,
 )
-from pact_eval.evaluation.relabelling import RelabelledRun
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, value_text
