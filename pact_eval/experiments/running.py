@@ -280,6 +280,6 @@ def _exit_code(step: Step, code: int) -> int:
     """
     if step.words[0] not in _OURS:
         return InputError.exit_code
-    if step.stage == "register":
+    if step.stage == "register" and code == InputError.exit_code:
         return TamperedError.exit_code
     return code if code in _GATES else InputError.exit_code
