@@ -17,7 +17,7 @@ from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval.experiments.outcome import ExperimentOutcome
-    from pact_eval.experiments.running import PreparedExperiment
+    from pact_eval.experiments.preparing import PreparedExperiment
 
 
 @command(loads=("pact_eval.experiments.running",))
@@ -77,8 +77,8 @@ def experiment(
     the audit failed or an adapter was trained on evaluation data, and with 5 if the hypotheses are
     not the registered ones.
     """
-    from pact_eval.experiments.running import Choice, open_experiment
-    from pact_eval.experiments.running import dry_run as planned
+    from pact_eval.experiments.preparing import Choice, open_experiment
+    from pact_eval.experiments.preparing import dry_run as planned
     from pact_reports.presenters.experiment_outcome import present
 
     prepared = open_experiment(plan, Choice(out, only, stage, slots))

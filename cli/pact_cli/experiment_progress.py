@@ -15,7 +15,7 @@ from pact_eval.progress import watched
 
 if TYPE_CHECKING:
     from pact_eval.experiments.events import Event
-    from pact_eval.experiments.running import PreparedExperiment
+    from pact_eval.experiments.preparing import PreparedExperiment
 
 
 class _Unseen:

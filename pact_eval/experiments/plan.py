@@ -41,6 +41,9 @@ from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName
 BASE_RUN: Final = "base"
 """Name of the runs of the untrained base model; no arm may have it."""
 
+UNSTATED: Final = "?"
+"""Stands for a path or a command that a plan lacks; such a plan has a problem already."""
+
 _CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
@@ -213,24 +216,39 @@ def read_plan(path: Path) -> Plan:
         InputError: it is missing or cannot be read.
         PlanError: it is not TOML, or a key or value is not valid; all problems together.
     """
+    plan, problems = check_plan(path)
+    if problems:
+        raise PlanError(str(path), problems)
+    return plan
+
+
+def check_plan(path: Path) -> tuple[Plan, list[Problem]]:
+    """Read a plan, and return it with its problems; what is not valid has a default.
+
+    Args:
+        path: a TOML file.
+
+    Raises:
+        InputError: it is missing or cannot be read.
+        PlanError: it is not TOML.
+    """
     return parse_plan(read_text(path, missing="no such plan"), path)
 
 
-def parse_plan(text: str, path: Path) -> Plan:
-    """Parse the text of a plan.
+def parse_plan(text: str, path: Path) -> tuple[Plan, list[Problem]]:
+    """Parse the text of a plan; as `check_plan`.
 
     Args:
         text: TOML.
         path: its file, for messages, and where its paths start.
 
     Raises:
-        PlanError: as for `read_plan`.
+        PlanError: it is not TOML.
 
     Examples:
-        >>> parse_plan("data = ", Path("plan.toml"))  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-            ...
-        pact_eval.errors.PlanError: plan.toml:1: not valid TOML (...
+        >>> plan, problems = parse_plan("judge = { k = 0 }", Path("plan.toml"))
+        >>> print(problems[-1])
+        judge: expected k as an integer of at least 1, got 0
     """
     try:
         values = parse_toml(text)
@@ -245,16 +263,14 @@ def parse_plan(text: str, path: Path) -> Plan:
     arms = _arms(table.table("arms", "such as mine = {}"))
     seeds, ablation_seeds = _seeds(table.table("seeds", "such as main = [17, 18, 19]"))
     judge = _judge(table.table("judge", "such as k = 4"), arms)
-    if problems:
-        raise PlanError(str(path), problems)
-    return Plan(path, data, model, train, arms, seeds, ablation_seeds, judge)
+    return Plan(path, data, model, train, arms, seeds, ablation_seeds, judge), problems
 
 
 def _data(table: TomlTable) -> DataPlan:
     table.refuse_unknown(_DATA_KEYS, "data")
     ablates = table.flag("ablated") if "ablated" in table.values else True
     return DataPlan(
-        folder=Path(table.text("folder", 'a path such as "data"')),
+        folder=Path(table.text("folder", 'a path such as "data"') or UNSTATED),
         ablates=ablates,
         select=table.whole_number("select", default=2, least=1),
         calibrate=table.whole_number("calibrate", default=2, least=1),
@@ -265,7 +281,8 @@ def _data(table: TomlTable) -> DataPlan:
 def _model(table: TomlTable) -> ModelPlan:
     table.refuse_unknown(_MODEL_KEYS, "model")
     return ModelPlan(
-        base=table.text("base", 'a folder, or a hub id such as "organisation/name@revision"'),
+        base=table.text("base", 'a folder, or a hub id such as "organisation/name@revision"')
+        or UNSTATED,
         dtype=table.chosen("dtype", get_args(DtypeName), default="auto"),
         device=table.chosen("device", DEVICES, default="auto"),
         attention=table.chosen("attention", get_args(AttentionName), default="fused"),
@@ -277,17 +294,17 @@ def _train(table: TomlTable) -> TrainPlan:
     text = table.values.get("command")
     if text is None:
         table.problem("expected command: without it, no arm has a trainer")
-        return TrainPlan(CommandTemplate(()), None)
+        return TrainPlan(CommandTemplate((UNSTATED,)), None)
     example = 'such as "python train.py --out {adapter}"'
-    command = CommandTemplate(())
+    command = CommandTemplate((UNSTATED,))
     try:
-        command = CommandTemplate.parse(table.text("command", example) or "none")
+        command = CommandTemplate.parse(table.text("command", example) or UNSTATED)
     except ValueError as error:
         table.problem(f"command: {error}")
     for name in command.placeholders:
         if name not in PLACEHOLDERS:
             table.problem(f"command: unknown placeholder {{{name}}}{_in_braces(name)}")
-    if command.words and "adapter" not in command.placeholders:
+    if command.words != (UNSTATED,) and "adapter" not in command.placeholders:
         table.problem("command: expected the placeholder {adapter}, the folder to write")
     return TrainPlan(command, table.positive("timeout"))
 

@@ -20,7 +20,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import index_of_records
 from pact_eval.errors import InputError, Problem, RecordError, counted
-from pact_eval.experiments.plan import Plan
+from pact_eval.experiments.plan import UNSTATED, Plan
 from pact_eval.hub.names import is_hub_id
 from pact_eval.preregistration.parsing import read_hypotheses
 
@@ -108,13 +108,13 @@ def _problem(message: str) -> Problem:
 
 
 def _missing(plan: Plan) -> Iterator[Problem]:
-    """Yield a problem for each file or program that does not exist."""
-    if not (plan.folder / plan.data.folder).is_dir():
-        yield _problem(f"data: folder: no such folder: {plan.data.folder}")
-    if plan.judge.hypotheses is not None and not (plan.folder / plan.judge.hypotheses).is_file():
-        yield _problem(f"judge: hypotheses: no such file: {plan.judge.hypotheses}")
-    base = plan.model.base
-    if not (plan.folder / base).is_dir() and not is_hub_id(base):
+    """Yield a problem for each file or program that does not exist; what is unstated is not one."""
+    data, base, hypotheses = plan.data.folder, plan.model.base, plan.judge.hypotheses
+    if str(data) != UNSTATED and not (plan.folder / data).is_dir():
+        yield _problem(f"data: folder: no such folder: {data}")
+    if hypotheses is not None and not (plan.folder / hypotheses).is_file():
+        yield _problem(f"judge: hypotheses: no such file: {hypotheses}")
+    if base != UNSTATED and not (plan.folder / base).is_dir() and not is_hub_id(base):
         yield _problem(f"model: base: neither a folder nor a hub id: {base}")
     for script in _scripts(plan):
         if not (plan.folder / script).is_file():
@@ -122,7 +122,7 @@ def _missing(plan: Plan) -> Iterator[Problem]:
     program = plan.train.command.words[0]
     # A program with a folder in its name starts from the folder of the plan.
     where = str(plan.folder / program) if os.path.dirname(program) else program  # noqa: PTH120
-    if shutil.which(where, path=search_path()) is None:
+    if program != UNSTATED and shutil.which(where, path=search_path()) is None:
         yield _problem(f"train: command: no such program: {program}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pact_fixtures
-from pact_eval.experiments.running import Choice, PreparedExperiment, open_experiment
+from pact_eval.experiments.preparing import Choice, PreparedExperiment, open_experiment
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 TRAINER = Path(__file__).with_name("train.py")

@@ -63,20 +63,38 @@ PROBLEMS = [
 
 
 def test_every_problem_of_a_plan_is_in_one_list() -> None:
-    with pytest.raises(PlanError) as error:
-        parse_plan(WRONG, Path("plan.toml"))
-    messages = str(error.value).splitlines()
+    _, problems = parse_plan(WRONG, Path("plan.toml"))
+    messages = [str(problem) for problem in problems]
     for problem in PROBLEMS:
-        assert any(f"plan.toml: {problem}" in line for line in messages), problem
+        assert any(message.startswith(problem) for message in messages), problem
     assert len(messages) == len(PROBLEMS)
+
+
+def test_problems_of_keys_and_of_files_come_together(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, hypotheses=True)
+    plan.write_text(plan.read_text().replace("k = 2", "k = 0").replace("main", "mian"))
+    (tmp_path / "hypotheses.toml").write_text('format = "pact-hypotheses-1"')
+    (tmp_path / "train.py").unlink()
+    (tmp_path / "data/holdout.jsonl").unlink()
+    text = refused("experiment", plan, code=2)
+    places = ("seeds: unknown key mian", "judge: expected k", "judge: hypotheses: expected")
+    for place in (*places, "train: command: no such file: train.py", "role eval"):
+        assert place in text
+    assert not (tmp_path / "plan").exists()
+
+
+def test_an_empty_plan_lacks_data_model_trainer_arms_and_seeds(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("")
+    with pytest.raises(PlanError) as error:
+        opened(tmp_path / "plan.toml")
+    tables = [problem.message.split(": ")[0] for problem in error.value.problems]
+    assert tables == ["data", "model", "train", "arms", "seeds"]
     assert error.value.exit_code == 2
 
 
-def test_an_empty_plan_lacks_data_model_trainer_arms_and_seeds() -> None:
-    with pytest.raises(PlanError) as error:
-        parse_plan("", Path("plan.toml"))
-    tables = [line.split(": ")[1] for line in str(error.value).splitlines()]
-    assert tables == ["data", "model", "train", "arms", "seeds"]
+def test_a_plan_that_is_no_toml_has_a_line(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("[data]\nfolder = \n")
+    assert "plan.toml:2: not valid TOML" in refused("experiment", tmp_path / "plan.toml", code=2)
 
 
 def test_the_paper_has_fourteen_trainings() -> None:

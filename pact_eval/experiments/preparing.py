@@ -1,0 +1,138 @@
+"""Preparation of an experiment: the plan and its files are checked, and nothing is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pact_eval._choices import ExperimentStage
+from pact_eval.errors import InputError, PlanError, Problem, TamperedError
+from pact_eval.experiments.devices import gpus_here, slot_environments
+from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
+from pact_eval.experiments.plan import Plan, check_plan
+from pact_eval.experiments.plan_files import PlanFiles, plan_files
+from pact_eval.experiments.receipts import Receipts, Standing
+from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
+from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.registration import check_lock, lock_path, read_lock
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to run of a plan, and how.
+
+    Attributes:
+        folder: folder of the experiment; None takes the name of the plan, next to it.
+        arm: only this arm, or "base", and what it needs; None for all.
+        stage: only up to this stage; None for all.
+        slots: processes at a time, at least 1.
+    """
+
+    folder: Path | None = None
+    arm: str | None = None
+    stage: ExperimentStage | None = None
+    slots: int = 1
+
+
+@dataclass(frozen=True)
+class PreparedExperiment:
+    """An experiment that is ready to run.
+
+    Attributes:
+        plan: the plan.
+        files: its files.
+        folder: folder of the experiment.
+        steps: the chosen steps in order.
+        receipts: the receipts.
+        slots: the environment of each slot.
+    """
+
+    plan: Plan
+    files: PlanFiles
+    folder: Path
+    steps: tuple[Step, ...]
+    receipts: Receipts
+    slots: tuple[dict[str, str], ...]
+
+    def outcome(self, steps: Sequence[StepOutcome], *, is_dry: bool = False) -> ExperimentOutcome:
+        """Return an outcome of this experiment."""
+        missing = tuple(map(str, self.files.missing))
+        return ExperimentOutcome(
+            self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots)
+        )
+
+
+def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
+    """Read a plan and check all of it; nothing is started.
+
+    Args:
+        path: the plan.
+        choice: what to run of it.
+
+    Raises:
+        PlanError: the plan cannot be used, has no such arm or stage, or there are more slots than
+            GPUs. Missing files are an error of `run`.
+        InputError: the plan cannot be read, or the folder cannot be one.
+        TamperedError: the hypotheses or their lock were changed after they were registered.
+    """
+    plan, problems = check_plan(path)
+    files = plan_files(plan)
+    problems += files.problems
+    if problems:
+        raise PlanError(str(path), [*problems, *files.missing])
+    _check_registered(plan)
+    folder = path.with_suffix("") if choice.folder is None else choice.folder
+    if folder == path or folder.is_file():
+        message = f"{folder}: expected a folder for the experiment; give another one with --out"
+        raise InputError(message)
+    start_folder = plan.folder
+    steps = planned_steps(plan, files, Path(os.path.relpath(folder, start_folder)))
+    try:
+        chosen = chosen_steps(steps, arm=choice.arm, stage=choice.stage)
+        environments = slot_environments(choice.slots, gpus_here())
+    except InputError as error:
+        raise PlanError(str(path), [Problem(None, None, str(error))]) from None
+    receipts = Receipts(start_folder, folder / "receipts")
+    return PreparedExperiment(plan, files, folder, chosen, receipts, environments)
+
+
+def _check_registered(plan: Plan) -> None:
+    """Refuse hypotheses that are not those that were registered.
+
+    Raises:
+        TamperedError: they were changed, or the lock was.
+    """
+    if plan.judge.hypotheses is None:
+        return
+    path = plan.folder / plan.judge.hypotheses
+    place = lock_path(path)
+    if not path.is_file() or not place.exists():
+        return
+    registration = check_lock(read_hypotheses(path), read_lock(place), [])
+    if registration.status == "TAMPERED":
+        changes = "\n".join(f"  {reason}" for reason in registration.reasons)
+        message = (
+            f"{path}: not the registered hypotheses ({place}); register new ones as a file of "
+            f"another name:\n{changes}"
+        )
+        raise TamperedError(message)
+
+
+def dry_run(experiment: PreparedExperiment) -> ExperimentOutcome:
+    """Return what would run, and why; nothing is started or written.
+
+    Args:
+        experiment: the experiment; its files may be missing.
+    """
+    outcomes: dict[str, StepOutcome] = {}
+    for step in experiment.steps:
+        standing = experiment.receipts.standing(step, experiment.receipts.expected(step))
+        waits = [name for name in step.needs if outcomes[name].state == "to do"]
+        if standing.state == "done" and waits:
+            # What it needs may come out as before; then it stays.
+            standing = Standing("missing", f"if {waits[-1]} changes what it reads")
+        state: StepState = "up to date" if standing.state == "done" else "to do"
+        outcomes[step.name] = StepOutcome(step, state, standing.why)
+    return experiment.outcome([*outcomes.values()], is_dry=True)
