@@ -27,6 +27,7 @@ from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_grou
 from pact_eval.progress import step, tracked
 from pact_eval.remedies.cross_fitting import CrossFitted, FoldUnit, cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, remedies_for
+from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -151,6 +152,7 @@ class RemedyComparison(Result):
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
         letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
+        sequential: views one by one against all of them; None of a run of one view.
         notes: too few resamples for Holm's adjustment.
     """
 
@@ -165,6 +167,7 @@ class RemedyComparison(Result):
     fold_unit: FoldUnit
     folds: int
     letter_shares: tuple[float, ...]
+    sequential: SequentialReplay | None
     notes: tuple[TooFewResamples, ...]
 
     def row(self, name: str) -> RemedyRow:
@@ -215,6 +218,9 @@ def compare_remedies(
         rows, notes = _adjusted(rows)
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
+    sequential = None
+    if predictions.k > 1:
+        sequential = replay_views(predictions, rng=rng, resamples=resamples, unit=unit)
     return RemedyComparison(
         status=_status(rows, predictions.k, helping),
         helping=helping,
@@ -227,6 +233,7 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_shares=_letter_shares(predictions),
+        sequential=sequential,
         notes=notes,
     )
 

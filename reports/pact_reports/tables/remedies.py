@@ -18,6 +18,7 @@ from pact_eval.remedies.comparison import (
 from pact_reports.numbers import UNDEFINED, methods_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import count_cell, estimate_cell, unit_of, value_cell
+from pact_reports.tables.sequential_views import sequential_table
 
 _VALUES = (
     ("accuracy", False),
@@ -38,6 +39,8 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     """Lay out remedies: values and prices, differences, and what was fitted on what."""
     yield _values_table(comparison)
     yield _differences_table(comparison)
+    if comparison.sequential is not None and comparison.sequential.points:
+        yield sequential_table(comparison.sequential)
     without = [row for row in comparison.rows if row.without_prior]
     for row in without:
         yield Line(
