@@ -35,6 +35,7 @@ from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
 from pact_eval.remedies.second_orders import second_orders
+from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
 from pact_eval.runs.content_free import (
     CONTENTS,
@@ -211,6 +212,7 @@ class RemedyComparison(Result):
             order among their views, and all of them; None if views repeat one order.
         reverse_against_other: by metric, two views of reverse orders minus two of other orders,
             adjusted together; empty if not all items have both.
+        sequential: views one by one against all of them; None of a run of one view.
         notes: too few resamples for Holm's adjustment.
         fit_notes: on remedies that were fitted on other runs.
     """
@@ -230,6 +232,7 @@ class RemedyComparison(Result):
     content_free: bool
     with_reverse: tuple[int, int] | None
     reverse_against_other: Mapping[str, RemedyDifference]
+    sequential: SequentialReplay | None
     notes: tuple[TooFewResamples, ...]
     fit_notes: tuple[FittedNote, ...] = ()
 
@@ -299,6 +302,9 @@ def compare_remedies(
     with_reverse = None if orders is None else (orders.with_reverse, int(orders.several.sum()))
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
+    sequential = None
+    if predictions.k > 1:
+        sequential = replay_views(predictions, rng=rng, resamples=resamples, unit=unit)
     return RemedyComparison(
         status=_status(rows, predictions.k, helping),
         helping=helping,
@@ -315,6 +321,7 @@ def compare_remedies(
         content_free=content_free is not None,
         with_reverse=with_reverse,
         reverse_against_other=_reverse_against_other(sampled),
+        sequential=sequential,
         notes=notes,
     )
 

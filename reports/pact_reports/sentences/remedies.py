@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
-from pact_reports.numbers import interval_text
+from pact_eval.remedies.sequential import SequentialReplay
+from pact_reports.numbers import has_width, interval_text
 from pact_reports.sentences.calibration import calibration_sentence
 
 
@@ -35,6 +36,41 @@ def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
     """Yield what a reader must know of remedies that were fitted on other runs."""
     for fitted in notes:
         yield f"{fitted.file}: {calibration_sentence(fitted.note)}"
+
+
+def sequential_answer(replay: SequentialReplay) -> str:
+    """Answer whether views one by one are fewer than all, and how often they agree with them."""
+    risk = f"At a risk of {replay.risk:.0%}"
+    if not replay.points:
+        return (
+            "Views one by one: cannot tell, because the views of every item repeat one order. "
+            "Score the data with --k 4 to get several orders."
+        )
+    point = replay.point(replay.risk)
+    if replay.fitted_families < replay.least_families:
+        return (
+            f"Views one by one: cannot tell. A risk of {replay.risk:.0%} needs "
+            f"{replay.least_families:,} families for a threshold, and a fit has "
+            f"{replay.fitted_families:,}."
+        )
+    if replay.status == "cannot tell":
+        return "Views one by one: cannot tell, because there are too few families for an interval."
+    views = f"{point.views.value:.2f}"
+    if has_width(point.views):
+        views += f" [{point.views.low:.2f}, {point.views.high:.2f}]"
+    if replay.status == "none saved":
+        return f"{risk}, views one by one save none: {views} of {replay.most:.2f} are taken."
+    agreement = interval_text(point.agreement, "percent", "%")
+    worse = ""
+    if point.nll_difference.low > 0:
+        worse = (
+            " Their probabilities are worse: NLL is higher by "
+            f"{interval_text(point.nll_difference, 'nats', ' nats')}."
+        )
+    return (
+        f"{risk}, views one by one take {views} per item instead of {replay.most:.2f}. "
+        f"They give the answer of all views in {agreement} of the items.{worse}"
+    )
 
 
 def _gain(row: RemedyRow) -> str:

@@ -20,6 +20,7 @@ from pact_reports.numbers import UNDEFINED, interval_text, methods_text, value_t
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, unit_of, value_cell
 from pact_reports.tables.remedy_costs import costs_table
+from pact_reports.tables.sequential_views import sequential_table
 
 _VALUES = (
     ("accuracy", False),
@@ -40,6 +41,8 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     """Lay out remedies: values and prices, differences, and what was fitted on what."""
     yield _values_table(comparison)
     yield _differences_table(comparison)
+    if comparison.sequential is not None and comparison.sequential.points:
+        yield sequential_table(comparison.sequential)
     yield costs_table(comparison)
     without = [row for row in comparison.rows if row.without_prior]
     for row in without:
