@@ -35,7 +35,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def executed(home: Path) -> Iterator[Any]:
     """The notebook with its outputs, run without a network."""
-    notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, CELLS)])
+    v4: Any = nbformat.v4  # its functions have no types
+    notebook = v4.new_notebook(cells=[*map(v4.new_code_cell, CELLS)])
     client = NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(home)}}
     )

@@ -35,7 +35,8 @@ def run_groups_table(experiment: Experiment, names: ArmNames = KEYS) -> Table:
     Raises:
         InputError: a run lacks the column, or its numbers need bins.
     """
-    settings, rows = experiment.settings, []
+    settings = experiment.settings
+    rows: list[Row] = []
     several = len(experiment.runs) > 1
     for run in experiment.runs:
         named = [Cell(one_line(names.run(run.label)))] if several else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -31,7 +32,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         places = {name: at for at, name in enumerate(frame["family"].unique(maintain_order=True))}
         at = [places[family] for family in frame["family"]]
         regions = [REGIONS[place % len(REGIONS)] for place in at]
-        extra = {"metadata.region": regions, "metadata.days": [float(place) for place in at]}
+        extra: dict[str, list[Any]] = {
+            "metadata.region": regions,
+            "metadata.days": [float(place) for place in at],
+        }
         frame = frame.with_columns(pl.Series(name, values) for name, values in extra.items())
         folders.append(write_run(home / arm, frame, arm=arm, seed=17))
     return folders

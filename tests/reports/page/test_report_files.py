@@ -140,7 +140,7 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
         (("--palette", "p.toml"), "--palette is for --html, which was not given", 2),
         (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),
         (("--calibration", "c.json"), "--calibration: expected one RUN, got 2", 2),
-        (("--html", "page.html", "--by", "domain"), "--by domain is for the terminal", 2),
+        (("--html", "page.html", "--by", "nothing"), "--by nothing: the run has no such column", 1),
     ],
 )
 def test_bad_input_is_told(
