@@ -42,6 +42,7 @@ _LONGEST = [
     for name in (
         "scoring/test_workers.py",
         "scoring/test_quantisation.py",
+        "experiments/test_running.py",
         "test_readme.py",
         "hostile/test_campaigns.py",
         "reports/page/test_large.py",
