@@ -63,9 +63,10 @@ class ExperimentRun:
     ) -> None:
         self.run = run
         self.name = run.name
-        arm = arm or (relabel and relabel.arm)
+        other_arm, other_seed = (None, None) if relabel is None else (relabel.arm, relabel.seed)
+        arm = arm or other_arm
         self.arm = run.provenance.named(arm) if arm else run.arm
-        self.seed = run.seed if relabel is None or relabel.seed is None else relabel.seed
+        self.seed = run.seed if other_seed is None else other_seed
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
         self._relabel = relabel
         self._first = first

@@ -141,8 +141,9 @@ def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
 ) -> None:
     third = run_of(tmp_path / "c", share(20, 60), arm="c", seed=17, k=2)
     page = words(page_of([*folders, third], method="a"))
-    scope = "60 items, 30 families; 2 tests, p unadjusted); 95% intervals over families:"
+    scope = "60 items, 30 families; 2 tests, p unadjusted); 95% intervals over families."
     assert f"Paired tests of a (single pass (view 0), raw; {scope}" in page
+    assert "These p-values are of exact sign flips; those of the answer" in page
     together = words(page_of(folders, decoding="ensemble"))
     assert "Paired tests of a (K views together, raw; 60 items, 30 families; 1 test)" in together
     assert "confidence: K views together" in together
