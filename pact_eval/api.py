@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pact_eval.importing.writing import ImportedRun
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.remedies.comparison import RemedyComparison
+    from pact_eval.remedies.view_rules import AdaptiveViews
     from pact_eval.runs.folder import Run, RunSource
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.options import ScoreOptions
@@ -164,6 +165,7 @@ def score(
     no_adapter: bool = False,
     server: str | Sequence[str] | None = None,
     k: int = 4,
+    adaptive: AdaptiveViews | None = None,
     order_seed: int = 0,
     limit: int | None = None,
     arm: str | None = None,
@@ -191,6 +193,8 @@ def score(
         no_adapter: score the base model that the adapter names alone.
         server: address of a server that answers instead, or those of its replicas; needs `model`.
         k: views per record, at least 1.
+        adaptive: take views one by one, at most `k` of a record; None takes all of them. See
+            `pact_eval.remedies.view_rules.AdaptiveViews`.
         order_seed: seed of the letter orders.
         limit: score only the first records.
         arm: name of the recipe.
@@ -259,7 +263,15 @@ def score(
     dataset = read_dataset(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
     )
-    score_windows(row_source(request, pool), dataset, folder, labels=labels, allow=allow)
+    source = row_source(request, pool)
+    if adaptive is not None:
+        from dataclasses import replace
+
+        from pact_eval.remedies.view_rules import view_rule
+
+        rule = view_rule(adaptive, dataset.records, k, source.settings)
+        dataset = replace(dataset, rule=rule)
+    score_windows(source, dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
 
 

@@ -204,6 +204,7 @@ def compare_remedies(
         InputError: the run has answers and no probabilities, its letter orders are unknown, or it
             has one family.
     """
+    predictions.require_all_views("remedies")
     folds = folds_of(predictions)
     remedies = remedies_for(predictions.k, same_orders=predictions.repeats)
     resamples = resamples or default_resamples(len(predictions))

@@ -27,6 +27,7 @@ from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.errors import InputError, RunError
 from pact_eval.runs.custody import Custody
+from pact_eval.runs.view_rule import ViewRule
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -498,8 +499,9 @@ class Provenance(Mapping[str, Json]):
         base: identity of the base model.
         contract: the prompt contract.
         data: identity of the dataset.
-        k: views per item.
+        k: views per item; the most that an item can have if there is a rule.
         dtype: precision, such as "float32".
+        view_rule: the rule by which views were taken; None if every item has all K.
         quantisation: how the weights of the base were quantised, such as "nf4"; None if they were
             not, or if that is not known.
         device: such as "cpu".
@@ -545,6 +547,7 @@ class Provenance(Mapping[str, Json]):
     data: Data
     k: int | None
     dtype: str | None
+    view_rule: ViewRule | None
     quantisation: str | None
     device: str | None
     batch_tokens: int | None
@@ -605,6 +608,7 @@ class Provenance(Mapping[str, Json]):
             contract=settings.contract("contract"),
             data=settings.data("data"),
             k=settings.whole("k"),
+            view_rule=ViewRule.of_json(settings.value.get("views"), f"{source}: settings: views"),
             dtype=settings.text("dtype"),
             quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),

@@ -41,7 +41,9 @@ def test_python_and_the_command_have_the_same_json(run: Path) -> None:
 def test_the_answer_is_the_last_line(run: Path) -> None:
     printed = _report(run, "--remedies", "--resamples", 100)
     assert printed.exit_code == 0
-    assert_says(printed.stdout, "Remedies", "K = 4, majority", "Differences", "K = 1", "Views one by one")
+    assert_says(
+        printed.stdout, "Remedies", "K = 4, majority", "Differences", "K = 1", "Views one by one"
+    )
     last = printed.stdout.strip().split("\n\n")[-1]
     assert any(
         word in last for word in ("None is shown", "Cheapest that is shown", "Shown to help")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.remedies.comparison import RemedyComparison, RemedyMetric, RemedyRow
 from pact_eval.remedies.sequential import SequentialReplay
+from pact_eval.runs.view_rule import ViewRule
 from pact_reports.numbers import has_width, interval_text
 
 
@@ -61,6 +65,17 @@ def sequential_answer(replay: SequentialReplay) -> str:
     return (
         f"{risk}, views one by one take {views} per item instead of {replay.most:.2f}. "
         f"They give the answer of all views in {agreement} of the items.{worse}"
+    )
+
+
+def rule_sentence(rule: ViewRule, fitted_on: Path) -> str:
+    """Say when an adaptive run stops, and where that was chosen."""
+    chosen = f"Views one by one: chosen on {fitted_on} for a risk of {rule.risk:g}"
+    if math.isinf(rule.threshold):
+        return f"{chosen}; no threshold keeps it, so all views are taken."
+    return (
+        f"{chosen}, an item stops at a firmness of {rule.threshold:.3g}. "
+        f"{rule.full_share:.0%} of the families get all views."
     )
 
 
