@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args
 
-from pact_eval._choices import CONFIDENCE, COVERAGE, RunRole, check_choice
+from pact_eval._choices import CONFIDENCE, COVERAGE, OrderDesign, RunRole, check_choice
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pact_eval.importing.writing import ImportedRun
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.remedies.comparison import RemedyComparison
+    from pact_eval.remedies.fitted import FittedRemedy
     from pact_eval.remedies.view_rules import AdaptiveViews
     from pact_eval.runs.folder import Run, RunSource
     from pact_eval.runs.provenance import RunLabels
@@ -55,6 +56,7 @@ __all__ = [
     "compare_remedies",
     "evaluate",
     "fit_calibrator",
+    "fit_remedy",
     "import_run",
     "judge",
     "measure_drift",
@@ -173,6 +175,8 @@ def score(
     role: RunRole | None = None,
     workers: int | None = None,
     ray: str | None = None,
+    content_free: bool = False,
+    orders: OrderDesign = "balanced",
     allow: Collection[Allowance] = (),
     shape: str | None = None,
     columns: Mapping[str, str] | Sequence[str] = (),
@@ -202,6 +206,8 @@ def score(
         role: what the run is for: "evaluation" (the default), "calibration" or "selection".
         workers: score with this many processes, each with its own copy of the model.
         ray: score on this Ray cluster: host:port, or "auto".
+        content_free: also score each question without a context, for contextual calibration.
+        orders: design of the letter orders; "antithetic" makes view 1 the reverse of view 0.
         allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
             is not the one of its manifest; the run and every output say so.
         shape: shape of a labelled file; None detects it.
@@ -243,11 +249,13 @@ def score(
     """
     from pact_eval.data.files import dataset_file
     from pact_eval.data.labelled.reader import reading_of
+    from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.options import request_of
     from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
     from pact_eval.scoring.workers.request import WorkersRequest
 
+    check_choice("--orders", orders, get_args(OrderDesign))
     request = request_of(
         adapter=adapter,
         base_model=base_model,
@@ -261,7 +269,13 @@ def score(
     file = dataset_file(Path(data))
     reading = reading_of(shape, columns, question, questions)
     dataset = read_dataset(
-        file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
+        file,
+        k=k,
+        order_seed=order_seed,
+        limit=limit,
+        allow=allow,
+        reading=reading,
+        orders=orders,
     )
     source = row_source(request, pool)
     if adaptive is not None:
@@ -269,9 +283,12 @@ def score(
 
         from pact_eval.remedies.view_rules import view_rule
 
-        rule = view_rule(adaptive, dataset.records, k, source.settings)
+        settings_of_run = {**source.settings, **dataset.settings}
+        rule = view_rule(adaptive, dataset.records, k, settings_of_run)
         dataset = replace(dataset, rule=rule)
     score_windows(source, dataset, folder, labels=labels, allow=allow)
+    if content_free:
+        score_content_free(source, dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
 
 
@@ -439,20 +456,52 @@ def fit_calibrator(
     )
 
 
-def compare_remedies(run: RunSource, settings: Settings | None = None) -> RemedyComparison:
+def fit_remedy(run: RunSource, name: str, *, allow: Sequence[Allowance] = ()) -> FittedRemedy:
+    """Fit a remedy of order effects on a run, as `pact-eval calibrate --remedy` does.
+
+    Args:
+        run: the run to fit on.
+        name: name of the remedy, such as "k1_additive"; an error lists those that the run can fit.
+        allow: "trained-on" accepts a run on items that the adapter was trained on.
+
+    Returns:
+        Its letter prior and temperature. `write()` stores them, by default as `remedy.json` in the
+        run folder; `compare_remedies(other, fitted=[file])` applies them to other families.
+
+    Raises:
+        InputError: the run cannot fit this remedy.
+        GateError: the adapter was trained or selected on items of the run.
+
+    Examples:
+        >>> import pact_eval
+        >>> fitted = pact_eval.fit_remedy("runs/method", "k1_additive")
+        >>> sorted(fitted.prior.log_prior)  # numbers of answers
+        [2, 3, 5]
+    """
+    from pact_eval.remedies.fitting import fit_remedy as fit
+
+    return fit(run, name, allow=allow)
+
+
+def compare_remedies(
+    run: RunSource, settings: Settings | None = None, *, fitted: Sequence[Path | str] = ()
+) -> RemedyComparison:
     """Compare what removes the order effects of a run, as `pact-eval report --remedies` does.
 
     Args:
         run: a run, or its folder; several views per item show more remedies.
         settings: resamples, seed and unit; None takes the defaults.
+        fitted: files of remedies that were fitted on other families, to be compared too.
 
     Returns:
-        One row per remedy, with its price in prompts, its metrics, and its differences from one
-        view and from all K views.
+        One row per remedy, with its cost in prompts and tokens, its metrics, and its differences
+        from one view and from all K views.
 
     Raises:
         RunError: the folder is not a complete run with references.
-        InputError: the run has answers and no probabilities, or its letter orders are unknown.
+        InputError: the run has answers and no probabilities, its letter orders are unknown, or a
+            file belongs to another model.
+        GateError: a file was fitted on families of the run.
 
     Examples:
         >>> import pact_eval
@@ -464,7 +513,7 @@ def compare_remedies(run: RunSource, settings: Settings | None = None) -> Remedy
 
     experiment = _experiment([run], settings)
     (read,) = experiment.all_runs
-    return remedies_of_run(experiment, read)
+    return remedies_of_run(experiment, read, [Path(file) for file in fitted])
 
 
 def measure_drift(

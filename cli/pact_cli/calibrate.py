@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
 
 from pact_cli.commands import command
 from pact_cli.console import emit, warn
@@ -13,6 +15,8 @@ from pact_eval._choices import Mode
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
+
+_OF_TEMPERATURES: Final = ("mode", "holdout", "export", "decoding")
 
 
 @command(loads=("pact_eval.calibration.runs", "pact_reports.sentences.answers"))
@@ -51,6 +55,14 @@ if TYPE_CHECKING:
     "of a model folder; say what they give up. Other keys of the file stay.",
 )
 @option(
+    "--remedy",
+    group="Numbers",
+    metavar="NAME",
+    help="Fit a remedy of order effects instead, such as k1_additive: its letter prior and a "
+    "temperature. Default file: CALIB_RUN/remedy.json. `report RUN --remedies --fitted FILE` "
+    "applies it to other families.",
+)
+@option(
     "--overwrite",
     is_flag=True,
     first_page=True,
@@ -65,6 +77,7 @@ def calibrate(
     out: Path | None,
     holdout: tuple[Path, ...],
     export: Path | None,
+    remedy: str | None,
     overwrite: bool,
     settings: Settings,
     as_json: bool,
@@ -74,7 +87,14 @@ def calibrate(
     T(x) = softplus(a + b log C + c log(L/1000)) for C answers and L prompt tokens, fitted by NLL.
     A calibrator belongs to the adapter, prompts and decoding of CALIB_RUN. If a holdout run has
     others, or shares families with CALIB_RUN, the command fails and writes nothing.
+
+    --remedy NAME fits what `report --remedies` compares. A wrong name lists those that CALIB_RUN
+    can fit.
     """
+    if remedy is not None:
+        _refuse_idle()
+        _fit_remedy(run, remedy, out, settings, overwrite=overwrite, as_json=as_json)
+        return
     from pact_eval.calibration.portable import check_decision_file, write_decision_file
     from pact_eval.calibration.runs import fit_on_run
     from pact_eval.runs.remote.urls import shown
@@ -94,3 +114,34 @@ def calibrate(
         warn(f"{shown(folder)}: {calibration_sentence(note)}" for note in effect.warnings)
     files = [path] if export is None else [path, export]
     emit(present(fitted, path, exported), files=files, warned=warned, as_json=as_json)
+
+
+def _refuse_idle() -> None:
+    """Refuse options of calibrators, which change nothing for a remedy."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        typed = source is click.core.ParameterSource.COMMANDLINE
+        if typed and parameter.name in _OF_TEMPERATURES:
+            message = f"{parameter.opts[0]} changes nothing with --remedy; leave one of them out"
+            raise click.UsageError(message)
+
+
+def _fit_remedy(
+    run: Path,
+    name: str,
+    out: Path | None,
+    settings: Settings,
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Fit a remedy and write its file."""
+    from pact_eval.remedies.fitting import fit_remedy
+    from pact_reports.presenters.fitted_remedy import present
+    from pact_reports.sentences.notes import warning_sentence
+
+    fitted = fit_remedy(run, name, allow=settings.allow)
+    warned = warn(map(warning_sentence, fitted.warnings))  # before a file is refused
+    path = fitted.write(out, overwrite=overwrite)
+    emit(present(fitted, path), files=[path], warned=warned, as_json=as_json)

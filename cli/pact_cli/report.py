@@ -14,6 +14,7 @@ from pact_cli.commands import command, from_settings, grouped
 from pact_cli.console import emit, verbose, warn
 from pact_cli.errors import exit_on_leak
 from pact_cli.options import (
+    PATH,
     RUN,
     json_option,
     left_out_files,
@@ -126,6 +127,15 @@ _VIEWS_OPTION: Final = option(
     help="Compare what removes order effects: more views, letter priors, batch calibration.",
 )
 @option(
+    "--fitted",
+    group="Views",
+    metavar="FILE",
+    type=PATH,
+    multiple=True,
+    help="With --remedies: also apply this remedy, which `calibrate --remedy` fitted on other "
+    "families. May be given several times.",
+)
+@option(
     "--local-run",
     group="Server",
     metavar="RUN",
@@ -155,6 +165,7 @@ def report(
     full: bool,
     views: Views | None,
     remedies: bool,
+    fitted: tuple[Path, ...],
     local_run: Path | None,
     find_slices: bool,
     open_page: bool,
@@ -181,8 +192,8 @@ def report(
     stop when more of them can hardly change the answer.
 
     Exits with 3 if items of a RUN are also in a file that the model is made from (see
-    --without-leaks), and with 5 if the criteria differ from the registered ones, or were registered
-    after a run began.
+    --without-leaks) or a remedy of --fitted was fitted on its families, and with 5 if the criteria
+    differ from the registered ones, or were registered after a run began.
     """
     if views is not None:
         from pact_cli.views_of_run import print_views
@@ -193,8 +204,11 @@ def report(
     if remedies:
         from pact_cli.views_of_run import print_remedies
 
-        print_remedies(runs, replace(settings, data=named_data(outputs.data)), as_json=as_json)
+        settings = replace(settings, data=named_data(outputs.data))
+        print_remedies(runs, settings, fitted=fitted, as_json=as_json)
         return
+    if fitted:
+        raise click.UsageError("--fitted is for --remedies, which was not given")
     _check_usage(runs, settings, outputs, full=full)
     if open_page and outputs.html is None:
         raise click.UsageError("--open opens the page of --html, which was not given")

@@ -28,8 +28,9 @@ from pact_cli.options import (
     label_options,
     order_seed_option,
 )
-from pact_cli.parameters import option
+from pact_cli.parameters import choice, option
 from pact_cli.report import print_reports
+from pact_eval._choices import OrderDesign
 from pact_eval.errors import ServerError
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.sources import refuse_workers_of_server, row_source
@@ -85,9 +86,25 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 )
 @adaptive_options
 @option(
+    "--content-free",
+    group="Views",
+    is_flag=True,
+    help="Also score each question with the context replaced by N/A, [MASK] and nothing, for "
+    "contextual calibration in `report --remedies`. A complete run gets only these prompts.",
+)
+@option(
     "--limit", group="Data", type=COUNT, first_page=True, help="Score only the first N records."
 )
 @order_seed_option
+@option(
+    "--orders",
+    group="Views",
+    type=choice(OrderDesign),
+    default="balanced",
+    show_default=True,
+    help="Orders of the answers: balanced shows every answer at every letter over C views; "
+    "antithetic makes view 1 the reverse of view 0, for a comparison in `report --remedies`.",
+)
 @data_allowances
 @reading_options
 @label_options
@@ -99,8 +116,10 @@ def score(
     out: Path | None,
     k: int,
     adaptive: AdaptiveViews | None,
+    content_free: bool,
     limit: int | None,
     order_seed: int,
+    orders: OrderDesign,
     allow: tuple[Allowance, ...],
     reading: Reading,
     labels: RunLabels,
@@ -124,23 +143,36 @@ def score(
     report and scorecard read it.
 
     Exits with 3 if the adapter was trained or selected on families of the data, or if the run of
-    --views-from has them, and with 5 if the
-    data are not those that their manifest names; see --allow.
+    --views-from has them, and with 5 if the data are not those that their manifest names; see
+    --allow.
     """
+    from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.windows import read_dataset, score_windows
     from pact_reports.sentences.custody import custody_remarks
 
+    if content_free and adaptive is not None:
+        message = "--content-free serves `report --remedies`, which needs all views: leave out "
+        raise click.UsageError(message + "--views adaptive")
     file, why = chosen_data(data)
     folder, why_there = (out, ()) if out is not None else chosen_run(request, labels)
     announce_choices([*why, *why_there])
     with says_what_is_kept(folder):
         dataset = read_dataset(
-            file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading
+            file,
+            k=k,
+            order_seed=order_seed,
+            limit=limit,
+            allow=allow,
+            reading=reading,
+            orders=orders,
         )
         announce_labelled([dataset.labelled])
         source = _source(request, workers, dataset, folder, adaptive)
-        dataset = with_view_rule(dataset, adaptive, source.settings)
+        dataset = with_view_rule(dataset, adaptive, {**source.settings, **dataset.settings})
         custody = score_windows(source, dataset, folder, labels=labels, allow=allow)
+        if content_free:
+            announce(["Scoring the content-free prompts."])
+            score_content_free(source, dataset, folder, labels=labels, allow=allow)
         announce(custody_remarks(custody))
         print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OF_RUN: Final = ("runs", "resamples", "seed", "allow", "data", "audit", "without_leaks", "as_json")
 _OF_VIEWS: Final = (*_OF_RUN, "views", "calibration", "shipped")
-_OF_REMEDIES: Final = (*_OF_RUN, "remedies", "unit")
+_OF_REMEDIES: Final = (*_OF_RUN, "remedies", "fitted", "unit")
 
 
 def print_views(
@@ -47,12 +47,15 @@ def print_views(
     exit_on_leak([experiment.data])
 
 
-def print_remedies(runs: Sequence[Path], settings: Settings, *, as_json: bool) -> None:
+def print_remedies(
+    runs: Sequence[Path], settings: Settings, *, fitted: Sequence[Path] = (), as_json: bool
+) -> None:
     """Print the remedies of the order effects of a run.
 
     Args:
         runs: the run.
         settings: those of the report; distributions are raw.
+        fitted: files of remedies of other families.
         as_json: print JSON.
 
     Raises:
@@ -67,7 +70,7 @@ def print_remedies(runs: Sequence[Path], settings: Settings, *, as_json: bool) -
     _refuse_other_options("--remedies", _OF_REMEDIES)
     experiment = Experiment.read([run_folder(_one_run("--remedies", runs))], settings)
     (run,) = experiment.all_runs
-    comparison = remedies_of_run(experiment, run)
+    comparison = remedies_of_run(experiment, run, fitted)
     warned = warn(map(warning_sentence, experiment.applied_warnings))
     emit(present(comparison, leak=experiment.data.leak), warned=warned, as_json=as_json)
     exit_on_leak([experiment.data])

@@ -20,15 +20,21 @@ _SOURCE: Final = ("run", "decoding", "families", "source_families")
 
 
 def check_owner(
-    fitted: RunIdentity, applied: Provenance, *, allow: Collection[Allowance], where: str
+    fitted: RunIdentity,
+    applied: Provenance,
+    *,
+    allow: Collection[Allowance],
+    where: str,
+    what: str = "calibrator",
 ) -> tuple[FitNote, ...]:
-    """Refuse a calibrator that belongs to another run.
+    """Refuse a calibrator, or another fit, that belongs to another run.
 
     Args:
         fitted: identity of the run of the fit, as the calibrator records it.
         applied: provenance of the run that it is applied to.
         allow: differences that the user accepts.
         where: name of the run in messages.
+        what: what was fitted, for messages.
 
     Returns:
         A note if the owner is not known, or if differences were accepted.
@@ -38,7 +44,7 @@ def check_owner(
     """
     here = RunIdentity.of(applied)
     differences = fitted.differences(here)
-    _refuse(differences, allow, where)
+    _refuse(differences, allow, where, what)
     if not (fitted.names_model and here.names_model):
         return (UnknownRun(),)
     return (OtherRun(tuple(difference.fact for difference in differences)),) if differences else ()
@@ -97,7 +103,12 @@ def refuse_overwriting(path: Path, calibrator: Calibrator) -> None:
     raise InputError(message)
 
 
-def _refuse(differences: tuple[Difference, ...], allow: Collection[str], where: str) -> None:
+def _refuse(
+    differences: tuple[Difference, ...],
+    allow: Collection[str],
+    where: str,
+    what: str = "calibrator",
+) -> None:
     refused = [difference for difference in differences if difference.allowance not in allow]
     if not refused:
         return
@@ -107,7 +118,7 @@ def _refuse(differences: tuple[Difference, ...], allow: Collection[str], where: 
     ]
     options = " ".join(f"--allow {difference.allowance}" for difference in refused)
     message = (
-        f"{where}: the calibrator belongs to another run:\n" + "\n".join(lines) + "\n"
+        f"{where}: the {what} belongs to another run:\n" + "\n".join(lines) + "\n"
         "  fit one with `pact-eval calibrate` on a run of the calibration split with this adapter "
         f"and decoding, or use {options}"
     )

@@ -68,7 +68,11 @@ class Members:
     @classmethod
     def of_fit(cls, calibrator: Calibrator) -> Members:
         """Return the members that a calibrator's file lists; none are known where it lists none."""
-        fit = calibrator.fit or {}
+        return cls.of_fit_json(calibrator.fit or {})
+
+    @classmethod
+    def of_fit_json(cls, fit: Mapping[str, Json]) -> Members:
+        """Return the members that the `fit` of a file lists."""
         families, source_families = (
             frozenset(_names(fit.get(name))) for name in ("families", "source_families")
         )

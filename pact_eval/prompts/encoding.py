@@ -7,13 +7,14 @@ is truncated.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pact_eval._json import Json
 from pact_eval.data.records import Field, Record
 from pact_eval.errors import PromptError
 from pact_eval.progress import tracked
+from pact_eval.prompts.code_orders import with_reverse_second
 from pact_eval.prompts.contract import ChatTokenizer, PromptContract, PromptRequest
 from pact_eval.prompts.prompt_bytes import PromptBytes
 
@@ -89,8 +90,21 @@ class Encoder:
         self._refuse(too_long)
         return views
 
-    def check_lengths(self, records: Sequence[Record], k: int, seed: int) -> int:
+    def check_lengths(
+        self,
+        records: Sequence[Record],
+        k: int,
+        seed: int,
+        on_prompts: Callable[[Sequence[Sequence[int]]], None] = lambda _prompts: None,
+    ) -> int:
         """Tokenise all prompts in windows, to find prompts that are too long before scoring starts.
+
+        Args:
+            records: dataset records.
+            k: views per record.
+            seed: seed of the letter orders.
+            on_prompts: called in turn with the token ids of the K prompts of some records, record
+                by record; records that are too long may be absent.
 
         Returns:
             Length of the longest prompt, in tokens.
@@ -104,17 +118,21 @@ class Encoder:
         starts = range(0, len(records), _CHECK_WINDOW)
         for start in tracked(starts, "Measuring prompts", "parts"):
             window, beyond = self._by_bytes(records[start : start + _CHECK_WINDOW], seed)
-            lengths = self.prompt_tokens(window, k, seed)
+            prompts = self._token_ids(window, k, seed)
+            lengths = _longest(prompts, k)
             longest = max([longest, *lengths])
+            on_prompts(prompts)
             too_long += [*beyond, *self._too_long(window, lengths)]
         self._refuse(too_long)
         return longest
 
     def prompt_tokens(self, records: Sequence[Record], k: int, seed: int) -> list[int]:
         """Return the length of the longest of the K prompts of each record, without a limit."""
+        return _longest(self._token_ids(records, k, seed), k)
+
+    def _token_ids(self, records: Sequence[Record], k: int, seed: int) -> Sequence[Sequence[int]]:
         requests = [request for record in records for request in self._requests(record, k, seed)]
-        lengths = [len(ids) for ids in self._bound.token_ids(requests)]
-        return [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
+        return self._bound.token_ids(requests)
 
     def excess_bytes(self, record: Record, seed: int) -> int | None:
         """Return the bytes of a prompt that has too many tokens; None if that is not certain.
@@ -145,9 +163,7 @@ class Encoder:
             for row, record in enumerate(records)
             for view in range(k)
         ]
-        lengths = [len(view.token_ids) for view in views]
-        longest = [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
-        return views, [*beyond, *self._too_long(records, longest)]
+        return views, [*beyond, *self._too_long(records, _longest(ids, k))]
 
     def _by_bytes(self, records: Sequence[Record], seed: int) -> tuple[list[Record], list[str]]:
         """Return the records that may fit, and one line per record with too many bytes."""
@@ -260,10 +276,10 @@ class Encoder:
 
     def _requests(self, record: Record, k: int, seed: int) -> list[PromptRequest]:
         field, where = record.field, f"line {record.line} (id {record.id})"
-        return [
-            PromptRequest(record.state, (field,), field.name, order, where)
-            for order in self._bound.orders(field, record.id, k=k, seed=seed)
-        ]
+        orders = self._bound.orders(field, record.order_key or record.id, k=k, seed=seed)
+        if record.reversed_second:
+            orders = with_reverse_second(orders)
+        return [PromptRequest(record.state, (field,), field.name, order, where) for order in orders]
 
     def _refuse_too_many_answers(self, records: Sequence[Record]) -> None:
         problems = [
@@ -284,3 +300,9 @@ class Encoder:
     ) -> EncodedView:
         tokens = self._bound.answer_tokens(field)
         return EncodedView(record_id, view, tuple(ids), tokens, request.order)
+
+
+def _longest(prompts: Sequence[Sequence[int]], k: int) -> list[int]:
+    """Return the length of the longest of the K prompts of each record."""
+    lengths = [len(ids) for ids in prompts]
+    return [max(lengths[start : start + k]) for start in range(0, len(lengths), k)]

@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
+from pact_eval._typing import FloatArray
+from pact_eval.calibration.notes import FitNote
+from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -25,10 +29,20 @@ from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked
+from pact_eval.remedies.costs import ItemTokens, NoTokens, RemedyCost, cost_of
 from pact_eval.remedies.cross_fitting import CrossFitted, FoldUnit, cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, remedies_for
+from pact_eval.remedies.fitted import FittedRemedy, read_remedy
+from pact_eval.remedies.fitting import check_fitted
+from pact_eval.remedies.second_orders import second_orders
 from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
+from pact_eval.runs.content_free import (
+    CONTENTS,
+    content_free_probabilities,
+    content_free_run,
+)
+from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
 
@@ -98,19 +112,17 @@ class RemedyRow:
     Attributes:
         remedy: the decoding.
         metrics: its metrics, raw ones first.
-        without_prior: items that kept their letter prior, because their number of answers has none.
+        without_prior: items that the remedy leaves as they are, because their number of answers has
+            no prior, or they have no content-free probabilities.
         fitted_on: mean number of items of a fit; 0 without one.
-        fitting_prompts: mean number of prompts of a fit.
-        paid_back: number of items from which on the fit and the remedy take fewer prompts than all
-            K views; None if the remedy takes as many.
+        cost: prompts and tokens, per item and of a fit.
     """
 
     remedy: Remedy
     metrics: tuple[RemedyMetric, ...]
     without_prior: int
     fitted_on: float
-    fitting_prompts: float
-    paid_back: int | None
+    cost: RemedyCost
 
     def metric(self, name: str, *, tempered: bool = False) -> RemedyMetric:
         """Return a metric of the row.
@@ -135,6 +147,48 @@ RemedyStatus: TypeAlias = Literal["some help", "none shown", "cannot tell"]
 tell: the run has one view, or no interval can be given."""
 
 
+@dataclass(frozen=True, eq=False)
+class ContentFree:
+    """Content-free prompts of the items of a run.
+
+    Attributes:
+        probabilities: (n, V, C) their mean distribution in the first V views, canonical order; NaN
+            if it is not known.
+        tokens: of these prompts, per item.
+    """
+
+    probabilities: FloatArray
+    tokens: ItemTokens
+
+    @classmethod
+    def of_run(cls, run: RunFolder, predictions: Predictions) -> ContentFree | None:
+        """Read those of a run; None if it has none.
+
+        Raises:
+            RunError: they are not those of the run, or are damaged.
+        """
+        own = content_free_run(run)
+        if own is None:
+            return None
+        tokens = ItemTokens.of_run(own.provenance, own.predictions)
+        return cls(
+            content_free_probabilities(predictions, own.predictions), tokens.times(len(CONTENTS))
+        )
+
+
+@dataclass(frozen=True)
+class FittedNote:
+    """A note on a fitted remedy that is applied to the run.
+
+    Attributes:
+        file: its file.
+        note: what the fit and the run have in common and should not, or what is not known.
+    """
+
+    file: str
+    note: FitNote
+
+
 @dataclass(frozen=True, repr=False)
 class RemedyComparison(Result):
     """Remedies of a run, and what they are worth.
@@ -153,7 +207,14 @@ class RemedyComparison(Result):
         folds: number of folds.
         letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
         sequential: views one by one against all of them; None of a run of one view.
+        no_tokens: why tokens through the prefix tree are not known; None if they are.
+        content_free: whether the run has content-free prompts.
+        with_reverse: items of three answers or more: those that have the reverse of their first
+            order among their views, and all of them; None if views repeat one order.
+        reverse_against_other: by metric, two views of reverse orders minus two of other orders,
+            adjusted together; empty if not all items have both.
         notes: too few resamples for Holm's adjustment.
+        fit_notes: on remedies that were fitted on other runs.
     """
 
     status: RemedyStatus
@@ -168,7 +229,12 @@ class RemedyComparison(Result):
     folds: int
     letter_shares: tuple[float, ...]
     sequential: SequentialReplay | None
+    no_tokens: NoTokens | None
+    content_free: bool
+    with_reverse: tuple[int, int] | None
+    reverse_against_other: Mapping[str, RemedyDifference]
     notes: tuple[TooFewResamples, ...]
+    fit_notes: tuple[FittedNote, ...] = ()
 
     def row(self, name: str) -> RemedyRow:
         """Return the row of a remedy.
@@ -188,6 +254,9 @@ def compare_remedies(
     rng: np.random.Generator,
     resamples: int | None = None,
     unit: ClusterUnit = "family",
+    fitted: Sequence[FittedRemedy] = (),
+    tokens: ItemTokens | None = None,
+    content_free: ContentFree | None = None,
 ) -> RemedyComparison:
     """Compare the remedies that a run can show.
 
@@ -196,6 +265,10 @@ def compare_remedies(
         rng: source of the resamples; its state does not change.
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         unit: units of intervals: families, or source families.
+        fitted: remedies of other families, of which each gets a row too; see `check_fitted`.
+        tokens: those of the run's views; None if they are not known.
+        content_free: content-free probabilities, for contextual calibration; None if the run has
+            none.
 
     Returns:
         The comparison; differences are the remedy minus the reference.
@@ -206,17 +279,36 @@ def compare_remedies(
     """
     predictions.require_all_views("remedies")
     folds = folds_of(predictions)
-    remedies = remedies_for(predictions.k, same_orders=predictions.repeats)
+    tokens = tokens or ItemTokens()
+    nothing = None if content_free is None else content_free.probabilities
+    orders = None if predictions.repeats else second_orders(predictions)
+    own = remedies_for(
+        predictions.k,
+        same_orders=predictions.repeats,
+        content_free=0 if nothing is None else nothing.shape[1],
+        seconds=("reverse", "other") if orders is not None and orders.complete else (),
+    )
+    files = _by_remedy(fitted)
+    remedies = (*own, *files)
     resamples = resamples or default_resamples(len(predictions))
     sampled: dict[Remedy, _Sampled] = {}
     for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
-        fitted = cross_fitted(predictions, remedy, folds)
-        sampled[remedy] = _Sampled.of(fitted, rng=rng, resamples=resamples, unit=unit)
+        if remedy.from_file:
+            decoded = files[remedy].applied_to(predictions, nothing)
+        else:
+            decoded = cross_fitted(predictions, remedy, folds, nothing)
+        sampled[remedy] = _Sampled.of(decoded, rng=rng, resamples=resamples, unit=unit)
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
-        rows = [_row(remedy, sampled, references, predictions.k) for remedy in remedies]
+        costs = {
+            remedy: _cost(remedy, predictions.k, sampled[remedy].fitted, tokens, content_free)
+            for remedy in remedies
+        }
+        by_cost = sorted(remedies, key=lambda remedy: costs[remedy].prompts)
+        rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_cost]
         rows, notes = _adjusted(rows)
+    with_reverse = None if orders is None else (orders.with_reverse, int(orders.several.sum()))
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
     sequential = None
@@ -235,26 +327,61 @@ def compare_remedies(
         folds=folds.number,
         letter_shares=_letter_shares(predictions),
         sequential=sequential,
+        no_tokens=tokens.no_shared,
+        content_free=content_free is not None,
+        with_reverse=with_reverse,
+        reverse_against_other=_reverse_against_other(sampled),
         notes=notes,
     )
 
 
-def remedies_of_run(experiment: Experiment, run: ExperimentRun) -> RemedyComparison:
+def remedies_of_run(
+    experiment: Experiment, run: ExperimentRun, files: Sequence[Path] = ()
+) -> RemedyComparison:
     """Compare the remedies of a run of an experiment, with its resamples, seed and units.
 
     Args:
         experiment: the runs and their settings.
         run: a run on full contexts.
+        files: fitted remedies of other families, to be compared too.
 
     Raises:
-        InputError: see `compare_remedies`.
+        InputError: see `compare_remedies`; or a file cannot be read or belongs to another model.
+        GateError: a file was fitted on families of the run.
         RunError: the run is on ablated contexts, which have no references.
     """
     run.run.require_references()
     settings = experiment.settings
-    return compare_remedies(
-        run.predictions, rng=settings.rng(), resamples=settings.resamples, unit=settings.unit
+    fitted = {path: read_remedy(path) for path in files}
+    fit_notes = tuple(
+        FittedNote(str(path), note)
+        for path, remedy in fitted.items()
+        for note in check_fitted(
+            remedy, run.provenance, run.predictions, allow=settings.allow, where=str(path)
+        )
     )
+    comparison = compare_remedies(
+        run.predictions,
+        rng=settings.rng(),
+        resamples=settings.resamples,
+        unit=settings.unit,
+        fitted=tuple(fitted.values()),
+        tokens=ItemTokens.of_run(run.provenance, run.predictions),
+        content_free=ContentFree.of_run(run.run, run.predictions),
+    )
+    return replace(comparison, fit_notes=fit_notes)
+
+
+def _by_remedy(fitted: Sequence[FittedRemedy]) -> dict[Remedy, FittedRemedy]:
+    """Return fitted remedies by the decoding of their row.
+
+    Raises:
+        InputError: two are of the same name.
+    """
+    by_remedy = {replace(one.remedy, from_file=True): one for one in fitted}
+    if len(by_remedy) < len(fitted):
+        raise InputError("--fitted: expected files of different remedies, got one of them twice")
+    return by_remedy
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +414,10 @@ class _Sampled:
 
 
 def _row(
-    remedy: Remedy, sampled: Mapping[Remedy, _Sampled], references: Sequence[Remedy], k: int
+    remedy: Remedy,
+    sampled: Mapping[Remedy, _Sampled],
+    references: Sequence[Remedy],
+    cost: RemedyCost,
 ) -> RemedyRow:
     own = sampled[remedy]
 
@@ -307,19 +437,49 @@ def _row(
     metrics = [metric(name, own.raw, tempered=False) for name in RAW_METRICS]
     if own.tempered is not None:
         metrics += [metric(name, own.tempered, tempered=True) for name in TEMPERED_METRICS]
-    saved = k - remedy.views
-    prompts = own.fitted.fitting_prompts
     return RemedyRow(
         remedy=remedy,
         metrics=tuple(metrics),
         without_prior=own.fitted.without_prior,
         fitted_on=own.fitted.fitted_on,
-        fitting_prompts=prompts,
-        paid_back=math.ceil(prompts / saved) if saved else None,
+        cost=cost,
+    )
+
+
+def _reverse_against_other(sampled: Mapping[Remedy, _Sampled]) -> dict[str, RemedyDifference]:
+    reverse = sampled.get(Remedy(2, second="reverse"))
+    other = sampled.get(Remedy(2, second="other"))
+    if reverse is None or other is None:
+        return {}
+    tests = {name: metric_difference(name, [(reverse.raw, other.raw)]) for name in _DECIDING}
+    evidence = adjusted([test for _, test in tests.values()])
+    return {
+        name: RemedyDifference(difference, adjusted_test)
+        for (name, (difference, _)), adjusted_test in zip(tests.items(), evidence, strict=True)
+    }
+
+
+def _cost(
+    remedy: Remedy,
+    k: int,
+    fitted: CrossFitted,
+    tokens: ItemTokens,
+    content_free: ContentFree | None,
+) -> RemedyCost:
+    contextual = content_free if remedy.contextual else None
+    return cost_of(
+        remedy.views,
+        k,
+        tokens,
+        fitting=fitted.fitting,
+        content_free=None if contextual is None else contextual.tokens,
+        contents=len(CONTENTS),
     )
 
 
 def _why_undefined(remedy: Remedy, metric: str) -> str | None:
+    if metric == "flip_rate" and remedy.second != "next":
+        return "the orders of these two views are chosen: there are no next ones"
     if metric == "flip_rate":
         return f"needs {2 * remedy.views} views: the answer of the next {remedy.views}"
     return None if remedy.has_probabilities else NO_PROBABILITIES
@@ -385,10 +545,11 @@ def _status(rows: Sequence[RemedyRow], k: int, helping: Sequence[str]) -> Remedy
 def _enough(rows: Sequence[RemedyRow], all_views: Remedy) -> str | None:
     """Return the cheapest remedy that helps and is not shown to be worse than all views."""
     one = Remedy(1).name
-    for row in rows:
+    cheaper = [row for row in rows if row.cost.prompts < all_views.views]
+    for row in cheaper:
         metrics = [row.metric(name) for name in _DECIDING]
         worse = any(metric.is_worse(all_views.name) for metric in metrics)
-        if row.helps(one) and not worse and row.remedy.views < all_views.views:
+        if row.helps(one) and not worse:
             return row.remedy.name
     return None
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.calibration.fitting import minimise
-from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
 from pact_eval.errors import InputError
+from pact_eval.remedies.contextual import usable
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import LetterPrior, fit_letter_prior
+from pact_eval.remedies.temperatures import fit_temperature, tempered
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.folds import dealt_folds
 
@@ -49,17 +51,18 @@ class CrossFitted:
         predictions: the remedied distributions; see `remedied`.
         tempered: the same, each fold divided by the temperature that the others fit by NLL; None
             if the remedy gives answers without probabilities.
-        without_prior: number of items that kept their letter prior, because their number of
-            answers has none; 0 for remedies without one.
+        without_prior: number of items that the remedy leaves as they are, because their number of
+            answers has no prior, or they have no content-free probabilities.
         fitted_on: mean number of items that a prior was fitted on; 0 without one.
-        fitting_prompts: mean number of prompts that such a fit took.
+        fitting: by number of views, the mean number of items that a fit took them of, beyond the
+            views of the evaluated items; empty without one.
     """
 
     predictions: Predictions
     tempered: Predictions | None
     without_prior: int
     fitted_on: float
-    fitting_prompts: float
+    fitting: Mapping[int, float]
 
 
 def folds_of(predictions: Predictions) -> Folds:
@@ -82,7 +85,12 @@ def folds_of(predictions: Predictions) -> Folds:
     return Folds(unit, dealt_folds(sizes, min(_FOLDS, len(sizes)))[codes])
 
 
-def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> CrossFitted:
+def cross_fitted(
+    predictions: Predictions,
+    remedy: Remedy,
+    folds: Folds,
+    content_free: FloatArray | None = None,
+) -> CrossFitted:
     """Decode a run by a remedy, with fits of other families.
 
     A prior `as_published` is fitted on the evaluated items. Temperatures never are.
@@ -91,6 +99,7 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
         predictions: the views of a run with references.
         remedy: the decoding.
         folds: those of the run.
+        content_free: (n, V, C) content-free probabilities, for contextual remedies.
 
     Raises:
         InputError: see `remedied` and `fit_letter_prior`.
@@ -99,24 +108,27 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
     if remedy.prior is not None and remedy.as_published:
         everyone = fit_letter_prior(predictions, remedy.prior)
     parts: list[_Part] = []
+    run = _Views(predictions, content_free)
     for left_out in range(folds.number):
-        rows = np.flatnonzero(folds.fold == left_out)
-        others = predictions.taken(np.flatnonzero(folds.fold != left_out))
+        others = run.taken(np.flatnonzero(folds.fold != left_out))
         prior = everyone
         if remedy.prior is not None and everyone is None:
-            prior = fit_letter_prior(others, remedy.prior)
-        parts.append(_decoded_part(predictions.taken(rows), others, remedy, prior))
+            prior = fit_letter_prior(others.predictions, remedy.prior)
+        evaluated = run.taken(np.flatnonzero(folds.fold == left_out))
+        parts.append(_decoded_part(evaluated, others, remedy, prior))
     place = np.argsort(np.argsort(folds.fold, kind="stable"), kind="stable")
-    decoded = remedied(predictions, replace(remedy, prior=None), None)
+    decoded = run.remedied(replace(remedy, prior=None), None)
     raw = replace(decoded, logits=np.concatenate([part.raw for part in parts])[place])
-    tempered = [part.tempered for part in parts if part.tempered is not None]
-    all_tempered = len(tempered) == len(parts)
+    at_temperature = [part.tempered for part in parts if part.tempered is not None]
+    all_tempered = len(at_temperature) == len(parts)
     return CrossFitted(
         predictions=raw,
-        tempered=replace(raw, logits=np.concatenate(tempered)[place]) if all_tempered else None,
-        without_prior=sum(part.without_prior for part in parts),
+        tempered=replace(raw, logits=np.concatenate(at_temperature)[place])
+        if all_tempered
+        else None,
+        without_prior=sum(part.untouched for part in parts),
         fitted_on=float(np.mean([part.fitted_on for part in parts])),
-        fitting_prompts=float(np.mean([part.fitting_prompts for part in parts])),
+        fitting=_mean_fitting([part.prior for part in parts]) if everyone is None else {},
     )
 
 
@@ -124,38 +136,55 @@ def cross_fitted(predictions: Predictions, remedy: Remedy, folds: Folds) -> Cros
 class _Part:
     raw: FloatArray
     tempered: FloatArray | None
-    without_prior: int
+    untouched: int
     fitted_on: int
-    fitting_prompts: int
+    prior: LetterPrior | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Views:
+    """Views of items, with their content-free probabilities if these are known."""
+
+    predictions: Predictions
+    content_free: FloatArray | None
+
+    def taken(self, rows: IntArray) -> _Views:
+        content_free = None if self.content_free is None else self.content_free[rows]
+        return _Views(self.predictions.taken(rows), content_free)
+
+    def remedied(self, remedy: Remedy, prior: LetterPrior | None) -> Predictions:
+        return remedied(self.predictions, remedy, prior, self.content_free)
 
 
 def _decoded_part(
-    evaluated: Predictions, others: Predictions, remedy: Remedy, prior: LetterPrior | None
+    evaluated: _Views, others: _Views, remedy: Remedy, prior: LetterPrior | None
 ) -> _Part:
-    part = remedied(evaluated, remedy, prior)
+    part = evaluated.remedied(remedy, prior)
+    calibrator = fit_temperature(others.remedied(remedy, prior))
     return _Part(
         raw=part.logits,
-        tempered=_tempered(part, remedied(others, remedy, prior)),
-        without_prior=0 if prior is None else int((~prior.covers(part.n_choices)).sum()),
+        tempered=None if calibrator is None else tempered(part, calibrator),
+        untouched=untouched(evaluated.predictions, remedy, prior, evaluated.content_free),
         fitted_on=0 if prior is None else sum(prior.items.values()),
-        fitting_prompts=0 if prior is None else prior.prompts,
+        prior=prior,
     )
 
 
-def _tempered(evaluated: Predictions, others: Predictions) -> FloatArray | None:
-    """Return log-probabilities (n, K, C) divided by the temperature that others fit by NLL.
+def untouched(
+    predictions: Predictions,
+    remedy: Remedy,
+    prior: LetterPrior | None,
+    content_free: FloatArray | None,
+) -> int:
+    """Return the number of items that a remedy leaves as they are, because it lacks their prior."""
+    if remedy.contextual and content_free is not None:
+        return int((~usable(content_free, predictions)).sum())
+    return 0 if prior is None else int((~prior.covers(predictions.n_choices)).sum())
 
-    None if nothing can be fitted: answers without probabilities, several right answers, or a right
-    answer of probability 0.
-    """
-    if others.answers_only or others.accepted is not None:
-        return None
-    of_right = np.take_along_axis(others.logits[:, 0], others.reference[:, np.newaxis], axis=1)
-    if np.isneginf(of_right).any():
-        return None
-    items = CalibrationItems.from_predictions(others, "single")
-    design = make_design(items, "scalar")
-    fitted = minimise(TemperatureLikelihood.of_items(items), design).fitted
-    return design.calibrator(fitted).apply(
-        evaluated.logits, kind=evaluated.kind, n_choices=evaluated.n_choices
-    )
+
+def _mean_fitting(priors: Sequence[LetterPrior | None]) -> dict[int, float]:
+    """Return by number of views the mean number of items that the fits of the folds took."""
+    items: Counter[int] = Counter()
+    for prior in priors:
+        items.update({} if prior is None else prior.items_by_views)
+    return {views: number / len(priors) for views, number in sorted(items.items())}

@@ -7,7 +7,7 @@ whether its answer still depends on the orders that it happened to get.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -16,7 +16,9 @@ import numpy as np
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.metrics.decoding import NONE_LEFT, normalise
+from pact_eval.remedies.contextual import contextually_calibrated
 from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod
+from pact_eval.remedies.second_orders import second_orders
 from pact_eval.runs.predictions import Predictions
 
 Combination = Literal["log-probability", "probability", "majority"]
@@ -34,6 +36,16 @@ _REMOVED: Final[Mapping[PriorMethod, str]] = {
 }
 
 
+SecondOrder = Literal["next", "reverse", "other"]
+"""Which order the second view of an item shows."""
+
+_SECOND: Final[Mapping[SecondOrder, str]] = {
+    "next": "",
+    "reverse": ", reverse order",
+    "other": ", other order",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """A decoding of some views of every item.
@@ -45,18 +57,27 @@ class Remedy:
         prior: the estimator of the letter prior that is removed from every view; None for none.
         as_published: whether the prior is fitted on the evaluated items themselves, as batch
             calibration was published. It is fitted on other families otherwise.
+        from_file: whether prior and temperature are those of a file, fitted on another run.
+        contextual: whether every view is divided by its content-free distribution.
+        second: which order follows that of view 0: the next view, the reverse of the first order,
+            or the first order that is neither; see `second_orders`.
 
     Examples:
         >>> Remedy(2).name, Remedy(1, prior="additive").title
         ('k2', 'K = 1, prior removed')
         >>> Remedy(1, prior="batch", as_published=True).name
         'k1_batch_as_published'
+        >>> Remedy(2, from_file=True).title
+        'K = 2 (file)'
     """
 
     views: int
     combination: Combination = "log-probability"
     prior: PriorMethod | None = None
     as_published: bool = False
+    from_file: bool = False
+    contextual: bool = False
+    second: SecondOrder = "next"
 
     @property
     def name(self) -> str:
@@ -66,14 +87,23 @@ class Remedy:
             parts.append(self.combination)
         if self.prior is not None:
             parts.append(self.prior)
-        return "_".join([*parts, "as_published"] if self.as_published else parts)
+        if self.contextual:
+            parts.append("contextual")
+        if self.second != "next":
+            parts.append(self.second)
+        if self.as_published:
+            parts.append("as_published")
+        return "_".join([*parts, "from_file"] if self.from_file else parts)
 
     @property
     def title(self) -> str:
         """Name in tables."""
         removed = "" if self.prior is None else _REMOVED[self.prior]
-        fit = " on itself" if self.as_published else ""
-        return f"K = {self.views}{_COMBINED[self.combination]}{removed}{fit}"
+        if self.contextual:
+            removed += ", contextual"
+        fit = " on itself" if self.as_published else " (file)" if self.from_file else ""
+        second = _SECOND[self.second]
+        return f"K = {self.views}{second}{_COMBINED[self.combination]}{removed}{fit}"
 
     @property
     def has_probabilities(self) -> bool:
@@ -81,12 +111,20 @@ class Remedy:
         return self.combination != "majority"
 
 
-def remedies_for(k: int, *, same_orders: bool = False) -> tuple[Remedy, ...]:
+def remedies_for(
+    k: int,
+    *,
+    same_orders: bool = False,
+    content_free: int = 0,
+    seconds: Sequence[SecondOrder] = (),
+) -> tuple[Remedy, ...]:
     """Return the remedies that a run of K views can show, the cheapest first.
 
     Args:
         k: number of views per item.
         same_orders: whether the views repeat one order, as repeats do: they say nothing of letters.
+        content_free: number of views of which the content-free distributions are known.
+        seconds: second orders that all items have, besides the next view.
 
     Examples:
         >>> [remedy.name for remedy in remedies_for(2)]
@@ -95,7 +133,12 @@ def remedies_for(k: int, *, same_orders: bool = False) -> tuple[Remedy, ...]:
     of_one = [Remedy(1, prior="batch"), Remedy(1, prior="batch", as_published=True)]
     if k > 1 and not same_orders:
         of_one = [Remedy(1, prior="additive"), Remedy(1, prior="pride"), *of_one]
+    if content_free:
+        of_one.append(Remedy(1, contextual=True))
     several = [Remedy(views) for views in range(2, k + 1)]
+    several[1:1] = [Remedy(2, second=second) for second in seconds]
+    if k > 1 and content_free > 1:
+        several.insert(1, Remedy(2, contextual=True))
     if k > 1 and not same_orders:
         several.insert(1, Remedy(2, prior="additive"))
     if k > 1:
@@ -104,29 +147,39 @@ def remedies_for(k: int, *, same_orders: bool = False) -> tuple[Remedy, ...]:
     return (Remedy(1), *of_one, *several)
 
 
-def remedied(predictions: Predictions, remedy: Remedy, prior: LetterPrior | None) -> Predictions:
+def remedied(
+    predictions: Predictions,
+    remedy: Remedy,
+    prior: LetterPrior | None,
+    content_free: FloatArray | None = None,
+) -> Predictions:
     """Decode the views of a run by a remedy.
 
     Args:
         predictions: views of items; at least as many as the remedy takes.
         remedy: the decoding.
         prior: its letter prior; None if it has none.
+        content_free: (n, V, C) content-free probabilities of the first V views; used by contextual
+            remedies.
 
     Returns:
         The same items. Their view 0 is the remedied distribution of the first views. Their view 1,
         if there are twice as many views, is that of the next ones.
 
     Raises:
-        InputError: there are fewer views, or the prior is missing or of another estimator.
+        InputError: there are fewer views, the content-free probabilities are missing, or the prior
+            is missing or of another estimator.
         ValueError: the views of an item leave no answer possible.
     """
+    if remedy.second != "next":
+        predictions = _with_second(predictions, remedy)
     if remedy.views > predictions.k:
         message = f"{remedy.title}: expected {remedy.views} views or more, got {predictions.k}"
         raise InputError(message)
     if (prior and prior.method) != remedy.prior:
         raise InputError(f"{remedy.title}: expected its letter prior, and no other")
-    by_view = predictions.log_probs_by_view if prior is None else prior.removed(predictions)
-    starts = [start for start in (0, remedy.views) if start + remedy.views <= predictions.k]
+    by_view = _views_of(predictions, remedy, prior, content_free)
+    starts = [start for start in (0, remedy.views) if start + remedy.views <= by_view.shape[1]]
     combine = _COMBINE[remedy.combination]
     sets = [combine(by_view[:, start : start + remedy.views]) for start in starts]
     return replace(
@@ -138,6 +191,37 @@ def remedied(predictions: Predictions, remedy: Remedy, prior: LetterPrior | None
         answers_only=not remedy.has_probabilities,
         repeats=predictions.repeats and len(starts) > 1,
     )
+
+
+def _with_second(predictions: Predictions, remedy: Remedy) -> Predictions:
+    """Return the first view of every item with its reverse or other order as the second."""
+    orders = second_orders(predictions)
+    second = orders.reverse if remedy.second == "reverse" else orders.other
+    if (second < 0).any():
+        message = (
+            f"{remedy.title}: {int((second < 0).sum()):,} of {len(second):,} items have no such "
+            "view; score the run with --orders antithetic --k 3"
+        )
+        raise InputError(message)
+    return predictions.chosen_views(np.stack([np.zeros_like(second), second], axis=1))
+
+
+def _views_of(
+    predictions: Predictions,
+    remedy: Remedy,
+    prior: LetterPrior | None,
+    content_free: FloatArray | None,
+) -> FloatArray:
+    """Return the log-probabilities of views that the remedy combines."""
+    if remedy.contextual:
+        if content_free is None or content_free.shape[1] < remedy.views:
+            message = (
+                f"{remedy.title}: the run has no content-free prompts of {remedy.views} views; "
+                "score it again with --content-free, which adds them"
+            )
+            raise InputError(message)
+        return contextually_calibrated(predictions, content_free)
+    return predictions.log_probs_by_view if prior is None else prior.removed(predictions)
 
 
 def _mean_log_probability(by_view: FloatArray) -> FloatArray:

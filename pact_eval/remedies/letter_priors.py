@@ -21,6 +21,7 @@ Priors are by number of answers: C letters are another question to a model than 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -47,13 +48,26 @@ class LetterPrior:
         log_prior: by number of answers C, (C,) log-preference of letters A, B, ... in nats, with a
             mean of 0.
         items: by number of answers, the number of items of the fit.
-        prompts: number of prompts that the fit took.
+        views: by number of answers, the number of views of each of these items that the fit took.
     """
 
     method: PriorMethod
     log_prior: Mapping[int, FloatArray]
     items: Mapping[int, int]
-    prompts: int
+    views: Mapping[int, int]
+
+    @property
+    def items_by_views(self) -> dict[int, int]:
+        """By number of views, the number of items that the fit took them of."""
+        numbers: Counter[int] = Counter()
+        for count, items in self.items.items():
+            numbers[self.views[count]] += items
+        return dict(numbers)
+
+    @property
+    def prompts(self) -> int:
+        """Number of prompts that the fit took."""
+        return sum(views * items for views, items in self.items_by_views.items())
 
     def covers(self, n_choices: IntArray) -> BoolArray:
         """Return (n,) whether there is a prior for items of these numbers of answers."""
@@ -78,7 +92,7 @@ class LetterPrior:
             ...     "kind": "boolean", "variant": "base", "reference": 1, "n_choices": 2,
             ...     "view": [0], "code_order": [[1, 0]], "logits": [[0.0, 0.0]],
             ...     "prompt_tokens": 9, "answer_mass": 1.0}))
-            >>> prior = LetterPrior("additive", {2: np.log([2.0, 0.5])}, {2: 9}, 18)
+            >>> prior = LetterPrior("additive", {2: np.log([2.0, 0.5])}, {2: 9}, {2: 2})
             >>> np.exp(prior.removed(views)).round(2).tolist()  # letter A is next to answer 1
             [[[0.8, 0.2]]]
         """
@@ -107,8 +121,8 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
         raise InputError("letter prior: the run has answers and no probabilities")
     letters = _letters_of_answers(predictions)
     priors: dict[int, FloatArray] = {}
-    counts: dict[int, int] = {}
-    prompts = 0
+    items: dict[int, int] = {}
+    views: dict[int, int] = {}
     for n_choices in np.unique(predictions.n_choices).tolist():
         rows = predictions.n_choices == n_choices
         log_probs = predictions.log_probs_by_view[rows, :, :n_choices]
@@ -116,9 +130,8 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
         estimate = _ESTIMATORS[method](log_probs[possible], letters[rows][possible, :, :n_choices])
         if estimate is not None:
             priors[n_choices] = estimate.log_prior - estimate.log_prior.mean()
-            counts[n_choices] = estimate.items
-            prompts += estimate.items * estimate.views
-    return LetterPrior(method, priors, counts, prompts)
+            items[n_choices], views[n_choices] = estimate.items, estimate.views
+    return LetterPrior(method, priors, items, views)
 
 
 @dataclass(frozen=True, eq=False)

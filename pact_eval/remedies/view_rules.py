@@ -104,6 +104,8 @@ def _refuse_other_model(run: Run, settings: Mapping[str, Json]) -> None:
     asked, before = settings.get("server"), run.settings.get("server")
     if asked is not None and before is not None and asked != before:
         names.append("server")
+    if run.settings.get("orders") != settings.get("orders"):
+        names.append("design of the letter orders")
     if names:
         message = (
             f"{run.place}: --views-from needs a run of the same model and prompts; other: "

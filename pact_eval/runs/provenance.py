@@ -259,6 +259,23 @@ class RecordedEngine:
 
 
 @dataclass(frozen=True)
+class ViewTokens:
+    """Tokens that the first views of all records of a run cost.
+
+    Attributes:
+        prompts: of 1 to K views, the tokens of their prompts, each counted in full.
+        shared: likewise, if every prefix that prompts of a window share is counted once.
+    """
+
+    prompts: tuple[int, ...]
+    shared: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return {"prompts": [*self.prompts], "shared": [*self.shared]}
+
+
+@dataclass(frozen=True)
 class Counts:
     """Counts of a run.
 
@@ -525,6 +542,7 @@ class Provenance(Mapping[str, Json]):
         versions: versions of Python and of the libraries, by name.
         resumed_with_versions: versions in a later process that resumed the run, if they differ.
         longest_prompt_tokens: length of the longest prompt.
+        view_tokens: tokens by number of views; None for servers, imports and earlier versions.
         wall_seconds: time spent scoring.
         settings: the recorded object that determines the numbers.
         extra: unknown top-level keys.
@@ -568,6 +586,7 @@ class Provenance(Mapping[str, Json]):
     versions: Mapping[str, str]
     resumed_with_versions: Mapping[str, str]
     longest_prompt_tokens: int | None
+    view_tokens: ViewTokens | None
     wall_seconds: float | None
     settings: Mapping[str, Json]
     extra: Mapping[str, Json]
@@ -632,6 +651,7 @@ class Provenance(Mapping[str, Json]):
             versions=top.object("versions").texts(),
             resumed_with_versions=top.object("resumed_with_versions").texts(),
             longest_prompt_tokens=top.whole("longest_prompt_tokens"),
+            view_tokens=top.view_tokens("view_tokens"),
             wall_seconds=top.number("wall_seconds"),
             settings=settings.value,
             extra={name: value for name, value in recorded.items() if name not in _KNOWN},
@@ -704,6 +724,7 @@ _KNOWN: Final = frozenset(
         *("adapter", "base_model", "data", "command_line", "settings", "versions"),
         *("contract_files", "custody"),
         *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
+        "view_tokens",
         *("attention", "adapter_largest_logit_change", "merge_drift"),
         *("ignored_columns", "renormalised", "zero_on_reference"),
         *("server", "server_addresses", "probe", "rounding", "log"),
@@ -805,6 +826,12 @@ class _Reader:
     def engine(self, key: str) -> RecordedEngine:
         return RecordedEngine.of_json(self.object(key).value, f"{self._where}: {key}")
 
+    def view_tokens(self, key: str) -> ViewTokens | None:
+        if self.value.get(key) is None:
+            return None
+        counts = self.object(key)
+        return ViewTokens(counts.list_of_wholes("prompts"), counts.list_of_wholes("shared"))
+
     def server(self, key: str) -> RecordedServer | None:
         if self.value.get(key) is None:
             return None
@@ -864,6 +891,13 @@ class _Reader:
         if len(texts) < len(self._list(key)):
             raise self._wrong(key, "a list of texts")
         return tuple(texts)
+
+    def list_of_wholes(self, key: str) -> tuple[int, ...]:
+        numbers = self._list(key)
+        wholes = tuple(n for n in numbers if isinstance(n, int) and not isinstance(n, bool))
+        if len(wholes) < len(numbers):
+            raise self._wrong(key, "a list of integers")
+        return wholes
 
     def lists_of_numbers(self) -> dict[str, tuple[float, ...]]:
         return {key: self._numbers(key) for key in self.value}

@@ -120,6 +120,16 @@ def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> Prefix
     )
 
 
+def shared_tokens(prompts: Sequence[Ids]) -> int:
+    """Count the tokens of the finest tree of prompts: the minimum that must pass through a model.
+
+    Examples:
+        >>> shared_tokens([(1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 6), (1, 2, 6)])
+        6
+    """
+    return _floor(sorted(set(prompts)))
+
+
 def _branch(group: Sequence[tuple[Ids, tuple[int, ...]]], start: int) -> Branch:
     """Return the branch of sorted prompts that share their tokens up to `start`."""
     shortest = min(len(ids) for ids, _ in group)

@@ -29,6 +29,7 @@ from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.scorer import OnScores
 from pact_eval.scoring.view_taking import ViewTaking
+from pact_eval.scoring.view_tokens import ViewTokenCounter
 from pact_eval.scoring.windows import (
     Dataset,
     ScoredWindow,
@@ -105,18 +106,20 @@ class LocalSource:
         return names if place is None else {**names, "contract_files": place}
 
     def check(self, dataset: Dataset) -> Mapping[str, Json]:
-        """Check the length of every prompt.
+        """Check the length of every prompt, and count tokens by number of views.
 
         Raises:
             PromptError: a prompt is over the limit.
         """
-        encoder = self.model.encoder
+        encoder, tokens = self.model.encoder, ViewTokenCounter(dataset.k)
         try:
-            longest = encoder.check_lengths(dataset.records, dataset.k, dataset.order_seed)
+            longest = encoder.check_lengths(
+                dataset.records, dataset.k, dataset.order_seed, tokens.add
+            )
         except PromptError as error:
             message = f"{dataset.path}: {error}"
             raise PromptError(message) from None
-        return {"longest_prompt_tokens": longest}
+        return {"longest_prompt_tokens": longest, "view_tokens": tokens.counts.to_json()}
 
     @contextmanager
     def open(self, dataset: Dataset, writer: RunWriter | None = None) -> Iterator[LocalScorer]:

@@ -19,12 +19,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 import polars as pl
 
+from pact_eval._choices import OrderDesign
 from pact_eval._json import Json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
@@ -33,6 +34,7 @@ from pact_eval.data.records import Record
 from pact_eval.errors import InputError
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
+from pact_eval.runs.content_free import CONTENTS, SETTING
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.metadata import with_metadata
@@ -58,6 +60,8 @@ class Dataset:
         manifest: what the manifest around the file says of it; None if none names it.
         labelled: how the file was read, if it is a labelled file.
         rule: when an item has enough views; None takes all K of every item.
+        content_free: whether contexts were replaced by contents that say nothing.
+        orders: the design of the letter orders, which the records carry.
     """
 
     path: Path
@@ -68,6 +72,8 @@ class Dataset:
     manifest: ManifestCheck | None = None
     labelled: LabelledData | None = None
     rule: ViewRule | None = None
+    content_free: bool = False
+    orders: OrderDesign = "balanced"
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -79,6 +85,9 @@ class Dataset:
             "window_records": WINDOW_RECORDS,
             **({} if self.labelled is None else {"labelled": self.labelled.to_json()}),
             **({} if self.rule is None else {"views": self.rule.to_json()}),
+            **({SETTING: [*CONTENTS]} if self.content_free else {}),
+            # Runs of the usual orders keep the settings that they had before there were others.
+            **({} if self.orders == "balanced" else {"orders": self.orders}),
         }
 
 
@@ -161,6 +170,7 @@ def read_dataset(
     limit: int | None = None,
     allow: Collection[str] = (),
     reading: Reading = AUTOMATIC,
+    orders: OrderDesign = "balanced",
 ) -> Dataset:
     """Read the records to be scored.
 
@@ -172,6 +182,7 @@ def read_dataset(
         limit: score only this many records, from the start of the file.
         allow: as for `open_dataset`.
         reading: how a labelled file is read.
+        orders: "antithetic" makes view 1 the reverse of view 0.
 
     Raises:
         InputError: the file cannot be read, or `k` or `limit` is below 1.
@@ -186,7 +197,18 @@ def read_dataset(
             raise InputError(message)
     opened = open_dataset(path, allow=allow, allow_ablated=True, reading=reading)
     records = opened.records[:limit]
-    return Dataset(path, opened.sha256, records, k, order_seed, opened.manifest, opened.labelled)
+    if orders == "antithetic":
+        records = [replace(record, reversed_second=True) for record in records]
+    return Dataset(
+        path,
+        opened.sha256,
+        records,
+        k,
+        order_seed,
+        opened.manifest,
+        opened.labelled,
+        orders=orders,
+    )
 
 
 def score_windows(

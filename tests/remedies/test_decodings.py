@@ -43,6 +43,22 @@ def test_means_of_two_views_by_hand() -> None:
     assert _answer(run, Remedy(2, "probability")) == pytest.approx([0.7, 0.3])
 
 
+def test_more_views_never_raise_the_mean_nll_of_exchangeable_views() -> None:
+    """By the inequality of arithmetic and geometric means, whatever the views and the answer are.
+
+    log q(y) = mean_v log p_v(y) - log sum_a exp(mean_v log p_v(a)), and the sum is at most 1. So
+    views that differ always help the NLL of a mean log-probability: no plant can take that away.
+    """
+    rng = np.random.default_rng(6)
+    run = planted_run(rng, families=200, k=4, order_noise=2.0)
+    rows = np.arange(len(run))
+    wrong_or_right = (rng.random(len(run)) * run.n_choices).astype(np.int64)
+    of_views = run.log_probs_by_view[rows, :, wrong_or_right].mean(axis=1)
+    combined = remedied(run, Remedy(4), None).logits[rows, 0, wrong_or_right]
+    assert (combined >= of_views - 1e-12).all()
+    assert (combined > of_views + 1e-3).mean() > 0.9
+
+
 def test_a_majority_counts_views_and_breaks_ties_by_the_mean_log_probability() -> None:
     two_of_three = _two_answers(0.45, 0.45, 0.99)
     assert _answer(two_of_three, Remedy(3, "majority")) == [0.0, 1.0]

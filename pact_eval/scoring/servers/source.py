@@ -23,7 +23,7 @@ from pact_eval._json import Json
 from pact_eval.data.records import Record
 from pact_eval.errors import ServerError
 from pact_eval.progress import step
-from pact_eval.prompts.code_orders import Order
+from pact_eval.prompts.code_orders import Order, with_reverse_second
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.probabilities import with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
@@ -168,9 +168,12 @@ class ServerSource:
 
     def item(self, record: Record, dataset: Dataset) -> AskedItem:
         """Return a record with the orders of its views."""
+        key = record.order_key or record.id
         orders = view_orders(
-            self.wire, record.field, item=record.id, k=dataset.k, seed=dataset.order_seed
+            self.wire, record.field, item=key, k=dataset.k, seed=dataset.order_seed
         )
+        if record.reversed_second:
+            orders = tuple(with_reverse_second(orders))
         return AskedItem(record.id, record.state, record.field, orders)
 
 

@@ -93,6 +93,7 @@ class FigureSpec:
         views: when its numbers depend on K, so that runs are shown at the views that all have.
         decide: makes its files with the thresholds and costs of a reader; None if it needs none.
         publish: makes its files from published metrics; None if it needs runs.
+        on_page: whether a page has it unless figures are named: those that take long are not.
     """
 
     title: str
@@ -101,6 +102,7 @@ class FigureSpec:
     views: ViewsUse = "ensembles"
     decide: Callable[[Experiment, Looks, Decisions], Built] | None = None
     publish: Callable[[ArmMetrics, Settings, Looks], Built] | None = None
+    on_page: bool = True
 
     def built(
         self, experiment: Experiment, looks: Looks, decisions: Decisions | None = None

@@ -20,6 +20,7 @@ from pact_reports.figures.figure import FigureSpec
 from pact_reports.figures.margins import build_margins
 from pact_reports.figures.pairs import build_pairs
 from pact_reports.figures.probabilities import build_confidence, build_reliability
+from pact_reports.figures.remedies import build_remedies
 from pact_reports.figures.temperatures import build_choices, build_length
 from pact_reports.figures.training import build_selection, build_training, publish_selection
 
@@ -48,6 +49,13 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
     ),
     "views": FigureSpec(
         "accuracy and TV against K", f"{_SAME}, with K of 2 or more", build_views, views="never"
+    ),
+    "remedies": FigureSpec(
+        "cost of remedies of order effects against their worth",
+        "a run with K of 2 or more and known letter orders",
+        build_remedies,
+        views="never",
+        on_page=False,
     ),
     "temperature-length": FigureSpec(
         "T(x) against prompt length for each C",

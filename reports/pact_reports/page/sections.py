@@ -108,7 +108,8 @@ class DrawnFigures:
 def drawn_figures(request: PageRequest) -> DrawnFigures:
     """Draw the figures that a page shows as inline SVG."""
     looks = Looks.of(request.experiment, request.palette)
-    names = list(FIGURES) if request.figures is None else list(request.figures)
+    on_page = [name for name, figure in FIGURES.items() if figure.on_page]
+    names = on_page if request.figures is None else list(request.figures)
     drawn: dict[str, list[Html]] = {}
     missing: dict[str, str] = {}
     partly: dict[str, str] = {}

@@ -8,7 +8,7 @@ from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.remedies.comparison import RemedyComparison
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.notes import note_sentence
-from pact_reports.sentences.remedies import remedies_answer, sequential_answer
+from pact_reports.sentences.remedies import fit_sentences, remedies_answer, sequential_answer
 from pact_reports.tables.remedies import remedies_parts
 from pact_reports.writers.json import to_json
 
@@ -33,7 +33,7 @@ def present(comparison: RemedyComparison, *, leak: DataLeak | None = None) -> Pr
             "remedies": to_json(comparison),
         },
         answers=lambda: _answers(comparison),
-        warnings=[*map(note_sentence, comparison.notes)],
+        warnings=[*map(note_sentence, comparison.notes), *fit_sentences(comparison.fit_notes)],
         leak=lambda: leak,
     )
 

@@ -81,17 +81,17 @@ def calibration_sentence(note: CalibrationNote) -> str:
     match note:
         case UnknownFamilies():
             return (
-                "not all families are known, so it is unknown whether the calibrator was fitted on "
-                "some of these items"
+                "not all families are known, so it is unknown whether the fit used some of these "
+                "items"
             )
         case SharedSourceFamilies():
             return (
                 f"source families both in the fit and in this run: {len(note.names):,} "
-                f"({_some(note.names)}); how the calibrator does on new sources is not shown"
+                f"({_some(note.names)}); how the fit does on new sources is not shown"
             )
         case UnknownRun():
             return (
-                "the calibrator or the run does not record its model, so it is unknown whether "
+                "the fit or the run does not record its model, so it is unknown whether "
                 "they belong together"
             )
         case OtherRun():

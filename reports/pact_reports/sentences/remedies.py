@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pact_eval.evaluation.metric_specs import MetricSpec, Unit
-from pact_eval.remedies.comparison import RemedyComparison, RemedyMetric, RemedyRow
+from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
 from pact_eval.remedies.sequential import SequentialReplay
 from pact_eval.runs.view_rule import ViewRule
 from pact_reports.numbers import has_width, interval_text
+from pact_reports.sentences.calibration import calibration_sentence
 
 
 def remedies_answer(comparison: RemedyComparison) -> str:
@@ -28,7 +30,7 @@ def remedies_answer(comparison: RemedyComparison) -> str:
         return f"Shown to help over one view: {'; '.join(titles)}."
     row = comparison.row(comparison.enough)
     return (
-        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.remedy.views)} per "
+        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.cost.prompts)} per "
         f"item). {_gain(row)} It is not shown to be worse than K = {comparison.k}."
     )
 
@@ -79,6 +81,12 @@ def rule_sentence(rule: ViewRule, fitted_on: Path) -> str:
     )
 
 
+def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
+    """Yield what a reader must know of remedies that were fitted on other runs."""
+    for fitted in notes:
+        yield f"{fitted.file}: {calibration_sentence(fitted.note)}"
+
+
 def _gain(row: RemedyRow) -> str:
     """Say which of accuracy and NLL is better than that of one view, with the interval."""
     shown = [row.metric(name) for name in ("accuracy", "nll_nats")]
@@ -96,5 +104,5 @@ def _unit_of_difference(spec: MetricSpec) -> Unit:
     return "points" if spec.unit == "percent" else spec.unit
 
 
-def _prompts(number: int) -> str:
-    return "1 prompt" if number == 1 else f"{number} prompts"
+def _prompts(number: float) -> str:
+    return "1 prompt" if number == 1 else f"{number:g} prompts"

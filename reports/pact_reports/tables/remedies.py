@@ -12,12 +12,14 @@ from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.remedies.comparison import (
     NO_PROBABILITIES,
     RemedyComparison,
+    RemedyDifference,
     RemedyMetric,
     RemedyRow,
 )
-from pact_reports.numbers import UNDEFINED, methods_text, value_text
+from pact_reports.numbers import UNDEFINED, interval_text, methods_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
-from pact_reports.tables.cells import count_cell, estimate_cell, unit_of, value_cell
+from pact_reports.tables.cells import estimate_cell, unit_of, value_cell
+from pact_reports.tables.remedy_costs import costs_table
 from pact_reports.tables.sequential_views import sequential_table
 
 _VALUES = (
@@ -41,19 +43,57 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     yield _differences_table(comparison)
     if comparison.sequential is not None and comparison.sequential.points:
         yield sequential_table(comparison.sequential)
+    yield costs_table(comparison)
     without = [row for row in comparison.rows if row.without_prior]
     for row in without:
         yield Line(
-            f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items keep "
-            "their letters, because the run has too few orders for their number of answers.",
+            f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items stay "
+            f"as they are, because {_why_untouched(row)}.",
             "caution",
         )
+    if not comparison.content_free:
+        yield Line(
+            "Contextual calibration needs prompts without a context: repeat the scoring command "
+            "with --content-free, which adds them to the run."
+        )
+    yield from _reverse_lines(comparison)
     if any(row.remedy.prior == "batch" for row in comparison.rows):
         shares = ", ".join(value_text(share, "percent") for share in comparison.letter_shares)
         yield Line(
             f"Batch calibration takes right answers to be at every letter equally often. Here they "
             f"are at A, B, ... in {shares}% of the items."
         )
+
+
+def _reverse_lines(comparison: RemedyComparison) -> Iterator[Line]:
+    """Yield the comparison of a reverse second order with another one, or why there is none."""
+    if comparison.reverse_against_other:
+        texts = [
+            _difference_text(comparison.row("k2").metric(name), against)
+            for name, against in comparison.reverse_against_other.items()
+        ]
+        yield Line(f"K = 2, reverse order minus other order: {'; '.join(texts)}.")
+    elif comparison.with_reverse is not None and comparison.k > 1:
+        have, several = comparison.with_reverse
+        if several:
+            yield Line(
+                f"A reverse second order is not compared: {have:,} of the {several:,} items of "
+                "three answers or more have it among their views. Score the run with "
+                "--orders antithetic --k 3."
+            )
+
+
+def _difference_text(metric: RemedyMetric, against: RemedyDifference) -> str:
+    rate = metric.spec.unit == "percent"
+    unit: Unit = "points" if rate else metric.spec.unit
+    number = interval_text(against.difference, unit, " points" if rate else " nats")
+    return f"{metric.spec.title} {number}"
+
+
+def _why_untouched(row: RemedyRow) -> str:
+    if row.remedy.contextual:
+        return "they have no content-free probabilities, or one of 0"
+    return "the fit has too few orders for their number of answers"
 
 
 def _values_table(comparison: RemedyComparison) -> Table:
@@ -65,16 +105,13 @@ def _values_table(comparison: RemedyComparison) -> Table:
         caption=(
             f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
             f"temperatures are fitted on other families ({folds}).\n"
-            "K: views, and prompts, per item. Rates in %, NLL in nats. At T: after a temperature.\n"
-            "Flips: another answer from the next views. Fit: prompts of the fit. Paid back: items "
-            "from which on all views cost more.\n"
+            "K: views per item. Rates in %, NLL in nats. At T: after a temperature.\n"
+            "Flips: another answer from the next views.\n"
             "On itself: fitted on the evaluated items, as published."
         ),
         columns=(
             Column("Remedy", "left"),
             *map(_value_column, specs, (tempered for _, tempered in _VALUES)),
-            Column("Fit", numbers=("prompts of the fit",)),
-            Column("Paid back", numbers=("items at which the fit is paid back",)),
         ),
         rows=tuple(map(_values_row, comparison.rows)),
     )
@@ -99,13 +136,10 @@ def _values_row(row: RemedyRow) -> Row:
             return Cell(UNDEFINED, (math.nan,), reason="no temperature can be fitted")
         return value_cell(metric.value.value, metric.spec, metric.value.reason)
 
-    fit = round(row.fitting_prompts) if row.fitting_prompts else None
     return Row(
         (
             Cell(row.remedy.title, data=row.remedy.name),
             *(value(name, tempered) for name, tempered in _VALUES),
-            count_cell(fit),
-            count_cell(row.paid_back if fit else None),
         )
     )
 

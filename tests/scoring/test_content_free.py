@@ -1,0 +1,198 @@
+"""Content-free prompts: real models, real kills, servers, and runs that were complete before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from messages import assert_says
+from steps import Steps
+from tolerances import LOGIT
+
+from pact_cli.main import main
+from pact_eval.data.records import AblatedFrom
+from pact_eval.errors import InputError, RunError, TamperedError
+from pact_eval.progress import watched
+from pact_eval.remedies.fitting import content_free_of
+from pact_eval.runs.content_free import (
+    CONTENTS,
+    FOLDER,
+    content_free_probabilities,
+    content_free_run,
+)
+from pact_eval.runs.folder import open_run, read_run
+from pact_eval.scoring.content_free import content_free_dataset, score_content_free
+from pact_eval.scoring.model import ScoringModel, identify
+from pact_eval.scoring.request import ModelRequest
+from pact_eval.scoring.score import LocalSource, score
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.source import server_source
+from pact_eval.scoring.windows import read_dataset, score_windows
+from scoring.conftest import HOLDOUT, Make
+from scoring.servers.loopback import serving, softmax_of_names, systemone
+from scoring.servers.test_served_runs import dataset_file
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def model(qwen3: Path, make_adapter: Make) -> ScoringModel:
+    return identify(ModelRequest(make_adapter(qwen3), str(qwen3), attention="fused"))
+
+
+@pytest.fixture(scope="module")
+def run(model: ScoringModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a run of 30 records with its content-free prompts."""
+    folder = tmp_path_factory.mktemp("content-free") / "run"
+    dataset = read_dataset(HOLDOUT, k=3, limit=30)
+    score(model, dataset, folder, labels={})
+    score_content_free(LocalSource(model), dataset, folder, labels={})
+    return folder
+
+
+def test_prompts_keep_question_and_orders_and_lose_the_context(
+    model: ScoringModel, run: Path
+) -> None:
+    dataset = read_dataset(HOLDOUT, k=3, limit=30)
+    records = content_free_dataset(dataset).records
+    assert [record.state for record in records[:3]] == ["N/A", "[MASK]", ""]
+    loaded = model.load()
+    rows = pl.read_parquet(run / FOLDER / "predictions.parquet")
+    for record, original in zip(records[:9:3], dataset.records[:3], strict=True):
+        views = model.encoder.encode([record], 2, 0)
+        expected = model.encoder.encode([original], 2, 0)
+        assert [view.code_order for view in views] == [view.code_order for view in expected]
+        scored = loaded.scorer.score(views)
+        ours = rows.filter(pl.col("id") == record.id).sort("view")["logits"].to_list()
+        for view_logits, result in zip(ours, scored, strict=True):
+            np.testing.assert_allclose(view_logits, result.logits, atol=LOGIT)
+
+
+def test_the_mean_is_over_the_three_contents(run: Path) -> None:
+    own = content_free_run(open_run(run))
+    assert own is not None
+    predictions = read_run(run).predictions
+    p_cf = content_free_probabilities(predictions, own.predictions)
+    assert p_cf.shape == (30, 2, predictions.logits.shape[2])
+    assert p_cf.sum(axis=2) == pytest.approx(1.0)
+    by_hand = np.mean(
+        [
+            np.exp(own.predictions.log_probs_by_view[3 * 7 + number, 1])
+            for number in range(len(CONTENTS))
+        ],
+        axis=0,
+    )
+    assert p_cf[7, 1] == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_a_complete_run_gets_them_without_a_change_of_its_own(
+    model: ScoringModel, run: Path, tmp_path: Path
+) -> None:
+    dataset = read_dataset(HOLDOUT, k=3, limit=30)
+    score(model, dataset, tmp_path / "run", labels={})
+    names = ("run.json", "predictions.parquet")
+    before = [(tmp_path / "run" / name).read_bytes() for name in names]
+    assert content_free_run(open_run(tmp_path / "run")) is None
+    score_content_free(LocalSource(model), dataset, tmp_path / "run", labels={})
+    assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
+    added, together = (
+        (folder / FOLDER / "predictions.parquet").read_bytes() for folder in (tmp_path / "run", run)
+    )
+    assert added == together
+
+
+def test_interrupted_and_resumed_they_have_the_same_bytes(
+    model: ScoringModel, run: Path, tmp_path: Path
+) -> None:
+    dataset = read_dataset(HOLDOUT, k=3, limit=30)
+    score(model, dataset, tmp_path / "run", labels={})
+    source = LocalSource(model)
+    with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
+        score_content_free(source, dataset, tmp_path / "run", labels={})
+    assert content_free_run(open_run(tmp_path / "run")) is None
+    score_content_free(source, dataset, tmp_path / "run", labels={})
+    resumed, whole = (
+        (folder / FOLDER / "predictions.parquet").read_bytes() for folder in (tmp_path / "run", run)
+    )
+    assert resumed == whole
+
+
+def test_a_killed_command_resumes_with_the_same_bytes(
+    model: ScoringModel, qwen3: Path, tmp_path: Path
+) -> None:
+    assert model.adapter is not None
+    words = ["score", str(model.adapter.folder), "--base-model", str(qwen3), "--data", str(HOLDOUT)]
+    words += ["--k", "2", "--limit", "60", "--attention", "fused", "--content-free", "--out"]
+    killed = tmp_path / "killed"
+    program = [sys.executable, "-m", "pact_cli"]
+    process = subprocess.Popen(
+        [*program, *words, str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    parts = killed / FOLDER / "parts"
+    while process.poll() is None and not list(parts.glob("part-*")):
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert (killed / "predictions.parquet").exists()
+    for folder in (killed, tmp_path / "whole"):
+        result = CliRunner().invoke(main, [*words, str(folder)])
+        assert result.exit_code == 0, result.output
+    for name in ("predictions.parquet", f"{FOLDER}/predictions.parquet"):
+        assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_those_of_another_run_are_refused(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    other = tmp_path / "run" / FOLDER / "run.json"
+    recorded = json.loads(other.read_text())
+    recorded["settings"]["dtype"] = "bfloat16"
+    other.write_text(json.dumps(recorded))
+    with pytest.raises(TamperedError):
+        content_free_of(open_run(tmp_path / "run"))
+    shutil.rmtree(tmp_path / "run" / FOLDER)
+    shutil.copytree(run, tmp_path / "run" / FOLDER)  # a run of other records, with its own seal
+    with pytest.raises(RunError) as error:
+        content_free_of(open_run(tmp_path / "run"))
+    assert_says(error.value, FOLDER, "--content-free")
+
+
+def test_the_report_has_contextual_rows_only_with_them(run: Path) -> None:
+    printed = CliRunner().invoke(main, ["report", str(run), "--remedies", "--resamples", "100"])
+    assert printed.exit_code == 0
+    assert_says(printed.stdout, "K = 1, contextual", "K = 2, contextual")
+
+
+def test_a_server_is_asked_for_them_too(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path)
+    dataset = read_dataset(data, k=4)
+    with serving(systemone) as server:
+        request = ServerRequest(urls=(server.url,), model="mine", probe=False)
+        source = server_source(request)
+        score_windows(source, dataset, tmp_path / "run", labels={})
+        before = len(server.posts)
+        score_content_free(source, dataset, tmp_path / "run", labels={})
+        states = {sent.body["state"] for sent in server.posts[before:]}
+    assert states == set(CONTENTS)
+    p_cf = content_free_of(open_run(tmp_path / "run"))
+    assert p_cf is not None
+    names = ["answer_0", "answer_1", "answer_2"]
+    expected = np.mean([softmax_of_names(names, json.dumps(text)) for text in CONTENTS], axis=0)
+    assert p_cf[0, 0, :3] == pytest.approx(expected)
+
+
+def test_ablated_contexts_have_none() -> None:
+    dataset = read_dataset(HOLDOUT, k=1, limit=1)
+    (record,) = dataset.records
+    ablated = replace(record, ablation=AblatedFrom(record.id, (0, 1)), reference=None)
+    with pytest.raises(InputError) as error:
+        content_free_dataset(replace(dataset, records=[ablated]))
+    assert_says(error.value, "--content-free", "references")
