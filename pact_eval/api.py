@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pact_eval.runs.folder import Run, RunSource
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.options import ScoreOptions
+    from pact_eval.scoring.windows import Dataset, RowSource
     from pact_eval.thresholds.answer_sets import AnswerSets
     from pact_eval.thresholds.checking import ThresholdsCheck
     from pact_eval.thresholds.choice import Thresholds
@@ -278,18 +279,20 @@ def score(
         orders=orders,
     )
     source = row_source(request, pool)
-    if adaptive is not None:
-        from dataclasses import replace
-
-        from pact_eval.remedies.view_rules import view_rule
-
-        settings_of_run = {**source.settings, **dataset.settings}
-        rule = view_rule(adaptive, dataset.records, k, settings_of_run)
-        dataset = replace(dataset, rule=rule)
+    dataset = _with_rule(dataset, adaptive, source)
     score_windows(source, dataset, folder, labels=labels, allow=allow)
     if content_free:
         score_content_free(source, dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
+
+
+def _with_rule(dataset: Dataset, adaptive: AdaptiveViews | None, source: RowSource) -> Dataset:
+    """Return a dataset whose views are taken one by one, if that was asked for."""
+    if adaptive is None:
+        return dataset
+    from pact_eval.remedies.view_rules import with_rule
+
+    return with_rule(dataset, adaptive, source.settings)
 
 
 def import_run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -105,9 +104,10 @@ def with_view_rule(
     """
     if adaptive is None:
         return dataset
-    from pact_eval.remedies.view_rules import view_rule
+    from pact_eval.remedies.view_rules import with_rule
     from pact_reports.sentences.remedies import rule_sentence
 
-    rule = view_rule(adaptive, dataset.records, dataset.k, settings)
-    announce([rule_sentence(rule, Path(str(adaptive.fitted_on)))])
-    return replace(dataset, rule=rule)
+    dataset = with_rule(dataset, adaptive, settings)
+    if dataset.rule is not None:
+        announce([rule_sentence(dataset.rule, Path(str(adaptive.fitted_on)))])
+    return dataset

@@ -15,6 +15,7 @@ from pact_cli.parameters import option
 
 if TYPE_CHECKING:
     from pact_eval.data.records import Record
+    from pact_eval.export.export import PriorOf
     from pact_eval.export.layouts import Layout
 
 _SAMPLE: Final = 64
@@ -42,6 +43,14 @@ _SAMPLE: Final = 64
     help="Calibrator whose temperatures are shipped, one per kind. Default: none.",
 )
 @option(
+    "--letter-prior",
+    metavar="REMEDY",
+    type=PATH,
+    first_page=True,
+    help="File of `pact-eval calibrate --remedy` whose letter prior is shipped as "
+    "letter_prior.json.",
+)
+@option(
     "--data",
     group="Data",
     type=PATH,
@@ -66,6 +75,7 @@ def export(
     with_base: bool,
     merged: bool,
     calibrator: Path | None,
+    letter_prior: Path | None,
     data: Path | None,
     base_model: str | None,
     contract: str | None,
@@ -76,6 +86,10 @@ def export(
     `pipeline("decision")` loads the folder. It has the LoRA, decision.json, decision_template.jinja
     and a README with the lines that load it. The export verifies itself: token ids must be those of
     our contract, and answers those of our scoring. If they are not, nothing is written.
+
+    --letter-prior ships a fitted letter prior next to them. transformers does not read it: the
+    README of the folder has the function that removes it. Exits with 3 if it was fitted on families
+    of --data.
     """
     if with_base and merged:
         message = "--with-base and --merged are two layouts: give one of them"
@@ -92,9 +106,19 @@ def export(
         base_model=base_model,
         contract=contract,
         calibrator=calibrator,
+        letter_prior=None if letter_prior is None else _prior_of(letter_prior, data),
         sample=() if data is None else _sample(data),
     )
     emit(present(exported_model), as_json=as_json)
+
+
+def _prior_of(remedy: Path, data: Path | None) -> PriorOf:
+    """Return what makes the content of the letter prior for an adapter."""
+    from pact_eval.data.records import read_records
+    from pact_eval.remedies.exported_prior import exported_prior
+
+    records = () if data is None else read_records(data)
+    return lambda adapter_sha256: exported_prior(remedy, adapter_sha256, records)
 
 
 def _sample(data: Path) -> list[Record]:

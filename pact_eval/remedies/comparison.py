@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -277,8 +278,7 @@ def compare_remedies(
         InputError: the run has answers and no probabilities, its letter orders are unknown, or it
             has one family.
     """
-    predictions.require_all_views("remedies")
-    folds = folds_of(predictions)
+    folds = folds_of(_with_all_views(predictions))
     tokens = tokens or ItemTokens()
     nothing = None if content_free is None else content_free.probabilities
     orders = None if predictions.repeats else second_orders(predictions)
@@ -311,9 +311,7 @@ def compare_remedies(
     with_reverse = None if orders is None else (orders.with_reverse, int(orders.several.sum()))
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
-    sequential = None
-    if predictions.k > 1:
-        sequential = replay_views(predictions, rng=rng, resamples=resamples, unit=unit)
+    one_by_one = partial(replay_views, rng=rng, resamples=resamples, unit=unit)
     return RemedyComparison(
         status=_status(rows, predictions.k, helping),
         helping=helping,
@@ -326,13 +324,18 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_shares=_letter_shares(predictions),
-        sequential=sequential,
+        sequential=one_by_one(predictions) if predictions.k > 1 else None,
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
         with_reverse=with_reverse,
         reverse_against_other=_reverse_against_other(sampled),
         notes=notes,
     )
+
+
+def _with_all_views(predictions: Predictions) -> Predictions:
+    predictions.require_all_views("remedies")
+    return predictions
 
 
 def remedies_of_run(

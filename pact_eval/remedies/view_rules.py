@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from pact_eval.runs.folder import Run, RunSource, read_any_run
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.view_rule import FULL_SHARE, ViewRule
+
+if TYPE_CHECKING:  # scoring reads datasets, and remedies read runs
+    from pact_eval.scoring.windows import Dataset
 
 _SHOWN = 3
 
@@ -83,6 +87,21 @@ def view_rule(
             "families_sha256": sha256_of_json(sorted(set(views.family.tolist()))),
         },
     )
+
+
+def with_rule(dataset: Dataset, adaptive: AdaptiveViews, settings: Mapping[str, Json]) -> Dataset:
+    """Return a dataset with the rule by which its views are taken.
+
+    Args:
+        dataset: the records, and the most views of each.
+        adaptive: how the views are to be taken.
+        settings: those that identify the model, as in `run.json`.
+
+    Raises:
+        PactError: see `view_rule`.
+    """
+    settings = {**settings, **dataset.settings}
+    return replace(dataset, rule=view_rule(adaptive, dataset.records, dataset.k, settings))
 
 
 def _refuse_views(run: Run, k: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,6 @@ from pact_eval._choices import Decoding
 from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
-from pact_eval.metrics.stopping import running_means
 from pact_eval.runs.metadata import metadata_of_rows
 from pact_eval.runs.rows import (
     ABLATED,
@@ -29,7 +28,9 @@ from pact_eval.runs.rows import (
     check_values,
     type_family,
 )
-from pact_eval.runs.view_rule import ViewRule
+
+if TYPE_CHECKING:
+    from pact_eval.runs.view_rule import ViewRule
 
 
 @dataclass(frozen=True)
@@ -360,6 +361,8 @@ def _ragged(frame: pl.DataFrame, rule: ViewRule, k: int) -> tuple[pl.DataFrame, 
     Raises:
         RunError: the views of an item are not its first ones, or are more than K.
     """
+    from pact_eval.metrics.stopping import running_means  # other runs need not load it
+
     items = frame.select("id").unique(maintain_order=True).with_row_index("item")
     frame = frame.join(items, on="id", maintain_order="left").sort("item", "view")
     taken = np.bincount(frame["item"].to_numpy(), minlength=len(items))

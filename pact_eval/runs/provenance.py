@@ -27,10 +27,11 @@ from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.errors import InputError, RunError
 from pact_eval.runs.custody import Custody
-from pact_eval.runs.view_rule import ViewRule
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from pact_eval.runs.view_rule import ViewRule
 
 FORMAT_VERSION: Final = 3
 ANSWERS: Final = "answers"
@@ -627,7 +628,7 @@ class Provenance(Mapping[str, Json]):
             contract=settings.contract("contract"),
             data=settings.data("data"),
             k=settings.whole("k"),
-            view_rule=ViewRule.of_json(settings.value.get("views"), f"{source}: settings: views"),
+            view_rule=_view_rule(settings.value.get("views"), f"{source}: settings: views"),
             dtype=settings.text("dtype"),
             quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),
@@ -732,6 +733,15 @@ _KNOWN: Final = frozenset(
         *("parts", "seal"),
     }
 )
+
+
+def _view_rule(value: Json, where: str) -> ViewRule | None:
+    if value is None:
+        return None
+    # Most runs have none, and their readers need not load it.
+    from pact_eval.runs.view_rule import ViewRule
+
+    return ViewRule.of_json(value, where)
 
 
 def _nearest_run(folder: Path) -> str:
