@@ -12,12 +12,20 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args
 
-from pact_eval._choices import CONFIDENCE, COVERAGE, OrderDesign, RunRole, check_choice
+from pact_eval._choices import CONFIDENCE, COVERAGE, RunRole, check_choice
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
-    from pact_eval._choices import Allowance, Counting, Decoding, GateGroups, Mode, Signal
+    from pact_eval._choices import (
+        Allowance,
+        Counting,
+        Decoding,
+        GateGroups,
+        Mode,
+        OrderDesign,
+        Signal,
+    )
     from pact_eval.audit.adapter.audit import AdapterAudit
     from pact_eval.audit.context import NamedTokenizer
     from pact_eval.audit.dataset import DataAudit
@@ -256,7 +264,6 @@ def score(
     from pact_eval.scoring.windows import read_dataset, score_windows
     from pact_eval.scoring.workers.request import WorkersRequest
 
-    check_choice("--orders", orders, get_args(OrderDesign))
     request = request_of(
         adapter=adapter,
         base_model=base_model,
@@ -267,18 +274,11 @@ def score(
     labels = _labels(arm, train_seed, role)
     folder = default_folder(request, labels) if out is None else Path(out)
     pool = None if workers is None and ray is None else WorkersRequest(workers, ray)
-    file = dataset_file(Path(data))
+    file, source = dataset_file(Path(data)), row_source(request, pool)
     reading = reading_of(shape, columns, question, questions)
     dataset = read_dataset(
-        file,
-        k=k,
-        order_seed=order_seed,
-        limit=limit,
-        allow=allow,
-        reading=reading,
-        orders=orders,
+        file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders
     )
-    source = row_source(request, pool)
     dataset = _with_rule(dataset, adaptive, source)
     score_windows(source, dataset, folder, labels=labels, allow=allow)
     if content_free:

@@ -7,9 +7,8 @@ families. A fit is not repeated in the resamples: it is held fixed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -31,8 +30,8 @@ from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked
 from pact_eval.remedies.costs import ItemTokens, NoTokens, RemedyCost, cost_of
-from pact_eval.remedies.cross_fitting import CrossFitted, FoldUnit, cross_fitted, folds_of
-from pact_eval.remedies.decodings import Remedy, remedies_for
+from pact_eval.remedies.cross_fitting import CrossFitted, Folds, FoldUnit, cross_fitted, folds_of
+from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
 from pact_eval.remedies.second_orders import second_orders
@@ -282,36 +281,27 @@ def compare_remedies(
     tokens = tokens or ItemTokens()
     nothing = None if content_free is None else content_free.probabilities
     orders = None if predictions.repeats else second_orders(predictions)
-    own = remedies_for(
-        predictions.k,
-        same_orders=predictions.repeats,
-        content_free=0 if nothing is None else nothing.shape[1],
-        seconds=("reverse", "other") if orders is not None and orders.complete else (),
-    )
-    files = _by_remedy(fitted)
-    remedies = (*own, *files)
+    seconds: tuple[SecondOrder, ...] = ()
+    if orders is not None and orders.complete:
+        seconds = ("reverse", "other")
     resamples = resamples or default_resamples(len(predictions))
-    sampled: dict[Remedy, _Sampled] = {}
-    for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
-        if remedy.from_file:
-            decoded = files[remedy].applied_to(predictions, nothing)
-        else:
-            decoded = cross_fitted(predictions, remedy, folds, nothing)
-        sampled[remedy] = _Sampled.of(decoded, rng=rng, resamples=resamples, unit=unit)
+    sampled = {
+        remedy: _Sampled.of(decoded, rng=rng, resamples=resamples, unit=unit)
+        for remedy, decoded in _decoded(predictions, folds, _by_remedy(fitted), nothing, seconds)
+    }
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
         costs = {
             remedy: _cost(remedy, predictions.k, sampled[remedy].fitted, tokens, content_free)
-            for remedy in remedies
+            for remedy in sampled
         }
-        by_cost = sorted(remedies, key=lambda remedy: costs[remedy].prompts)
+        by_cost = sorted(sampled, key=lambda remedy: costs[remedy].prompts)
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_cost]
         rows, notes = _adjusted(rows)
     with_reverse = None if orders is None else (orders.with_reverse, int(orders.several.sum()))
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
-    one_by_one = partial(replay_views, rng=rng, resamples=resamples, unit=unit)
     return RemedyComparison(
         status=_status(rows, predictions.k, helping),
         helping=helping,
@@ -324,13 +314,21 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_shares=_letter_shares(predictions),
-        sequential=one_by_one(predictions) if predictions.k > 1 else None,
+        sequential=_one_by_one(predictions, rng, resamples, unit),
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
         with_reverse=with_reverse,
         reverse_against_other=_reverse_against_other(sampled),
         notes=notes,
     )
+
+
+def _one_by_one(
+    predictions: Predictions, rng: np.random.Generator, resamples: int, unit: ClusterUnit
+) -> SequentialReplay | None:
+    if predictions.k == 1:
+        return None
+    return replay_views(predictions, rng=rng, resamples=resamples, unit=unit)
 
 
 def _with_all_views(predictions: Predictions) -> Predictions:
@@ -373,6 +371,28 @@ def remedies_of_run(
         content_free=ContentFree.of_run(run.run, run.predictions),
     )
     return replace(comparison, fit_notes=fit_notes)
+
+
+def _decoded(
+    predictions: Predictions,
+    folds: Folds,
+    files: Mapping[Remedy, FittedRemedy],
+    content_free: FloatArray | None,
+    seconds: Sequence[SecondOrder],
+) -> Iterator[tuple[Remedy, CrossFitted]]:
+    """Yield the remedies that a run can show, and those of files, with what they make of it."""
+    own = remedies_for(
+        predictions.k,
+        same_orders=predictions.repeats,
+        content_free=0 if content_free is None else content_free.shape[1],
+        seconds=seconds,
+    )
+    remedies = (*own, *files)
+    for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
+        if remedy.from_file:
+            yield remedy, files[remedy].applied_to(predictions, content_free)
+        else:
+            yield remedy, cross_fitted(predictions, remedy, folds, content_free)
 
 
 def _by_remedy(fitted: Sequence[FittedRemedy]) -> dict[Remedy, FittedRemedy]:

@@ -21,11 +21,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, get_args
 
 import polars as pl
 
-from pact_eval._choices import OrderDesign
+from pact_eval._choices import OrderDesign, check_choice
 from pact_eval._json import Json
 from pact_eval.data.labelled.reader import LabelledData
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
@@ -185,12 +185,13 @@ def read_dataset(
         orders: "antithetic" makes view 1 the reverse of view 0.
 
     Raises:
-        InputError: the file cannot be read, or `k` or `limit` is below 1.
+        InputError: the file cannot be read, there are no such orders, or `k` or `limit` is below 1.
         RecordError: a record is malformed, even beyond the limit, or the file mixes ablated
             contexts and records with references.
         TamperedError: as for `open_dataset`.
         GateError: likewise.
     """
+    check_choice("--orders", orders, get_args(OrderDesign))
     for option, number in (("--k", k), ("--limit", limit)):
         if number is not None and number < 1:
             message = f"{option}: expected at least 1, got {number}"

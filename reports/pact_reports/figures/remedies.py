@@ -45,16 +45,14 @@ _MARGIN: Final = 1.06
 _FILLED: Final = "filled: shown to help over one view; numbers: K; long whiskers are cut"
 
 
-def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes, looks: Looks) -> Axes:
+def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes) -> Axes:
     """Draw one metric of remedies against their cost per item, on a log axis.
 
     Args:
         comparison: the remedies.
         name: the metric.
         ax: the panel.
-        looks: not used: the looks are those of remedies.
     """
-    del looks
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     cost_of, words = _cost(comparison)
@@ -73,11 +71,12 @@ def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes, looks: Look
         marker="",
         linewidth=0.9,
     )
+    ends = _ends(rows, views, name, scale)
     handles = {}
     for row in rows:
-        handles[_group(row)] = _draw_mark(ax, row, name, places[row.remedy.name], scale)
+        handles[_group(row)] = _draw_mark(ax, row, name, places[row.remedy.name], (scale, ends))
     ax.set_xlim(min(places.values()) / _MARGIN, max(places.values()) * _MARGIN)
-    ax.set_ylim(*_ends(rows, views, name, scale))
+    ax.set_ylim(*ends)
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -88,14 +87,33 @@ def draw_remedies(comparison: RemedyComparison, name: str, ax: Axes, looks: Look
     return inert(ax)
 
 
-def _draw_mark(ax: Axes, row: RemedyRow, name: str, x: float, scale: float) -> object:
+def _draw_mark(
+    ax: Axes, row: RemedyRow, name: str, x: float, axis: tuple[float, tuple[float, float]]
+) -> object:
+    """Draw a value, or its number at the edge of the panel if it is far beyond."""
     estimate = row.metric(name).value
+    scale, (bottom, top) = axis
     colour, marker = _FILE if row.remedy.from_file else _LOOKS[_group(row)]
     y = scale * estimate.value
+    beyond = not bottom <= y <= top
+    if beyond:
+        above = y > top
+        ax.annotate(
+            f"{y:.3g} {'↑' if above else '↓'}",
+            (x, top if above else bottom),
+            xytext=(-4, -3 if above else 3),
+            textcoords="offset points",
+            ha="right",
+            va="top" if above else "bottom",
+            color=colour,
+        )
     ax.errorbar(
         x,
-        y,
-        yerr=whiskers(y, *_around(y, scale * estimate.low, scale * estimate.high)),
+        min(max(y, bottom), top),
+        yerr=None
+        if beyond
+        else whiskers(y, *_around(y, scale * estimate.low, scale * estimate.high)),
+        clip_on=not beyond,
         marker=marker,
         markersize=5,
         color=colour,
@@ -116,15 +134,19 @@ def _draw_mark(ax: Axes, row: RemedyRow, name: str, x: float, scale: float) -> o
 def _ends(
     rows: Sequence[RemedyRow], views: Sequence[RemedyRow], name: str, scale: float
 ) -> tuple[float, float]:
-    """Return the ends of the vertical axis: all values, and the intervals of K views.
+    """Return the ends of the vertical axis: the intervals of K views, and values not far from them.
 
-    One remedy with a very wide interval would flatten all others; its whisker is cut off.
+    One remedy that is far off, or has a very wide interval, would flatten all others.
     """
-    values = [row.metric(name).value.value for row in rows]
     ends = [
         end for row in views for end in (row.metric(name).value.low, row.metric(name).value.high)
     ]
-    shown = [scale * number for number in (*values, *ends) if math.isfinite(number)]
+    core = [scale * end for end in ends if math.isfinite(end)]
+    values = [scale * row.metric(name).value.value for row in rows]
+    core = core or values
+    span = max(core) - min(core)
+    near = [value for value in values if min(core) - span <= value <= max(core) + span]
+    shown = [*core, *near]
     free = 0.06 * ((max(shown) - min(shown)) or 1.0)
     return min(shown) - free, max(shown) + free
 
@@ -191,7 +213,7 @@ def build_remedies(experiment: Experiment, looks: Looks) -> Built:
         return FigureFile(
             run_stem("remedies", run),
             f"Remedies of order effects in {looks.names.run(run.label)}",
-            tuple(partial(draw_remedies, comparison, name, looks=looks) for name in drawn),
+            tuple(partial(draw_remedies, comparison, name) for name in drawn),
             inches=1.9,
             basis=counts_text(comparison.items, comparison.families),
             note=_FILLED,
