@@ -274,11 +274,11 @@ def score(
     labels = _labels(arm, train_seed, role)
     folder = default_folder(request, labels) if out is None else Path(out)
     pool = None if workers is None and ray is None else WorkersRequest(workers, ray)
-    file, source = dataset_file(Path(data)), row_source(request, pool)
-    reading = reading_of(shape, columns, question, questions)
+    file, reading = dataset_file(Path(data)), reading_of(shape, columns, question, questions)
     dataset = read_dataset(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders
     )
+    source = row_source(request, pool)
     dataset = _with_rule(dataset, adaptive, source)
     score_windows(source, dataset, folder, labels=labels, allow=allow)
     if content_free:
