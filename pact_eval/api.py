@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, get_args
 
 from pact_eval._choices import CONFIDENCE, COVERAGE, RunRole, check_choice
 from pact_eval._hints import readable_hints
@@ -176,7 +176,6 @@ def score(
     no_adapter: bool = False,
     server: str | Sequence[str] | None = None,
     k: int = 4,
-    adaptive: AdaptiveViews | None = None,
     order_seed: int = 0,
     limit: int | None = None,
     arm: str | None = None,
@@ -206,8 +205,6 @@ def score(
         no_adapter: score the base model that the adapter names alone.
         server: address of a server that answers instead, or those of its replicas; needs `model`.
         k: views per record, at least 1.
-        adaptive: take views one by one, at most `k` of a record; None takes all of them. See
-            `pact_eval.remedies.view_rules.AdaptiveViews`.
         order_seed: seed of the letter orders.
         limit: score only the first records.
         arm: name of the recipe.
@@ -223,7 +220,9 @@ def score(
         columns: of a labelled file, names of columns by role: state, question, options, answer, ...
         question: the question of every entry, if a labelled file has no column of questions.
         questions: file of the questions of `{"state", "labels"}` entries.
-        options: `device`, `dtype`, `engine` and further fields of
+        options: `views="adaptive"`, `views_from=RUN`, `risk`, `full_share` and `full_seed` take
+            views one by one (`pact_eval.remedies.view_rules.AdaptiveViews`);
+            `device`, `dtype`, `engine` and further fields of
             `pact_eval.scoring.request.ModelRequest`; with `server`, `model`, `wire`,
             `api_key_env`, `timeout` in seconds and further fields of
             `pact_eval.scoring.servers.request.ServerRequest`.
@@ -264,6 +263,7 @@ def score(
     from pact_eval.scoring.windows import read_dataset, score_windows
     from pact_eval.scoring.workers.request import WorkersRequest
 
+    adaptive = _adaptive(options)
     request = request_of(
         adapter=adapter,
         base_model=base_model,
@@ -284,6 +284,18 @@ def score(
     if content_free:
         score_content_free(source, dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
+
+
+def _adaptive(options: ScoreOptions) -> AdaptiveViews | None:
+    """Take the options of views out of those of a model or server."""
+    if not {"views", "views_from", "risk", "full_share", "full_seed"} & options.keys():
+        return None
+    from pact_eval.remedies.view_rules import adaptive_views
+
+    values = cast("dict[str, Any]", options)
+    names = ("views_from", "risk", "full_share", "full_seed")
+    chosen = {name: values.pop(name) for name in names if name in values}
+    return adaptive_views(values.pop("views", "all"), chosen)
 
 
 def _with_rule(dataset: Dataset, adaptive: AdaptiveViews | None, source: RowSource) -> Dataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,28 @@ class AdaptiveViews:
     risk: float = RISK
     full_share: float = FULL_SHARE
     full_seed: int = 0
+
+
+def adaptive_views(views: str, chosen: Mapping[str, Any]) -> AdaptiveViews | None:
+    """Return what options of views ask for; None for all views.
+
+    Args:
+        views: "all" or "adaptive".
+        chosen: options that were given: `views_from`, `risk`, `full_share`, `full_seed`.
+
+    Raises:
+        InputError: an option changes nothing, or the run of the threshold is missing.
+    """
+    if views != "adaptive":
+        if chosen:
+            message = f"{next(iter(chosen))}: changes nothing without views adaptive"
+            raise InputError(message)
+        return None
+    if "views_from" not in chosen:
+        message = "views adaptive: expected views_from, a run of all views on other families"
+        raise InputError(message)
+    own = {name: value for name, value in chosen.items() if name != "views_from"}
+    return AdaptiveViews(chosen["views_from"], **own)
 
 
 def view_rule(

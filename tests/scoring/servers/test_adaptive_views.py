@@ -17,8 +17,10 @@ from builders import question, record, write_jsonl
 from commands import refuser, runner, started
 from messages import assert_says
 
+import pact_eval
 from pact_cli.main import main
 from pact_eval.data.records import read_records
+from pact_eval.errors import InputError
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.view_rule import ViewRule
@@ -239,3 +241,15 @@ def test_a_rule_of_another_server_is_refused(tmp_path: Path, fit: Path) -> None:
         words = command(server, data, fit, tmp_path / "run")
         words[words.index("mine")] = "other"
         assert_says(refuser(main)(*words), "same model", "server")
+
+
+def test_python_has_the_options_of_the_command(tmp_path: Path, fit: Path) -> None:
+    data = dataset_file(tmp_path, 10)
+    with serving(order_dependent) as server:
+        runner(main)(*command(server, data, fit, tmp_path / "command"))
+        asked = {"server": server.url, "model": "mine", "no_probe": True}
+        chosen = {"views": "adaptive", "views_from": fit, "risk": 0.1, "full_share": 0.2}
+        run = pact_eval.score(data, tmp_path / "python", k=4, **asked, **chosen)
+        with pytest.raises(InputError, match="risk"):
+            pact_eval.score(data, tmp_path / "other", risk=0.1, **asked)
+    assert run.settings == read_run(tmp_path / "command").settings
