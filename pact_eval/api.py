@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, get_args
 
 from pact_eval._choices import CONFIDENCE, COVERAGE, RunRole, check_choice
 from pact_eval._hints import readable_hints
@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.remedies.comparison import RemedyComparison
     from pact_eval.remedies.fitted import FittedRemedy
+    from pact_eval.remedies.view_rules import AdaptiveViews
     from pact_eval.runs.folder import Run, RunSource
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.options import ScoreOptions
+    from pact_eval.scoring.windows import Dataset, RowSource
     from pact_eval.thresholds.answer_sets import AnswerSets
     from pact_eval.thresholds.checking import ThresholdsCheck
     from pact_eval.thresholds.choice import Thresholds
@@ -230,7 +232,9 @@ def score(
         columns: of a labelled file, names of columns by role: state, question, options, answer, ...
         question: the question of every entry, if a labelled file has no column of questions.
         questions: file of the questions of `{"state", "labels"}` entries.
-        options: `device`, `dtype`, `engine` and further fields of
+        options: `views="adaptive"`, `views_from=RUN`, `risk`, `full_share` and `full_seed` take
+            views one by one (`pact_eval.remedies.view_rules.AdaptiveViews`);
+            `device`, `dtype`, `engine` and further fields of
             `pact_eval.scoring.request.ModelRequest`; with `server`, `model`, `wire`,
             `api_key_env`, `timeout` in seconds and further fields of
             `pact_eval.scoring.servers.request.ServerRequest`.
@@ -272,6 +276,7 @@ def score(
     from pact_eval.scoring.windows import read_dataset, score_windows
     from pact_eval.scoring.workers.request import WorkersRequest
 
+    adaptive = _adaptive(options)
     request = request_of(
         adapter=adapter,
         base_model=base_model,
@@ -288,10 +293,32 @@ def score(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders
     )
     source = row_source(request, pool)
+    dataset = _with_rule(dataset, adaptive, source)
     score_windows(source, dataset, folder, labels=labels, allow=allow)
     if content_free:
         score_content_free(source, dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
+
+
+def _adaptive(options: ScoreOptions) -> AdaptiveViews | None:
+    """Take the options of views out of those of a model or server."""
+    if not {"views", "views_from", "risk", "full_share", "full_seed"} & options.keys():
+        return None
+    from pact_eval.remedies.view_rules import adaptive_views
+
+    values = cast("dict[str, Any]", options)
+    names = ("views_from", "risk", "full_share", "full_seed")
+    chosen = {name: values.pop(name) for name in names if name in values}
+    return adaptive_views(values.pop("views", "all"), chosen)
+
+
+def _with_rule(dataset: Dataset, adaptive: AdaptiveViews | None, source: RowSource) -> Dataset:
+    """Return a dataset whose views are taken one by one, if that was asked for."""
+    if adaptive is None:
+        return dataset
+    from pact_eval.remedies.view_rules import with_rule
+
+    return with_rule(dataset, adaptive, source.settings)
 
 
 def import_run(

@@ -17,6 +17,7 @@ from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval.data.records import Record
+    from pact_eval.export.export import PriorOf
     from pact_eval.export.layouts import Layout
     from pact_reports.model_card.card import ModelCard
 
@@ -43,6 +44,14 @@ _SAMPLE: Final = 64
     type=PATH,
     first_page=True,
     help="Calibrator whose temperatures are shipped, one per kind. Default: none.",
+)
+@option(
+    "--letter-prior",
+    metavar="REMEDY",
+    type=PATH,
+    first_page=True,
+    help="File of `pact-eval calibrate --remedy` whose letter prior is shipped as "
+    "letter_prior.json.",
 )
 @option(
     "--data",
@@ -77,6 +86,7 @@ def export(
     with_base: bool,
     merged: bool,
     calibrator: Path | None,
+    letter_prior: Path | None,
     data: Path | None,
     base_model: str | None,
     contract: str | None,
@@ -90,6 +100,10 @@ def export(
     our contract, and answers those of our scoring. If they are not, nothing is written.
 
     With --results, it exits with 3 if items of RUN are also in a file that the model is made from.
+
+    --letter-prior ships a fitted letter prior next to them. transformers does not read it: the
+    README of the folder has the function that removes it. Exits with 3 if it was fitted on families
+    of --data.
     """
     if with_base and merged:
         message = "--with-base and --merged are two layouts: give one of them"
@@ -108,6 +122,7 @@ def export(
         base_model=base_model,
         contract=contract,
         calibrator=calibrator,
+        letter_prior=None if letter_prior is None else _prior_of(letter_prior, data),
         sample=() if data is None else _sample(data),
     )
     if card is not None:
@@ -134,6 +149,15 @@ def _card_of(run: Path, adapter: Path) -> ModelCard:
         message = f"--results: expected a run of {adapter} ({sha256[:12]}), {run} is of {of_run}"
         raise InputError(message)
     return ModelCard.of(report)
+
+
+def _prior_of(remedy: Path, data: Path | None) -> PriorOf:
+    """Return what makes the content of the letter prior for an adapter."""
+    from pact_eval.data.records import read_records
+    from pact_eval.remedies.exported_prior import exported_prior
+
+    records = () if data is None else read_records(data)
+    return lambda adapter_sha256: exported_prior(remedy, adapter_sha256, records)
 
 
 def _sample(data: Path) -> list[Record]:

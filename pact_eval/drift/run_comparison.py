@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
+from pact_eval.drift.prior_removal import PriorRemoval, prior_removal
 from pact_eval.drift.quantising import QuantisingCost, quantising_cost
 from pact_eval.drift.tempering import ServedTempering, served_tempering
 from pact_eval.evaluation.comparison import Comparison
@@ -25,6 +26,8 @@ class RunComparison(Comparison):
         conclusion: whether the first run is better.
         tempering: the temperatures of a served run and of a local one; None for other runs.
         quantising: what quantising the base model cost; None unless the runs differ by that.
+        prior_removal: the letter prior that was removed from one of the runs; None if they do not
+            differ by one.
     """
 
     experiment: Experiment = field(repr=False, compare=False)
@@ -32,6 +35,7 @@ class RunComparison(Comparison):
     conclusion: BetterConclusion
     tempering: ServedTempering | None = None
     quantising: QuantisingCost | None = None
+    prior_removal: PriorRemoval | None = None
 
     @property
     def data(self) -> DataConclusion:
@@ -78,6 +82,7 @@ def compare_runs(experiment: Experiment) -> tuple[RunComparison, ...]:
             runs=(first, run),
             tempering=served_tempering(first, run, experiment.settings),
             quantising=quantising_cost(first, run, experiment.settings),
+            prior_removal=prior_removal(first, run),
         )
         for run, comparison, conclusion in zip(others, comparisons, conclusions, strict=True)
     )

@@ -11,6 +11,8 @@ of each, since letter orders do not depend on K: this is what scoring with fewer
 item with fewer common orders than others repeats them in turn. Every run then gives an order the
 same weight in the ensemble, and view TV counts it once.
 
+An adaptive run lacks the views that it did not take. They are common to no two runs.
+
 Repeats of one order are not views of other orders: of a run of repeats, the mean over them is
 compared, also with a run that was asked once (`ScoredItems.with_repeats`).
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +33,9 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.runs.predictions import Predictions
+
+# Above every canonical index: an order of such numbers is that of no view.
+_NOT_TAKEN: Final = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +122,15 @@ def views_in_common(runs: Sequence[Predictions]) -> SharedViews:
     """
     if len({views.repeats for views in runs}) > 1:
         return SharedViews(1)
-    return shared_views([views.code_order for views in runs])
+    return shared_views([_orders_of_run(at, views) for at, views in enumerate(runs)])
+
+
+def _orders_of_run(number: int, views: Predictions) -> IntArray:
+    """Return the letter orders of a run; those of views that it did not take are no other run's."""
+    if views.stopped is None:
+        return views.code_order
+    nobodys = _NOT_TAKEN + number
+    return np.where(views.stopped[..., np.newaxis], nobodys, views.code_order)
 
 
 def common_repeats(runs: Iterable[ExperimentRun], decoding: Decoding) -> int:

@@ -96,7 +96,6 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
 from pact_eval.results import Framed, short_repr
 from pact_eval.runs.folder import (
-    Run,
     RunFolder,
     RunSource,
     first_items,
@@ -657,7 +656,7 @@ class Experiment:
     def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
         """Return the items of a run under a decoding; those of a large run without their texts."""
         run, path, settings = run.alone(), run.run.predictions_file, self.settings
-        in_memory = calibrated or run.shortened or isinstance(run.run, Run)
+        in_memory = calibrated or run.shortened or run.in_memory
         if in_memory or streamable_items(path) <= ITEMS_IN_MEMORY:
             items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
             return items.grouped(settings.by, settings.bins)
@@ -980,6 +979,7 @@ class Experiment:
                 flip_floor=floor,
                 items=tuple(map(str, changed)),
                 repeats=of_one_order and (recorded.k or 1) > 1,
+                adaptive=recorded.view_rule is not None,
                 untested=left,
             )
 
@@ -993,7 +993,7 @@ class Experiment:
             items, _ = self._ordered_items(run)
             views = items.predictions
             return slot_preferences(
-                views.code_order,
+                views.tested_orders,
                 metrics.predicted(views.log_probs_by_view),
                 items.cluster,
                 rng=settings.rng(),
@@ -1009,7 +1009,7 @@ class Experiment:
         """
         run, unit = run.in_orders(), self.settings.unit
         path = run.run.predictions_file
-        in_memory = run.shortened or isinstance(run.run, Run)
+        in_memory = run.shortened or run.in_memory
         items = 0 if in_memory else streamable_items(path)
         if items <= ITEMS_IN_MEMORY:
             return run.asked_once().scored("single").over(unit), 0

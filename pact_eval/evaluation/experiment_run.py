@@ -120,6 +120,11 @@ class ExperimentRun:
         return self._views is not None or bool(self._without)
 
     @property
+    def in_memory(self) -> bool:
+        """Whether its rows are read at once: they are there, or views were taken one by one."""
+        return isinstance(self.run, Run) or self.provenance.view_rule is not None
+
+    @property
     def predictions(self) -> Predictions:
         """The scored views, in the order of the experiment's first run of their type.
 

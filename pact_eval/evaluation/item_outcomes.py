@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -93,14 +93,18 @@ class ItemOutcomes:
         return self.paired & same
 
 
+NO_VIEW: Final = 255
+"""Top of a view that was not taken: above every index of an answer."""
+
+
 @dataclass(frozen=True, eq=False)
 class ItemDistributions:
     """The distributions of n items: of each view, over all views, and calibrated.
 
     Attributes:
         names: what each of the D distributions is: "view 0", "ensemble", "single after T(x)".
-        probabilities: (n, D, C) in canonical order.
-        tops: (n, D) index of the most probable answer.
+        probabilities: (n, D, C) in canonical order; NaN in views that were not taken.
+        tops: (n, D) index of the most probable answer; `NO_VIEW` in views that were not taken.
         used: (n, C) which answers the item has.
     """
 
@@ -175,7 +179,11 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
         parts.append(calibrated.log_probs[:, np.newaxis])
     log_probs = np.concatenate(parts, axis=1)
     used = np.arange(log_probs.shape[2]) < views.n_choices[:, np.newaxis]
-    return ItemDistributions(tuple(names), np.exp(log_probs), metrics.predicted(log_probs), used)
+    probabilities, tops = np.exp(log_probs), metrics.predicted(log_probs)
+    if views.stopped is not None:
+        probabilities[:, : views.k][views.stopped] = np.nan
+        tops[:, : views.k][views.stopped] = NO_VIEW
+    return ItemDistributions(tuple(names), probabilities, tops, used)
 
 
 def _one_row_per_item(experiment: Experiment, run: ExperimentRun) -> ExperimentRun:

@@ -144,6 +144,24 @@ class RepeatedPrompts:
 
 
 @dataclass(frozen=True)
+class AdaptiveViews:
+    """The views of a run were taken one by one, so items have unlike numbers of them.
+
+    Attributes:
+        most: most views of an item, K.
+        mean: mean number of views of an item.
+        risk: share of answers that may differ from those of all views.
+        full_share: share of the families that got all views; numbers that compare views are of
+            them alone.
+    """
+
+    most: int
+    mean: float
+    risk: float
+    full_share: float
+
+
+@dataclass(frozen=True)
 class ChangedModel:
     """The model of a server has changed during the run.
 
@@ -329,6 +347,7 @@ class TooFewResamples:
 Note = (
     Unanswered
     | AnswersOnly
+    | AdaptiveViews
     | SeveralRight
     | RepeatedPrompts
     | ChangedModel
@@ -392,6 +411,10 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
         notes.append(Unanswered(counts.items or 0, counts.unanswered))
     if provenance.answers_only:
         notes.append(AnswersOnly())
+    rule = provenance.view_rule
+    if rule is not None:
+        mean = (counts.views or 0) / max(counts.items or 0, 1)
+        notes.append(AdaptiveViews(provenance.k or 1, mean, rule.risk, rule.full_share))
     if probe is not None and probe.changed and probe.end_largest_tv is not None:
         notes.append(ChangedModel(probe.end_largest_tv, probe.least_change or 0.0))
     return tuple(notes)
@@ -417,7 +440,8 @@ def several_right(items: ScoredItems) -> tuple[SeveralRight, ...]:
 
 def one_order(items: ScoredItems) -> tuple[OneOrder, ...]:
     """Return a note on items that are shown in one order; none if there are no such items."""
-    if items.reordered is None:
+    adaptive = items.views is not None and items.views.full is not None
+    if items.reordered is None or adaptive:  # most items of an adaptive run are left out
         return ()
     others = int(items.reordered.sum())
     return (OneOrder(len(items) - others, others),)

@@ -7,7 +7,7 @@ token ids and our answers is deleted again.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +16,14 @@ from typing import Any, Final
 import torch
 
 from pact_eval._files import write_atomically, writing
+from pact_eval._json import Json, dumps_indented
 from pact_eval.calibration.files import read_calibrator
 from pact_eval.calibration.ownership import check_decoding, identity_of_fit
 from pact_eval.calibration.temperatures import KINDS, Calibrator
 from pact_eval.data.records import Record
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.export.checks import TOLERANCE, check_answers, check_ids, our_answers
-from pact_eval.export.layouts import Layout, readme, write_layout
+from pact_eval.export.layouts import PRIOR_NOTE, Layout, readme, write_layout
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts.contract import PromptContract
@@ -95,6 +96,22 @@ def _refuse_slopes(calibrator: Calibrator, path: Path) -> None:
 README: Final = "README.md"
 """Name of the file that explains an exported folder; `--results` adds results to it."""
 
+LETTER_PRIOR: Final = "letter_prior.json"
+"""Name of the letter prior in an exported folder."""
+
+PriorOf = Callable[[str], Mapping[str, Json]]
+"""Takes the SHA-256 of an adapter's weights to the content of `letter_prior.json`."""
+
+
+def _refuse_tempered(files: DecisionFiles, prior: Mapping[str, Json] | None) -> None:
+    tempered = {kind: number for kind, number in files.temperature.items() if number != 1}
+    if prior is not None and tempered:
+        message = (
+            f"{LETTER_PRIOR} is of raw probabilities, and the export would ship temperatures "
+            f"({', '.join(tempered)}); leave out the letter prior or the temperatures"
+        )
+        raise InputError(message)
+
 
 @dataclass(frozen=True, repr=False)
 class Export(Result):
@@ -160,6 +177,7 @@ def export_adapter(
     base_model: str | None = None,
     contract: str | None = None,
     calibrator: Path | None = None,
+    letter_prior: PriorOf | None = None,
     sample: Sequence[Record] = (),
 ) -> Export:
     """Write an adapter as a folder that `pipeline("decision")` loads, and verify it.
@@ -171,6 +189,9 @@ def export_adapter(
         base_model: folder or hub id; None takes the one that the adapter names.
         contract: prompt contract; None takes the one that the adapter states.
         calibrator: calibrator with one temperature per kind, or None.
+        letter_prior: returns the content of `letter_prior.json` for the SHA-256 of the adapter's
+            weights; None writes no such file. It is of raw probabilities, so no temperature may be
+            shipped with it.
         sample: records whose prompts are compared too.
 
     Returns:
@@ -183,7 +204,9 @@ def export_adapter(
     """
     model, checked = _checked_adapter(adapter, out, base_model, contract)
     shipped = None if calibrator is None else exported_temperatures(calibrator, checked)
+    prior = None if letter_prior is None else letter_prior(checked.sha256)
     files = decision_files(model.contract, model.encoder.tokenizer, shipped)
+    _refuse_tempered(files, prior)
     with step("Comparing token ids"):
         prompts = check_ids(model.encoder, files, sample)
     with step("Answering"):
@@ -193,6 +216,8 @@ def export_adapter(
         folder.mkdir()
         with step("Writing"):
             write_layout(layout, folder, model, files)
+            if prior is not None:
+                write_atomically(folder / LETTER_PRIOR, dumps_indented(dict(prior)) + "\n")
         stored = str(stored_dtype(model.base.folder)).removeprefix("torch.")
         tolerance = TOLERANCE[stored if layout == "merged" else "float32"]
         with step("Comparing answers"):
@@ -203,6 +228,7 @@ def export_adapter(
         compared = f"within {tolerance:g} on {len(ours):,} questions"
         precision = _precision(stored, moved)
         text = readme(out.name, layout, files, compared=compared, precision=precision)
+        text += "" if prior is None else PRIOR_NOTE
         write_atomically(folder / README, text)
         _moved(folder, out)
     return Export(

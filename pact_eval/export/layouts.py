@@ -145,6 +145,32 @@ decide({{"state": "The seal is broken.", "questions": {{"sealed": {{"type": "nou
 - transformers deletes the texts `<|mark|>` and `<|split|>` from a request.
 """
 
+PRIOR_NOTE: Final = """
+## Letter prior
+
+`letter_prior.json` holds how much the model prefers a letter, whatever answer is next to it.
+transformers does not read it. Remove it from the probabilities that you get:
+
+```python
+import numpy as np
+
+def without_letter_prior(probabilities, order, prior):
+    log_prior = prior["log_prior"].get(str(len(order)))
+    if log_prior is None:
+        return dict(probabilities)
+    p = np.array([probabilities[answer] for answer in order], dtype=float)
+    with np.errstate(divide="ignore"):
+        z = np.log(p) - log_prior
+    weights = np.exp(z - z.max())
+    return dict(zip(order, (weights / weights.sum()).tolist()))
+```
+
+`probabilities` are those of the answers by name, `order` are the answers at letters A, B, ..., and
+`prior` is the content of the file. A server that rounds probabilities to two decimals gives the
+result within about 0.01, and a probability of 0.00 stays 0.
+"""
+"""What the README of an export says of its letter prior."""
+
 _NOTES: Final[dict[Layout, str]] = {
     "adapter": (
         "The folder holds the LoRA only. Without `decision_config`, transformers takes the prompt "

@@ -206,13 +206,13 @@ class RemedyComparison(Result):
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
         letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
+        sequential: views one by one against all of them; None of a run of one view.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
         with_reverse: items of three answers or more: those that have the reverse of their first
             order among their views, and all of them; None if views repeat one order.
         reverse_against_other: by metric, two views of reverse orders minus two of other orders,
             adjusted together; empty if not all items have both.
-        sequential: views one by one against all of them; None of a run of one view.
         notes: too few resamples for Holm's adjustment.
         fit_notes: on remedies that were fitted on other runs.
     """
@@ -228,11 +228,11 @@ class RemedyComparison(Result):
     fold_unit: FoldUnit
     folds: int
     letter_shares: tuple[float, ...]
+    sequential: SequentialReplay | None
     no_tokens: NoTokens | None
     content_free: bool
     with_reverse: tuple[int, int] | None
     reverse_against_other: Mapping[str, RemedyDifference]
-    sequential: SequentialReplay | None
     notes: tuple[TooFewResamples, ...]
     fit_notes: tuple[FittedNote, ...] = ()
 
@@ -277,7 +277,7 @@ def compare_remedies(
         InputError: the run has answers and no probabilities, its letter orders are unknown, or it
             has one family.
     """
-    folds = folds_of(predictions)
+    folds = folds_of(_with_all_views(predictions))
     tokens = tokens or ItemTokens()
     nothing = None if content_free is None else content_free.probabilities
     orders = None if predictions.repeats else second_orders(predictions)
@@ -302,9 +302,6 @@ def compare_remedies(
     with_reverse = None if orders is None else (orders.with_reverse, int(orders.several.sum()))
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
-    sequential = None
-    if predictions.k > 1:
-        sequential = replay_views(predictions, rng=rng, resamples=resamples, unit=unit)
     return RemedyComparison(
         status=_status(rows, predictions.k, helping),
         helping=helping,
@@ -317,13 +314,26 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_shares=_letter_shares(predictions),
+        sequential=_one_by_one(predictions, rng, resamples, unit),
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
         with_reverse=with_reverse,
         reverse_against_other=_reverse_against_other(sampled),
-        sequential=sequential,
         notes=notes,
     )
+
+
+def _one_by_one(
+    predictions: Predictions, rng: np.random.Generator, resamples: int, unit: ClusterUnit
+) -> SequentialReplay | None:
+    if predictions.k == 1:
+        return None
+    return replay_views(predictions, rng=rng, resamples=resamples, unit=unit)
+
+
+def _with_all_views(predictions: Predictions) -> Predictions:
+    predictions.require_all_views("remedies")
+    return predictions
 
 
 def remedies_of_run(

@@ -96,7 +96,7 @@ class LetterPrior:
             >>> np.exp(prior.removed(views)).round(2).tolist()  # letter A is next to answer 1
             [[[0.8, 0.2]]]
         """
-        letters = _letters_of_answers(predictions)
+        letters = letters_of_answers(predictions)
         shifts = np.zeros(predictions.logits.shape)
         for n_choices, log_prior in self.log_prior.items():
             rows = predictions.n_choices == n_choices
@@ -119,7 +119,7 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
     """
     if predictions.answers_only:
         raise missing_probabilities("a letter prior")
-    letters = _letters_of_answers(predictions)
+    letters = letters_of_answers(predictions)
     priors: dict[int, FloatArray] = {}
     items: dict[int, int] = {}
     views: dict[int, int] = {}
@@ -206,7 +206,7 @@ _ESTIMATORS: Final[Mapping[PriorMethod, Callable[[FloatArray, IntArray], _Estima
 }
 
 
-def _letters_of_answers(predictions: Predictions) -> IntArray:
+def letters_of_answers(predictions: Predictions) -> IntArray:
     """Return (n, K, C) the number of the letter next to each answer; 0 at unused answers."""
     order = predictions.code_order
     used = np.arange(order.shape[2]) < predictions.n_choices[:, np.newaxis]

@@ -158,6 +158,16 @@ def fit_threshold(critical: FloatArray, families: TextArray, risk: float) -> flo
     return float(np.nextafter(critical[firmest_first[too_much[0]]], np.inf))
 
 
+def least_families(risk: float) -> int:
+    """Return the number of families that a fit needs to keep a risk.
+
+    Examples:
+        >>> least_families(0.02), least_families(0.05)
+        (49, 19)
+    """
+    return math.ceil(1 / risk - _ROUNDING) - 1
+
+
 @dataclass(frozen=True)
 class SequentialPoint:
     """A run whose views are taken one by one at one risk.
@@ -255,7 +265,7 @@ def replay_views(
         points=(),
         k=predictions.k,
         most=float(sequence.most.mean()),
-        least_families=math.ceil(1 / risk - _ROUNDING) - 1,
+        least_families=least_families(risk),
         fitted_families=fitted_families,
     )
     if predictions.repeats or (sequence.most == 1).all():

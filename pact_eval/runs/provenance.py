@@ -31,6 +31,8 @@ from pact_eval.runs.custody import Custody
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from pact_eval.runs.view_rule import ViewRule
+
 FORMAT_VERSION: Final = 3
 ANSWERS: Final = "answers"
 """`settings.values` of an import without probabilities: a logit of 0 marks the answer, and the
@@ -517,8 +519,9 @@ class Provenance(Mapping[str, Json]):
         base: identity of the base model.
         contract: the prompt contract.
         data: identity of the dataset.
-        k: views per item.
+        k: views per item; the most that an item can have if there is a rule.
         dtype: precision, such as "float32".
+        view_rule: the rule by which views were taken; None if every item has all K.
         quantisation: how the weights of the base were quantised, such as "nf4"; None if they were
             not, or if that is not known.
         device: such as "cpu".
@@ -566,6 +569,7 @@ class Provenance(Mapping[str, Json]):
     data: Data
     k: int | None
     dtype: str | None
+    view_rule: ViewRule | None
     quantisation: str | None
     device: str | None
     batch_tokens: int | None
@@ -628,6 +632,7 @@ class Provenance(Mapping[str, Json]):
             contract=settings.contract("contract"),
             data=settings.data("data"),
             k=settings.whole("k"),
+            view_rule=_view_rule(settings.value.get("views"), f"{source}: settings: views"),
             dtype=settings.text("dtype"),
             quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),
@@ -749,6 +754,15 @@ _KNOWN: Final = frozenset(
         *("parts", "seal"),
     }
 )
+
+
+def _view_rule(value: Json, where: str) -> ViewRule | None:
+    if value is None:
+        return None
+    # Most runs have none, and their readers need not load it.
+    from pact_eval.runs.view_rule import ViewRule
+
+    return ViewRule.of_json(value, where)
 
 
 def _nearest_run(folder: Path) -> str:

@@ -29,7 +29,9 @@ def content_free_dataset(dataset: Dataset) -> Dataset:
         for record in dataset.records
         for number in range(len(CONTENTS))
     ]
-    return replace(dataset, records=records, k=min(dataset.k, MOST_VIEWS), content_free=True)
+    return replace(
+        dataset, records=records, k=min(dataset.k, MOST_VIEWS), content_free=True, rule=None
+    )
 
 
 def score_content_free(

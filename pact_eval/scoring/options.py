@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypedDict, get_args
+from typing import Any, Final, Literal, TypedDict, get_args
 
 from pact_eval._choices import check_choice
 from pact_eval.errors import InputError, ServerError
@@ -64,7 +64,20 @@ class ServerOptions(TypedDict, total=False):
     no_probe: bool
 
 
-class ScoreOptions(ModelOptions, ServerOptions, total=False):
+class ViewOptions(TypedDict, total=False):
+    """Fields of `pact_eval.remedies.view_rules.AdaptiveViews`, whose run is `views_from`.
+
+    `views` is "all", the default, or "adaptive": one by one, at most `k` of a record.
+    """
+
+    views: Literal["all", "adaptive"]
+    views_from: Path | str
+    risk: float
+    full_share: float
+    full_seed: int
+
+
+class ScoreOptions(ModelOptions, ServerOptions, ViewOptions, total=False):
     """Options for a model here, or for the model of a server."""
 
 

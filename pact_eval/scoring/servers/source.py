@@ -28,11 +28,13 @@ from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.probabilities import with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
+from pact_eval.runs.view_rule import ViewRule
 from pact_eval.scoring.running import OnAnswer
 from pact_eval.scoring.servers.asking import (
     AskedItem,
     Asker,
     ItemAnswer,
+    OnRead,
     count_requests,
     view_orders,
 )
@@ -49,6 +51,7 @@ from pact_eval.scoring.servers.probe_items import PROBE_SHA256
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.wire import NoAnswer, ViewAnswer, Wire
+from pact_eval.scoring.view_taking import ViewTaking
 from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, in_order, record_columns
 
 _NOTE = "server"
@@ -308,7 +311,11 @@ class _ServerScorer:
             if isinstance(read, ViewAnswer) and order == items[number].orders[0]:
                 on_answer(window[number], read.logits, read.answer_mass)
 
-        answers = self._asker.ask(items, on_views, on_read)
+        rule = self._dataset.rule
+        if rule is None:
+            answers = self._asker.ask(items, on_views, on_read)
+        else:
+            answers = self._one_by_one(window, items, rule, on_views, on_read)
         # Before the part: who answered is known of every part that is written.
         self._writer.note({_NOTE: self._requests.to_json()})
         rows = [
@@ -319,6 +326,44 @@ class _ServerScorer:
         ablated = any(record.ablation is not None for record in window)
         schema = dict(ABLATED_SCHEMA if ablated else SCHEMA) | {"logits": pl.List(pl.Float64())}
         return pl.DataFrame(rows, schema=schema | dict(UNANSWERED))
+
+    def _one_by_one(
+        self,
+        window: Sequence[Record],
+        items: Sequence[AskedItem],
+        rule: ViewRule,
+        on_views: Callable[[int], None],
+        on_read: OnRead,
+    ) -> list[ItemAnswer]:
+        """Ask for the views of records in passes, until the rule stops every record.
+
+        A record without an answer to one of its views has no numbers, as in any run.
+        """
+        taking = ViewTaking(rule, window, [len(item.distinct_orders) for item in items])
+        answers: list[ItemAnswer] = [ItemAnswer(()) for _ in items]
+        while places := taking.next_views():
+            orders: dict[int, list[Order]] = {}
+            for number, view in places:
+                orders.setdefault(number, []).append(items[number].distinct_orders[view])
+            numbers = [*orders]
+            asked = [replace(items[number], orders=tuple(orders[number])) for number in numbers]
+
+            def read(
+                at: int, order: Order, view: ViewAnswer | NoAnswer, numbers: list[int] = numbers
+            ) -> None:
+                on_read(numbers[at], order, view)
+
+            logits: dict[tuple[int, int], Sequence[float]] = {}
+            replies = self._asker.ask(asked, on_read=read)
+            for number, reply in zip(numbers, replies, strict=True):
+                before = answers[number].views
+                views = () if reply.missing is not None else (*before, *reply.views)
+                answers[number] = ItemAnswer(views, reply.missing)
+                for at, answer in enumerate(views[len(before) :], start=len(before)):
+                    logits[number, at] = answer.logits
+            taking.answered(logits)
+            on_views(taking.finished * self._dataset.k)
+        return answers
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Probe the server again; give probabilities that are rounded to 0.00 finite values."""
@@ -378,6 +423,8 @@ def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str,
         return [
             columns | nothing | {"status": answer.missing.status, "reason": answer.missing.reason}
         ]
+    # Of an adaptive run, the first views, each of another order.
+    orders = item.orders[: len(answer.views)]
     return [
         columns
         | {
@@ -387,5 +434,5 @@ def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str,
             "prompt_tokens": view.prompt_tokens,
             "answer_mass": view.answer_mass,
         }
-        for number, (order, view) in enumerate(zip(item.orders, answer.views, strict=True))
+        for number, (order, view) in enumerate(zip(orders, answer.views, strict=True))
     ]

@@ -30,9 +30,19 @@ def _lines(export: Export) -> tuple[Line, ...]:
         f"{export.largest_difference:.1g}",
         "precision": _precision(export),
         "ships": f"temperatures {shipped}" if shipped else "no temperatures",
+        **({"letters": _letters(export)} if _ships_prior(export) else {}),
         "load it": f"three lines in {export.folder / 'README.md'}",
     }
     return tuple(Line(f"{subject:<11}{one_line(text)}") for subject, text in texts.items())
+
+
+def _ships_prior(export: Export) -> bool:
+    return "letter_prior.json" in export.files
+
+
+def _letters(export: Export) -> str:
+    readme = export.folder / "README.md"
+    return f"letter_prior.json, which transformers does not read; {readme} has the function"
 
 
 def _precision(export: Export) -> str:

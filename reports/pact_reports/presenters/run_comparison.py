@@ -124,6 +124,10 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     numbers = {field.name: to_json(getattr(comparison, field.name)) for field in fields(Comparison)}
     # Warnings and conclusions of all comparisons are next to them.
     numbers |= {"warnings": [], "conclusion": None}
-    analyses = {"tempering": comparison.tempering, "quantising": comparison.quantising}
+    analyses = {
+        "tempering": comparison.tempering,
+        "quantising": comparison.quantising,
+        "prior_removal": comparison.prior_removal,
+    }
     shown = {name: to_json(analysis) for name, analysis in analyses.items() if analysis is not None}
     return {"a": a, "b": b, "comparison": numbers, **items, **shown}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pact_eval._choices import ClusterUnit
 from pact_eval.drift.distances import Distance, JointFloor
 from pact_eval.drift.drift import Drift
+from pact_eval.drift.prior_removal import PriorRemoval
 from pact_eval.drift.quantising import QuantisingCost
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.drift.tempering import ServedTempering, Tempering
@@ -131,6 +132,25 @@ def analysis_sentences(comparison: RunComparison) -> Iterator[str]:
         yield from tempering_sentences(comparison.tempering)
     if comparison.quantising is not None:
         yield from quantising_sentences(comparison.quantising)
+    if comparison.prior_removal is not None:
+        names = (comparison.runs[0].title, comparison.runs[1].title)
+        yield prior_sentence(comparison.prior_removal, names)
+
+
+def prior_sentence(removal: PriorRemoval, names: tuple[str, str]) -> str:
+    """Say which of two runs has a letter prior removed, and what that explains."""
+    letter, size = removal.largest
+    explained = (
+        f"mean TV {_percent(removal.tv)}, {_percent(removal.tv_left)} once it is put back; largest "
+        f"at letter {letter}, {size:+.2f} nats"
+    )
+    if removal.removed_from == "cannot tell":
+        return (
+            f"A letter prior lies between the runs ({explained}). Which of them has it removed "
+            "cannot be told: neither has views in other orders."
+        )
+    without, other = names if removal.removed_from == "first" else reversed(names)
+    return f"{without} has a letter prior removed, {other} has not ({explained})."
 
 
 def tempering_sentences(tempering: ServedTempering) -> Iterator[str]:

@@ -22,6 +22,7 @@ from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     LOW_ANSWER_MASS,
     VERY_LOW_ANSWER_MASS,
+    AdaptiveViews,
     AnswersOnly,
     ChangedModel,
     DifferentViews,
@@ -73,8 +74,8 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
     match note:
         case UnmatchedSeeds():
             return _unmatched(note)
-        case DifferentViews():
-            return _different_views(note)
+        case DifferentViews() | AdaptiveViews():
+            return _about_views(note)
         case SmallGroups():
             return _small_groups(note)
         case TooFewResamples():
@@ -118,6 +119,24 @@ def _about_pairs(note: IncompletePairs | PairsWithoutMargin) -> str:
     if note.unknown:
         counts.append(f"{note.unknown:,} with a right answer of unknown probability or 0")
     return f"The pair margin leaves out pairs: {', '.join(counts)}."
+
+
+def _about_views(note: DifferentViews | AdaptiveViews) -> str:
+    if isinstance(note, DifferentViews):
+        return _different_views(note)
+    taken = (
+        f"Views were taken one by one at a risk of {note.risk:.1%}: {note.mean:.2f} of at most "
+        f"{note.most} per item. The ensemble is of those taken."
+    )
+    if not note.full_share:
+        return (
+            f"{taken} The stop depends on the answers and no family got all views, so view TV, "
+            "flip rate and the test of letters cannot tell."
+        )
+    return (
+        f"{taken} View TV, flip rate and the test of letters are of a sample of families that got "
+        f"all views ({note.full_share:.0%})."
+    )
 
 
 def _about_items(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
 from pact_eval.remedies.sequential import SequentialReplay
+from pact_eval.runs.view_rule import ViewRule
 from pact_reports.numbers import has_width, interval_text
 from pact_reports.sentences.calibration import calibration_sentence
 
@@ -30,12 +33,6 @@ def remedies_answer(comparison: RemedyComparison) -> str:
         f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.cost.prompts)} per "
         f"item). {_gain(row)} It is not shown to be worse than K = {comparison.k}."
     )
-
-
-def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
-    """Yield what a reader must know of remedies that were fitted on other runs."""
-    for fitted in notes:
-        yield f"{fitted.file}: {calibration_sentence(fitted.note)}"
 
 
 def sequential_answer(replay: SequentialReplay) -> str:
@@ -71,6 +68,23 @@ def sequential_answer(replay: SequentialReplay) -> str:
         f"{risk}, views one by one take {views} per item instead of {replay.most:.2f}. "
         f"They give the answer of all views in {agreement} of the items.{worse}"
     )
+
+
+def rule_sentence(rule: ViewRule, fitted_on: Path) -> str:
+    """Say when an adaptive run stops, and where that was chosen."""
+    chosen = f"Views one by one: chosen on {fitted_on} for a risk of {rule.risk:g}"
+    if math.isinf(rule.threshold):
+        return f"{chosen}; no threshold keeps it, so all views are taken."
+    return (
+        f"{chosen}, an item stops at a firmness of {rule.threshold:.3g}. "
+        f"{rule.full_share:.0%} of the families get all views."
+    )
+
+
+def fit_sentences(notes: Sequence[FittedNote]) -> Iterator[str]:
+    """Yield what a reader must know of remedies that were fitted on other runs."""
+    for fitted in notes:
+        yield f"{fitted.file}: {calibration_sentence(fitted.note)}"
 
 
 def _gain(row: RemedyRow) -> str:

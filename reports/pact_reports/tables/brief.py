@@ -9,6 +9,7 @@ from typing import Final
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.notes import (
+    AdaptiveViews,
     ChangedModel,
     DifferentViews,
     IncompletePairs,
@@ -33,7 +34,7 @@ MOST_LINES: Final = 12
 COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
-    *(ChangedModel, IncompletePairs, LowAnswerMass, RepeatedPrompts),
+    *(AdaptiveViews, ChangedModel, IncompletePairs, LowAnswerMass, RepeatedPrompts),
     *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered, UnmatchedSeeds),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""

@@ -29,6 +29,7 @@ from pact_reports.sentences.brief import (
 )
 from pact_reports.sentences.conclusions import adjustment, claim_text, power_words
 from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.drift import prior_sentence
 from pact_reports.sentences.notes import unlike_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
@@ -62,6 +63,7 @@ def brief_comparison(
                 beside(names, [*map(probabilities_mark, probabilities)]),
                 worst_tone(probabilities),
             ),
+            *_letter_prior(comparison),
             Fact("items", _discordant(comparison, names, turn)),
             *_differences(conclusion),
             *_tested(comparison, conclusion),
@@ -90,6 +92,14 @@ def cautions(experiment: Experiment) -> Iterator[Line]:
         yield Line(f"Caution: {one_line(str(same))}.", "caution")
     for unlike in experiment.unlike:
         yield Line(f"Caution: {unlike_sentence(unlike)}.", "caution")
+
+
+def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
+    """Say which run has a letter prior removed, if they differ by one."""
+    removal = comparison.prior_removal
+    if removal is not None:
+        first, second = comparison.runs
+        yield Fact("letter prior", prior_sentence(removal, (first.title, second.title)))
 
 
 def _discordant(comparison: RunComparison, names: Sequence[str], turn: int) -> str:

@@ -10,6 +10,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import RunReport
+from pact_eval.evaluation.notes import AdaptiveViews
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
@@ -44,7 +45,7 @@ def brief_report(
         answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
         facts=[
             *_conclusions(report),
-            *_rates(report.rates),
+            *_rates(report.rates, adaptive=_adaptive(evaluation) is not None),
             Fact("not known", not_known_text(report.conclusions)),
             Fact("run", run_text(report, names)),
         ],
@@ -54,20 +55,36 @@ def brief_report(
     ).parts()
 
 
-def _rates(rates: Sequence[DecodedRates]) -> Iterator[Fact]:
+def _adaptive(evaluation: Evaluation) -> AdaptiveViews | None:
+    return next((note for note in evaluation.notes if isinstance(note, AdaptiveViews)), None)
+
+
+def _views(evaluation: Evaluation) -> str:
+    """Name the views of an item; those of an adaptive run differ."""
+    note = _adaptive(evaluation)
+    if note is None:
+        return f"K = {evaluation.k}"
+    order = "; order: a sample" if note.full_share else ""
+    return f"K up to {note.most} (mean {note.mean:.2f}{order})"
+
+
+def _rates(rates: Sequence[DecodedRates], *, adaptive: bool) -> Iterator[Fact]:
     of_asked = rates[0].accuracy_of_asked
     if of_asked is not None:
         yield Fact("all items", f"{rate_text(of_asked)} right if unanswered items count as wrong")
     if len(rates) > 1:
-        yield Fact("accuracy", _by_views((rate.accuracy, rate) for rate in rates))
+        yield Fact("accuracy", _by_views([(rate.accuracy, rate) for rate in rates], adaptive))
     if not math.isnan(rates[0].pair_accuracy.value):
-        yield Fact("pair accuracy", _by_views((rate.pair_accuracy, rate) for rate in rates))
+        pairs = [(rate.pair_accuracy, rate) for rate in rates]
+        yield Fact("pair accuracy", _by_views(pairs, adaptive))
 
 
-def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]]) -> str:
-    return ", ".join(
-        f"{rate_text(estimate)} ({views_words(rate.k, rate.repeats)})" for estimate, rate in rates
-    )
+def _by_views(rates: Iterable[tuple[Estimate, DecodedRates]], adaptive: bool) -> str:
+    def words(rate: DecodedRates) -> str:
+        most = "up to " if adaptive and rate.k > 1 else ""
+        return f"{most}{views_words(rate.k, rate.repeats)}"
+
+    return ", ".join(f"{rate_text(estimate)} ({words(rate)})" for estimate, rate in rates)
 
 
 def _conclusions(report: RunReport) -> Iterator[Fact]:
@@ -105,6 +122,6 @@ def run_text(report: RunReport, names: ArmNames) -> str:
 def _decoding(evaluation: Evaluation) -> tuple[str, str]:
     """Name the views, or repeats, and how they become one answer."""
     if evaluation.repeats == 1:
-        return f"K = {evaluation.k}", evaluation.decoding
+        return _views(evaluation), evaluation.decoding
     together = "decoded together" if evaluation.decoding == "ensemble" else "mean"
     return f"{evaluation.repeats} repeats", together

@@ -1,5 +1,6 @@
 /* The probabilities of one item under one run, as bars: a column per view, a row per answer. */
 
+const NO_VIEW = 255; // the top of a view that was not taken
 const DISTRIBUTION_WORDS = { ensemble: "mean of views" };
 
 function percentOrUnknown(steps) {
@@ -56,7 +57,9 @@ function barRow(shown, index) {
 function flipLine(shown, views) {
   const { found, answers, kind } = shown;
   const places = new Map();
-  found.tops.slice(0, views).forEach((top, view) => places.set(top, [...(places.get(top) ?? []), view]));
+  found.tops.slice(0, views).forEach((top, view) => {
+    if (top !== NO_VIEW) places.set(top, [...(places.get(top) ?? []), view]);
+  });
   if (places.size < 2) return null;
   const line = made("p", "flips", "The answer changes with the order of the letters: ");
   [...places].forEach(([top, at], number) => {

@@ -1,0 +1,195 @@
+"""Runs whose views were taken one by one: what is computed of them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from adaptive_runs import RULE, full_rows, taken_rows, write_adaptive
+from commands import refuser, runner
+from messages import assert_says
+from run_frames import write_run
+
+from pact_cli.main import main
+from pact_eval.errors import RunError
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import AdaptiveViews
+from pact_eval.evaluation.settings import Settings
+from pact_eval.metrics import decode_ensemble
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.predictions import Predictions
+from pact_eval.runs.view_rule import ViewRule
+
+FULL = full_rows(1)
+NO_SAMPLE = ViewRule(threshold=1.5, risk=0.05, full_share=0.0)
+SETTINGS = Settings(resamples=100, decoding="ensemble")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_adaptive(tmp_path_factory.mktemp("adaptive") / "adaptive", FULL)
+
+
+@pytest.fixture(scope="module")
+def full_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("full") / "full", FULL)
+
+
+def test_the_rows_are_those_that_were_taken(run: Path) -> None:
+    assert len(pl.read_parquet(run / "predictions.parquet")) < len(FULL)
+    predictions = read_run(run).predictions
+    assert (predictions.k, len(predictions)) == (4, 180)
+    assert predictions.stopped is not None
+    assert runner(main, "verify")(run).exit_code == 0
+
+
+def test_the_ensemble_is_the_mean_of_the_views_taken_against_hand_computation(run: Path) -> None:
+    ensemble = read_run(run).predictions.log_probs("ensemble")
+    items = taken_rows(FULL, RULE).partition_by("id", maintain_order=True)
+    for row, item in enumerate(items):
+        logits = np.array(item["logits"].to_list(), dtype=np.float64)
+        expected = decode_ensemble(logits[np.newaxis], [logits.shape[1]])[0]
+        assert ensemble[row, : logits.shape[1]] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_threshold_that_no_margin_reaches_gives_the_run_of_all_views() -> None:
+    rule = ViewRule(math.inf, 0.05, full_share=0.0)
+    taken = Predictions.from_frame(taken_rows(FULL, rule), rule, 4)
+    full = Predictions.from_frame(FULL)
+    assert taken.stopped is None
+    assert np.array_equal(taken.code_order, full.code_order)
+    assert np.array_equal(taken.logits, full.logits)
+
+
+def test_view_metrics_are_of_the_families_that_got_all_views(run: Path, full_run: Path) -> None:
+    sample = RULE.in_sample(read_run(full_run).predictions.family)
+    assert 0 < sample.sum() < len(sample)
+    items, whole = (
+        Experiment.read([folder], SETTINGS).all_runs[0].scored("ensemble")
+        for folder in (run, full_run)
+    )
+    for values, expected in ((items.view_tv, whole.view_tv), (items.flipped, whole.flipped)):
+        assert np.isnan(values[~sample]).all()
+        assert values[sample] == pytest.approx(expected[sample])
+
+
+def test_the_letters_are_tested_on_the_sample_and_on_view_0_of_the_others(run: Path) -> None:
+    experiment = Experiment.read([run], SETTINGS)
+    (adaptive,) = experiment.all_runs
+    sample = RULE.in_sample(adaptive.predictions.family)
+    assert experiment.order_audit(adaptive).slots.items == sample.sum()
+    facts = adaptive.scored("single").facts
+    of_others = ~sample[facts.of_item]
+    assert len(np.unique(facts.of_item[of_others])) == of_others.sum() == (~sample).sum()
+
+
+def test_the_report_says_so(run: Path) -> None:
+    evaluation = Experiment.read([run], SETTINGS).report().evaluation
+    (note,) = (note for note in evaluation.notes if isinstance(note, AdaptiveViews))
+    taken = len(taken_rows(FULL, RULE))
+    assert (note.most, note.mean, note.full_share) == (4, taken / 180, 0.3)
+    report = runner(main, "report")
+    brief = report(run, "--resamples", 100).stdout
+    assert_says(brief, "(up to 4 views)", f"K up to 4 (mean {taken / 180:.2f}", "sample")
+    full = report(run, "--resamples", 100, "--full").stdout
+    assert_says(full, "one by one", f"{taken / 180:.2f} of at most 4", "sample", "30%")
+
+
+def test_without_a_sample_the_order_cannot_be_told(tmp_path: Path) -> None:
+    run = write_adaptive(tmp_path / "run", FULL, NO_SAMPLE)
+    experiment = Experiment.read([run], SETTINGS)
+    conclusion = experiment.order(experiment.all_runs[0])
+    assert conclusion.status == "cannot tell"
+    assert_says(conclusion.reason or "", "one by one", "no family")
+    estimates = experiment.report().evaluation.groups[0].estimates
+    assert all(math.isnan(estimates[name].value) for name in ("view_tv", "flip_rate"))
+    text = runner(main, "report")(run, "--resamples", 100, "--full").stdout
+    assert_says(text, "no family got all views", "cannot tell")
+
+
+def test_compare_is_on_the_orders_that_both_runs_have(run: Path, full_run: Path) -> None:
+    experiment = Experiment.read([run, full_run], SETTINGS)
+    for compared in experiment.at_common_views.runs:
+        assert compared.predictions.stopped is None
+    one, other = (item.scored("ensemble") for item in experiment.at_common_views.runs)
+    # The orders are the same, so the same logits give the same answers.
+    assert np.array_equal(one.log_probs, other.log_probs)
+    comparison = experiment.comparisons[0]
+    difference = comparison.groups[0].metrics["accuracy"].difference
+    assert difference.value == 0.0
+    printed = runner(main, "compare")(run, full_run, "--json", "--resamples", 100).stdout
+    assert json.loads(printed)
+
+
+def test_two_adaptive_runs_have_the_views_that_both_took(tmp_path: Path, run: Path) -> None:
+    later = write_adaptive(tmp_path / "later", FULL, ViewRule(3.0, 0.05, full_share=0.0))
+    experiment = Experiment.read([run, later], SETTINGS)
+    one, other = (item.predictions for item in experiment.at_common_views.runs)
+    assert np.array_equal(one.code_order, other.code_order)
+    assert np.array_equal(one.logits, other.logits)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("report", "RUN", "--remedies"), ("remedies", "all 4 views", "--views adaptive")),
+        (("report", "RUN", "--views"), ("--views", "all 4 views")),
+        (
+            ("thresholds", "RUN", "--target-error", "0.2", "--decoding", "ensemble"),
+            ("thresholds", "all 4 views"),
+        ),
+    ],
+)
+def test_what_needs_all_views_is_refused(
+    run: Path, words: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
+    refused = refuser(main)(*(run if word == "RUN" else word for word in words))
+    assert_says(refused, *parts)
+
+
+def test_thresholds_at_view_0_and_tables_work(run: Path, tmp_path: Path) -> None:
+    runner(main, "thresholds")(run, "--target-error", "0.3", "--out", tmp_path / "t.json")
+    runner(main, "paper")(run, "--out", tmp_path / "paper", "--resamples", 100)
+    assert (tmp_path / "paper").is_dir()
+
+
+def test_rows_that_are_not_the_first_views_are_refused() -> None:
+    taken = taken_rows(FULL, RULE)
+    without_first = taken.filter(~((pl.col("id") == "f0-base") & (pl.col("view") == 0)))
+    for frame in (without_first, FULL.filter(pl.col("view") != 2)):
+        with pytest.raises(RunError) as error:
+            Predictions.from_frame(frame, RULE, 4)
+        assert_says(error.value, "first views", "at most 4")
+    with pytest.raises(RunError) as error:
+        Predictions.from_frame(FULL, RULE, 3)
+    assert_says(error.value, "at most 3")
+
+
+def test_views_of_one_item_that_differ_are_refused() -> None:
+    taken = taken_rows(FULL, RULE)
+    other = pl.when((pl.col("id") == "f0-base") & (pl.col("view") == 1)).then(pl.lit("f1"))
+    frame = FULL.with_columns(family=other.otherwise("family"))
+    assert len(frame) > len(taken)
+    with pytest.raises(RunError) as error:
+        Predictions.from_frame(frame, ViewRule(1.0, 0.02), 4)
+    assert_says(error.value, "family", "same value")
+
+
+@pytest.mark.parametrize(
+    "change", [{"risk": 0}, {"full_share": 2}, {"threshold": -1}, {"fit": None}, {"full_seed": "a"}]
+)
+def test_a_rule_that_is_none_is_refused(change: dict[str, object]) -> None:
+    recorded = {**RULE.to_json(), **change}
+    with pytest.raises(RunError) as error:
+        ViewRule.of_json(recorded, "run.json: settings: views")
+    assert_says(error.value, "run.json", "views")
+
+
+def test_the_sample_has_its_share_of_families() -> None:
+    rule = ViewRule(1.0, 0.02, full_share=0.1, full_seed=3)
+    share = rule.in_sample(f"f{number}" for number in range(5_000)).mean()
+    assert share == pytest.approx(0.1, abs=3 * math.sqrt(0.09 / 5_000))

@@ -1,0 +1,154 @@
+"""A letter prior shipped with an export, and removed from what a real server returns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+from adapters import MODEL, copied
+from commands import refuser, runner
+from messages import assert_says
+from transformers_server import serving
+
+from pact_cli.main import main
+from pact_eval.data.records import read_records
+from pact_eval.remedies.decodings import remedied
+from pact_eval.remedies.fitted import read_remedy
+from pact_eval.runs.folder import read_run
+
+pytestmark = pytest.mark.slow
+
+run, refused = runner(main), refuser(main)
+DATA = MODEL.parent / "data"
+HOLDOUT = DATA / "holdout.jsonl"
+TEMPLATES = Path(__file__).parents[2] / "docs" / "templates.md"
+ITEMS = 24
+TYPES = {"choice": "choice", "boolean": "noul", "score": "score"}
+
+
+def documented_function(text: str) -> Callable[..., dict[str, float]]:
+    """The function in a Markdown text, as a reader would copy it."""
+    (code,) = re.findall(r"```python\n(import numpy as np.*?)```", text, flags=re.DOTALL)
+    function = code[code.index("def ") :].rstrip()
+    assert len(function.splitlines()) <= 20
+    assert re.findall(r"^import .*|^from .*", code, flags=re.MULTILINE) == ["import numpy as np"]
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 -- the function of our own page
+    return names["without_letter_prior"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The adapter, a remedy that was fitted on other families, a local run, and an export."""
+    home = tmp_path_factory.mktemp("prior")
+    adapter = copied(home / "adapter")
+    lines = HOLDOUT.read_text(encoding="utf-8").split("\n")  # texts may have other line ends
+    (home / "calib.jsonl").write_text("\n".join(lines[ITEMS : ITEMS + 80]), encoding="utf-8")
+    (home / "eval.jsonl").write_text("\n".join(lines[:ITEMS]), encoding="utf-8")
+    score = ("score", adapter, "--allow", "other-data")
+    run(*score, "--data", home / "calib.jsonl", "--k", 3, "--out", home / "fit")
+    run(*score, "--data", home / "eval.jsonl", "--k", 1, "--out", home / "local")
+    run("calibrate", home / "fit", "--remedy", "k1_additive")
+    remedy = home / "fit" / "remedy.json"
+    shipped = ("--with-base", "--letter-prior", remedy, "--data", home / "eval.jsonl")
+    exported = run("export", adapter, "--out", home / "model", *shipped)
+    assert_says(exported.stdout, "letter_prior.json", "transformers does not read")
+    return home
+
+
+def test_the_file_has_the_prior_and_its_fit(home: Path) -> None:
+    prior = json.loads((home / "model" / "letter_prior.json").read_bytes())
+    fitted = read_remedy(home / "fit" / "remedy.json")
+    assert fitted.prior is not None
+    assert prior["format"] == "pact-letter-prior-1"
+    for count, values in fitted.prior.log_prior.items():
+        assert prior["log_prior"][str(count)] == pytest.approx(values.tolist())
+    assert set(prior["fit"]["families"]) == fitted.members.families
+    assert "letter_prior" not in json.loads((home / "model" / "decision.json").read_bytes())
+
+
+def test_the_function_gives_the_local_decoding_of_what_a_server_returns(home: Path) -> None:
+    function = documented_function(TEMPLATES.read_text(encoding="utf-8"))
+    prior = json.loads((home / "model" / "letter_prior.json").read_bytes())
+    fitted = read_remedy(home / "fit" / "remedy.json")
+    local = read_run(home / "local").predictions
+    expected = np.exp(remedied(local, fitted.remedy, fitted.prior).logits[:, 0])
+    records = {record.id: record for record in read_records(home / "eval.jsonl")}
+    largest = moved = 0.0
+    with serving(home / "model") as url:
+        for row, name in enumerate(local.ids.tolist()):
+            probabilities, order = _asked(url, home / "model", records[name])
+            decoded = function(probabilities, order, prior)
+            ours = expected[row, : len(order)]
+            largest = max(largest, float(np.abs([*decoded.values()] - ours).max()))
+            raw = np.array([probabilities[answer] for answer in order])
+            moved = max(moved, float(np.abs(raw - ours).max()))
+    assert largest <= 1e-5
+    assert moved > 0.01  # the prior is not nothing
+
+
+def _asked(url: str, model: Path, record: Any) -> tuple[dict[str, float], list[str]]:
+    """Ask a server as any client would; the probabilities by answer, in the order of letters."""
+    line = next(
+        value
+        for value in map(json.loads, HOLDOUT.read_text(encoding="utf-8").split("\n"))
+        if value["id"] == record.id
+    )
+    question = line["input"]["questions"]["decision"]
+    kind = {"boolean": "noul"}.get(question["type"], question["type"])
+    asked = {**question, "type": kind}
+    body = {"model": str(model), "state": line["input"]["state"], "questions": {"decision": asked}}
+    reply = httpx2.post(f"{url}/v1/systemone", json=body, timeout=120, trust_env=False)
+    answer = reply.json()["answers"]["decision"]
+    if kind == "noul":
+        return {"false": 1 - answer["noul"], "true": answer["noul"]}, ["false", "true"]
+    probabilities = answer["probabilities"]
+    if kind == "score":
+        return probabilities, [str(level) for level in range(len(question["criteria"]))]
+    return probabilities, list(question["criteria"])
+
+
+def test_the_readme_of_the_export_has_the_same_function(home: Path) -> None:
+    of_readme, of_docs = (
+        documented_function(text.read_text(encoding="utf-8"))
+        for text in (home / "model" / "README.md", TEMPLATES)
+    )
+    assert of_readme.__code__.co_code == of_docs.__code__.co_code
+
+
+def test_the_function_keeps_other_numbers_of_answers_and_zeros() -> None:
+    function = documented_function(TEMPLATES.read_text(encoding="utf-8"))
+    prior = {"log_prior": {"2": [0.5, -0.5]}}
+    three = {"a": 0.2, "b": 0.3, "c": 0.5}
+    assert function(three, ["a", "b", "c"], prior) == three
+    assert function({"a": 0.0, "b": 1.0}, ["a", "b"], prior) == {"a": 0.0, "b": 1.0}
+    # By hand: 0.5 / e^0.5 against 0.5 / e^-0.5.
+    even = function({"a": 0.5, "b": 0.5}, ["a", "b"], prior)
+    assert even["a"] == pytest.approx(1 / (1 + np.e))
+
+
+def test_a_prior_of_the_families_of_the_data_is_refused(home: Path) -> None:
+    message = refused(
+        "export", home / "adapter", "--out", home / "x", "--data", home / "calib.jsonl",
+        "--letter-prior", home / "fit" / "remedy.json", code=3,
+    )  # fmt: skip
+    families = {record.family for record in read_records(home / "calib.jsonl")}
+    assert_says(message, "remedy.json", f"fitted on {len(families)} families", "other families")
+    assert not (home / "x").exists()
+
+
+def test_what_is_no_letter_prior_is_refused(home: Path) -> None:
+    run("calibrate", home / "fit", "--remedy", "k2", "--out", home / "k2.json")
+    words = ("export", home / "adapter", "--out", home / "x", "--letter-prior")
+    assert_says(refused(*words, home / "k2.json"), "k2", "no letter prior", "k1_additive")
+    assert_says(refused(*words, home / "fit" / "run.json"), "expected a remedy")
+    edited = json.loads((home / "fit" / "remedy.json").read_bytes())
+    edited["letter_prior"]["log_prior"]["2"] = [0.0, 0.0]
+    (home / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
+    assert_says(refused(*words, home / "edited.json", code=5), "changed since it was written")
