@@ -49,7 +49,6 @@ _SAMPLE: Final = 64
     "--letter-prior",
     metavar="REMEDY",
     type=PATH,
-    first_page=True,
     help="File of `pact-eval calibrate --remedy` whose letter prior is shipped as "
     "letter_prior.json.",
 )
@@ -76,7 +75,6 @@ _SAMPLE: Final = 64
     group="Data",
     metavar="RUN",
     type=RUN,
-    first_page=True,
     help="Run of ADAPTER: write its evaluation results into the README, as a model card.",
 )
 @json_option

@@ -247,8 +247,8 @@ def _rows(run: _Checked) -> RunCheck:
     wrong = [*wrong_counts(run.provenance, items=items, views=views)]
     references = references_sha256(run.frame)
     if seal is not None and references != seal.references_sha256:
-        recorded = _short(seal.references_sha256)
-        wrong.append(f"references: the rows have {_short(references)}, recorded are {recorded}")
+        sealed = _short(seal.references_sha256)
+        wrong.append(f"references: the rows have {_short(references)}, recorded are {sealed}")
     if wrong:
         return RunCheck("rows", "differs", "; ".join(wrong))
     return RunCheck(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -182,7 +183,7 @@ def test_views_of_one_item_that_differ_are_refused() -> None:
 @pytest.mark.parametrize(
     "change", [{"risk": 0}, {"full_share": 2}, {"threshold": -1}, {"fit": None}, {"full_seed": "a"}]
 )
-def test_a_rule_that_is_none_is_refused(change: dict[str, object]) -> None:
+def test_a_rule_that_is_none_is_refused(change: dict[str, Any]) -> None:
     recorded = {**RULE.to_json(), **change}
     with pytest.raises(RunError) as error:
         ViewRule.of_json(recorded, "run.json: settings: views")

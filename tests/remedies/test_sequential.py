@@ -82,7 +82,7 @@ def test_thresholds_keep_the_risk_on_new_families_against_theory() -> None:
     for _ in range(600):
         # Families of two alike items: their losses are dependent.
         critical = np.repeat(rng.exponential(size=100), 2) + rng.normal(0, 0.1, 200)
-        threshold = fit_threshold(critical[:-20], np.arange(180) // 2, 0.1)
+        threshold = fit_threshold(critical[:-20], (np.arange(180) // 2).astype(np.str_), 0.1)
         losses.append(np.mean(critical[-20:] >= threshold))
     assert np.mean(losses) <= 0.1 + 3 * np.std(losses) / math.sqrt(len(losses))
     assert np.mean(losses) > 0.08  # nearly all of the risk is used

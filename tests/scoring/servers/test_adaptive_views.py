@@ -247,9 +247,9 @@ def test_python_has_the_options_of_the_command(tmp_path: Path, fit: Path) -> Non
     data = dataset_file(tmp_path, 10)
     with serving(order_dependent) as server:
         runner(main)(*command(server, data, fit, tmp_path / "command"))
-        asked = {"server": server.url, "model": "mine", "no_probe": True}
-        chosen = {"views": "adaptive", "views_from": fit, "risk": 0.1, "full_share": 0.2}
-        run = pact_eval.score(data, tmp_path / "python", k=4, **asked, **chosen)
+        served: dict[str, Any] = {"server": server.url, "model": "mine", "no_probe": True}
+        rule: dict[str, Any] = {"views": "adaptive", "views_from": fit, "risk": 0.1}
+        run = pact_eval.score(data, tmp_path / "python", k=4, full_share=0.2, **served, **rule)
         with pytest.raises(InputError, match="risk"):
-            pact_eval.score(data, tmp_path / "other", risk=0.1, **asked)
+            pact_eval.score(data, tmp_path / "other", risk=0.1, **served)
     assert run.settings == read_run(tmp_path / "command").settings
