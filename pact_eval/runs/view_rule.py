@@ -59,7 +59,7 @@ class ViewRule:
         Examples:
             >>> rule = ViewRule(1.0, 0.02, full_share=0.5)
             >>> [rule.gets_all_views(f"f{number}") for number in range(6)]
-            [True, False, True, False, True, True]
+            [False, False, True, False, False, False]
         """
         digest = hashlib.sha256(f"{self.full_seed}/{family}".encode()).digest()
         return int.from_bytes(digest[:8]) < self.full_share * _STEPS
