@@ -72,8 +72,8 @@ class ExperimentOutcome(Result):
 
     def count(self, stages: Iterable[ExperimentStage]) -> int:
         """Return the number of steps of some stages, whatever became of them."""
-        wanted = set(stages)
-        return sum(outcome.step.stage in wanted for outcome in self.steps)
+        names = set(stages)
+        return sum(outcome.step.stage in names for outcome in self.steps)
 
     def repeat_command(self, step: Step) -> str:
         """Return the line for a shell that repeats the command of one step.

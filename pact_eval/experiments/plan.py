@@ -310,7 +310,7 @@ def _train(table: TomlTable) -> TrainPlan:
 
 
 def _in_braces(name: str) -> str:
-    return did_you_mean(f"{{{name}}}", [f"{{{known}}}" for known in PLACEHOLDERS])
+    return did_you_mean(f"{{{name}}}", [f"{{{placeholder}}}" for placeholder in PLACEHOLDERS])
 
 
 def _arms(table: TomlTable) -> tuple[Arm, ...]:

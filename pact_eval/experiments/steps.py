@@ -119,10 +119,10 @@ def chosen_steps(
         if (arm is None or _is_of(step, arm)) and (stage is None or step.stage == stage)
     ]
     if not targets:
-        wanted = " of ".join(word for word in (stage and f"stage {stage}", arm) if word)
+        selected = " of ".join(word for word in (stage and f"stage {stage}", arm) if word)
         names = [step.training.arm.name for step in steps if step.training is not None]
         hint = did_you_mean(arm, dict.fromkeys([BASE_RUN, *names])) if arm else ""
-        message = f"the plan has no step of {wanted}{hint}"
+        message = f"the plan has no step of {selected}{hint}"
         raise InputError(message)
     needed = {step.name for step in targets}
     for step in reversed(steps):

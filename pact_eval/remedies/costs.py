@@ -51,11 +51,11 @@ class ItemTokens:
             return cls(_per_item(counts.shared, records), _per_item(counts.prompts, records), None)
         mean = float(np.mean(predictions.prompt_tokens))
         sent = tuple(mean * views for views in range(1, predictions.k + 1))
-        known = math.isfinite(mean)
+        has_lengths = math.isfinite(mean)
         why: NoTokens = "unknown"
-        if known:
+        if has_lengths:
             why = "served" if provenance.served else "older"
-        return cls((), sent if known else (), why)
+        return cls((), sent if has_lengths else (), why)
 
     def times(self, prompts: int) -> ItemTokens:
         """Return the tokens of items that have several records in the run."""

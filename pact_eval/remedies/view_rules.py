@@ -142,8 +142,8 @@ def _refuse_other_model(run: Run, settings: Mapping[str, Json]) -> None:
     scored = Provenance.of({"settings": dict(settings)})
     differences = RunIdentity.of(run.provenance).differences(RunIdentity.of(scored))
     names = [difference.words for difference in differences]
-    asked, before = settings.get("server"), run.settings.get("server")
-    if asked is not None and before is not None and asked != before:
+    server, before = settings.get("server"), run.settings.get("server")
+    if server is not None and before is not None and server != before:
         names.append("server")
     if run.settings.get("orders") != settings.get("orders"):
         names.append("design of the letter orders")

@@ -63,10 +63,10 @@ class ViewTaking:
             logits: by record and view, in canonical order; a record that is not among them has no
                 answer, and is not asked again.
         """
-        asked = {number for number, _ in self.next_views()}
+        numbers = {number for number, _ in self.next_views()}
         for number, view in sorted(logits):
             self._logits[number].append(logits[number, view])
-        for number in asked:
+        for number in numbers:
             views = self._logits[number]
             done = not views or len(views) >= self._most[number]
             unanswered = not any(row == number for row, _ in logits)

@@ -346,7 +346,7 @@ class _ServerScorer:
             for number, view in places:
                 orders.setdefault(number, []).append(items[number].distinct_orders[view])
             numbers = [*orders]
-            asked = [replace(items[number], orders=tuple(orders[number])) for number in numbers]
+            requested = [replace(items[number], orders=tuple(orders[number])) for number in numbers]
 
             def read(
                 at: int, order: Order, view: ViewAnswer | NoAnswer, numbers: list[int] = numbers
@@ -354,7 +354,7 @@ class _ServerScorer:
                 on_read(numbers[at], order, view)
 
             logits: dict[tuple[int, int], Sequence[float]] = {}
-            replies = self._asker.ask(asked, on_read=read)
+            replies = self._asker.ask(requested, on_read=read)
             for number, reply in zip(numbers, replies, strict=True):
                 before = answers[number].views
                 views = () if reply.missing is not None else (*before, *reply.views)

@@ -168,9 +168,9 @@ def pack_run(
     """
     views, distributions = run.predictions, item_distributions(experiment, run)
     slots = distributions.used
-    known = views.code_order >= 0
+    shown = views.code_order >= 0
     if views.stopped is not None:
-        known &= ~views.stopped[..., np.newaxis]
+        shown &= ~views.stopped[..., np.newaxis]
     view_blocks: list[Json] = []
     order_blocks: list[Json] = []
     # Rounded probabilities may tie, so the most probable answer of each distribution is stored too.
@@ -181,7 +181,7 @@ def pack_run(
         chosen = _flat(to_permille(distributions.probabilities[rows]), slots[rows])
         view_blocks.append(store.add(bytes_of(chosen, "u2")))
         # 255 marks a view of unknown order, or one that was not taken.
-        orders = _flat(np.where(known[rows], views.code_order[rows], 255), slots[rows])
+        orders = _flat(np.where(shown[rows], views.code_order[rows], 255), slots[rows])
         order_blocks.append(store.add(bytes_of(orders, "u1")))
     return {
         "items": items,

@@ -41,7 +41,9 @@ def to_github(report: CiReport) -> list[str]:
         ['pact-audit data: All 7 checks passed.']
     """
     severities = [*_COMMANDS]
-    annotations = sorted(report.annotations, key=lambda each: severities.index(each.severity))
+    annotations = sorted(
+        report.annotations, key=lambda annotation: severities.index(annotation.severity)
+    )
     commands = [_command(annotation) for annotation in annotations]
     return commands or [one_line(f"{report.command}: {report.answer}")]
 
