@@ -32,6 +32,7 @@ from decision_index import ROWS as SUITE
 from decision_index import result
 from decision_index import written as write_index
 from decision_models import TEMPLATES, write_decision_folder
+from experiments.plans import opened, write_plan
 from hostile.row_edits import ROWS
 from labelled_files import FILES
 from mutations import BYTES, JSON, TEXT, Mutation
@@ -123,6 +124,7 @@ _REPORT: Final = ("report", "run", "--json", *_FEW)
 _CALIBRATED: Final = (*_REPORT, "--calibration", "calibration.json")
 _ADAPTER: Final = ("audit", "adapter", "adapter")
 _SCORECARD: Final = ("scorecard", "h.toml", "run", *_FEW)
+_DRY_RUN: Final = ("experiment", "plan/plan.toml", "--dry-run")
 _ROWS: Final = "run/predictions.parquet"
 _CONFIG: Final = "adapter/adapter_config.json"
 _SCHEMA: Final = "adapter/schema_config.json"
@@ -225,6 +227,9 @@ CAMPAIGNS: Final = {
     ),
     "hypotheses": Campaign("h.toml", TEXT, _SCORECARD, weight=0.5),
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
+    "plan": Campaign("plan/plan.toml", TEXT, _DRY_RUN, weight=0.5),
+    "receipt of a step": Campaign("plan/experiment/receipts/audit.json", JSON, _DRY_RUN),
+    "model card": Campaign("card.md", TEXT, ("report", "run", "--model-card", "card.md", *_FEW)),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
     "released results": Campaign("results.json", JSON, ("scorecard", "h.toml", "results.json")),
     **{
@@ -382,12 +387,24 @@ def make_healthy(home: Path) -> Path:
     names = frame["id"].unique(maintain_order=True)
     write_jsonl(home / "rows.jsonl", [{"id": name, **probabilities} for name in names])
     frame.write_parquet(home / "rows.parquet")
+    _write_experiment(home / "plan")
+    (home / "card.md").write_text("---\nlicense: mit\nmodel-index: []\n---\n# Card\n\nText.\n")
     shutil.copy(_FIXTURES / "paper_palette.toml", home / "palette.toml")
     shutil.copy(_FIXTURES / "paper_clear_changes.toml", home / "clear.toml")
     shutil.copy(_ROOT / "docs" / "example" / "schema.json", home / "schema.json")
     (home / "pact.toml").write_text('decoding = "single"\nk = 4\nbootstrap-seed = 0\n')
     (home / "context.json").write_text('{"turns": ["Clerk: The seal is intact.", 3]}')
     return home
+
+
+def _write_experiment(folder: Path) -> None:
+    """Write a plan of the model beside its folder, and the receipt of a step that was begun."""
+    plan = write_plan(folder)
+    (folder / "base").unlink()
+    plan.write_text(plan.read_text().replace('base = "base"', 'base = "../model"'))
+    experiment = opened(plan)
+    (audit,) = (step for step in experiment.steps if step.name == "audit")
+    experiment.receipts.start_step(experiment.receipts.expected(audit))
 
 
 def _write_released(folder: Path, result: dict[str, Any]) -> None:
