@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pact_cli.console import announce, quiet
-from pact_eval.experiments.progress_table import ExperimentProgress
 from pact_eval.progress import Step as ProgressStep
 from pact_eval.progress import watched
 
 if TYPE_CHECKING:
     from pact_eval.experiments.events import Event
     from pact_eval.experiments.preparing import PreparedExperiment
+    from pact_eval.experiments.progress_table import ExperimentProgress
 
 
 class _Unseen:
@@ -41,6 +41,8 @@ def shown_progress(prepared: PreparedExperiment) -> Iterator[Callable[[Event], N
     Args:
         prepared: the experiment; the block gives its events to the function that it gets.
     """
+    from pact_eval.experiments.progress_table import ExperimentProgress  # needs polars
+
     progress = ExperimentProgress(
         prepared.steps, prepared.receipts.start, slots=len(prepared.slots)
     )

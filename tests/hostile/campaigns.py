@@ -228,7 +228,7 @@ CAMPAIGNS: Final = {
     "hypotheses": Campaign("h.toml", TEXT, _SCORECARD, weight=0.5),
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
     "plan": Campaign("plan/plan.toml", TEXT, _DRY_RUN, weight=0.5),
-    "receipt of a step": Campaign("plan/experiment/receipts/audit.json", JSON, _DRY_RUN),
+    "receipt of a step": Campaign("plan/plan/receipts/audit.json", JSON, _DRY_RUN),
     "model card": Campaign("card.md", TEXT, ("report", "run", "--model-card", "card.md", *_FEW)),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
     "released results": Campaign("results.json", JSON, ("scorecard", "h.toml", "results.json")),
