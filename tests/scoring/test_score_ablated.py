@@ -130,7 +130,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(
         (tmp_path / name / "predictions.parquet").read_bytes() for name in ("killed", "whole")
     )
     assert killed == whole
-    for words in ("Ablated contexts", "Mean confidence", "Answer gap", "70 items, 70 fam."):
+    for words in ("confident on contexts without the evidence", "70 items in 70 families"):
         assert words in printed["killed"]
     assert "Accuracy" not in printed["killed"]
 
