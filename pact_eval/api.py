@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pact_eval.runs.provenance import RunLabels
     from pact_eval.scoring.options import ScoreOptions
     from pact_eval.scoring.windows import Dataset, RowSource
+    from pact_eval.scoring.workers.request import WorkersRequest
     from pact_eval.thresholds.answer_sets import AnswerSets
     from pact_eval.thresholds.checking import ThresholdsCheck
     from pact_eval.thresholds.choice import Thresholds
@@ -274,7 +275,6 @@ def score(
     from pact_eval.scoring.options import request_of
     from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
-    from pact_eval.scoring.workers.request import WorkersRequest
 
     adaptive = _adaptive(options)
     request = request_of(
@@ -286,18 +286,24 @@ def score(
     )
     labels = _labels(arm, train_seed, role)
     folder = default_folder(request, labels) if out is None else Path(out)
-    pool = None if workers is None and ray is None else WorkersRequest(workers, ray)
     file = dataset_file(only_file_of(local_data(data)))
     reading = reading_of(shape, columns, question, questions)
     dataset = read_dataset(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders
     )
-    source = row_source(request, pool)
+    source = row_source(request, _pool(workers, ray))
     dataset = _with_rule(dataset, adaptive, source)
     score_windows(source, dataset, folder, labels=labels, allow=allow)
     if content_free:
         score_content_free(source, dataset, folder, labels=labels, allow=allow)
     return read_run(folder)
+
+
+def _pool(workers: int | None, ray: str | None) -> WorkersRequest | None:
+    """Return the workers that were asked for, if any."""
+    from pact_eval.scoring.workers.request import WorkersRequest
+
+    return None if workers is None and ray is None else WorkersRequest(workers, ray)
 
 
 def _adaptive(options: ScoreOptions) -> AdaptiveViews | None:
