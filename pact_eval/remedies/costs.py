@@ -80,9 +80,9 @@ class RemedyCost:
         fitting_prompts: mean number of prompts of a fit; 0 without one.
         fitting_tokens: likewise, tokens through the prefix tree.
         fitting_sent_tokens: likewise, tokens in full prompts.
-        paid_back: number of items from which on the fit and the remedy take fewer prompts than all
-            K views; None if the remedy takes as many.
-        paid_back_tokens: likewise, fewer tokens through the prefix tree; None also if not known.
+        paid_back: number of items from which on the fit and the remedy take no more prompts than
+            all K views; None if the remedy takes as many.
+        paid_back_tokens: likewise, no more tokens through the prefix tree; None also if not known.
     """
 
     prompts: float

@@ -35,11 +35,13 @@ def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = (
         The remedy with its letter prior and temperature; nothing is written.
 
     Raises:
-        InputError: the run cannot fit this remedy; the message lists those that it can fit.
+        InputError: the run cannot fit this remedy; the message lists those that it can fit. Or its
+            views were taken one by one.
         GateError: the adapter was trained or selected on items of the run.
         RunError: the folder is not a complete run with references.
     """
     run = read_run(source)
+    run.predictions.require_all_views("a remedy")
     trained = refuse_trained_on([run], allow)
     content_free = content_free_of(run)
     remedy = _remedy_named(name, run.predictions, content_free)

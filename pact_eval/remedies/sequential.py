@@ -143,9 +143,7 @@ def fit_threshold(critical: FloatArray, families: TextArray, risk: float) -> flo
         >>> [round(fit_threshold(critical, families, risk), 6) for risk in (0.05, 0.1, 0.2, 0.5)]
         [inf, 5.0, 3.0, 0.0]
     """
-    if not 0 < risk < 1:
-        message = f"risk: expected a share above 0 and below 1, got {risk:g}"
-        raise InputError(message)
+    _check_risk(risk)
     _, code, sizes = np.unique(families, return_inverse=True, return_counts=True)
     budget = risk * (len(sizes) + 1) - 1 + _ROUNDING
     if budget < 0:
@@ -158,13 +156,23 @@ def fit_threshold(critical: FloatArray, families: TextArray, risk: float) -> flo
     return float(np.nextafter(critical[firmest_first[too_much[0]]], np.inf))
 
 
+def _check_risk(risk: float) -> None:
+    if not 0 < risk < 1:
+        message = f"risk: expected a share above 0 and below 1, got {risk:g}"
+        raise InputError(message)
+
+
 def least_families(risk: float) -> int:
     """Return the number of families that a fit needs to keep a risk.
+
+    Raises:
+        InputError: the risk is out of range.
 
     Examples:
         >>> least_families(0.02), least_families(0.05)
         (49, 19)
     """
+    _check_risk(risk)
     return math.ceil(1 / risk - _ROUNDING) - 1
 
 

@@ -100,4 +100,8 @@ def content_free_probabilities(predictions: Predictions, content_free: Predictio
 
 
 def _compared(settings: Mapping[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in flat(dict(settings)).items() if not key.startswith(_OTHER)}
+    return {
+        key: value
+        for key, value in flat(dict(settings)).items()
+        if not any(key == name or key.startswith(f"{name}.") for name in _OTHER)
+    }

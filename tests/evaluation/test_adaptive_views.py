@@ -139,6 +139,7 @@ def test_two_adaptive_runs_have_the_views_that_both_took(tmp_path: Path, run: Pa
     [
         (("report", "RUN", "--remedies"), ("remedies", "all 4 views", "--views adaptive")),
         (("report", "RUN", "--views"), ("--views", "all 4 views")),
+        (("calibrate", "RUN", "--remedy", "k1_additive"), ("remedy", "all 4 views")),
         (
             ("thresholds", "RUN", "--target-error", "0.2", "--decoding", "ensemble"),
             ("thresholds", "all 4 views"),

@@ -58,7 +58,7 @@ def test_margins_that_say_nothing_of_the_next_view_save_none() -> None:
     replay = _replayed(replace(run, logits=logits))
     assert replay.status == "none saved"
     assert replay.point(0.02).agreement.value == 1.0
-    assert_says(sequential_answer(replay), "none", "2.00")
+    assert_says(sequential_answer(replay), "not shown", "2.00")
 
 
 def test_no_threshold_above_the_critical_firmness_changes_an_answer() -> None:

@@ -22,6 +22,8 @@ _BLOCK: Final = re.compile(r"(\s*---(?:\r\n|\r|\n))([\S\s]*?)((?<=[\r\n])---[ \t
 _OPENING: Final = re.compile(r"\s*---[ \t]*(?:[\r\n]|$)")
 _SHAPE: Final = "expected a list of models, each with a name and a list of results"
 _REMEDY: Final = "correct it, or remove the front matter"
+_PLAIN_INDEX: Final = f"write {INDEX} as a plain top-level key, or remove it"
+_PLAIN_KEYS: Final = "write the keys as plain lines KEY: VALUE from the first column"
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,14 @@ class FrontMatter:
             place: its file, for messages.
 
         Raises:
-            InputError: the front matter has no end.
+            InputError: the front matter has no end, or its first line is not as expected.
         """
         match = _BLOCK.match(text)
         if match is not None:
             return cls(place, match[1], match[2], match[3] + text[match.end() :])
         if _OPENING.match(text):
             line = text[: text.index("---")].count("\n") + 1
-            message = (
-                f"{place}:{line}: expected a second line --- that ends the front matter; {_REMEDY}"
-            )
-            raise InputError(message)
+            raise InputError(f"{place}:{line}: {_opening_problem(text)}; {_REMEDY}")
         end = line_end(text)
         rest = f"{end}{text}" if text else ""
         return cls(place, f"---{end}", "", f"---{end}{rest}")
@@ -97,13 +96,13 @@ class FrontMatter:
             own: whether an entry is replaced by the result.
 
         Raises:
-            InputError: the front matter cannot be read.
+            InputError: the front matter cannot be read, or the result cannot be added without a
+                change of other keys.
         """
         values = self.values
         old = self._index(values)
         models = [dict(entry) for entry in old] or [{"name": model, "results": []}]
-        results = [result if own(entry) else entry for entry in models[0]["results"]]
-        models[0]["results"] = results if result in results else [*results, result]
+        models[0]["results"] = _with_one(models[0]["results"], result, own)
         if models == old:
             return self.text
         return f"{self.opening}{self._replaced(values, models)}{self.closing}"
@@ -124,18 +123,20 @@ class FrontMatter:
         """Return the YAML with other models; without that key, they come last."""
         end = line_end(self.opening)
         written = _dumped({INDEX: models}, end)
-        before, after = self.yaml, ""
+        before, after, line = self.yaml, "", None
         for key, value in self._keys():
             if key.value == INDEX:
-                before = self.yaml[: key.start_mark.index]
+                before, line = self.yaml[: key.start_mark.index], key.start_mark.line
                 after = _not_of_value(self.yaml, key.start_mark.index, value.end_mark.index)
         if before and not before.endswith(("\n", "\r")):
             before += end
         text = f"{before}{written}{after}"
         expected = {**values, INDEX: models}
-        # Braces and anchors do not survive such a cut: everything is then written again.
-        if _read(text) != expected:
-            return _dumped(expected, end)
+        # Braces and anchors do not survive such a cut. Texts are compared: NaN is not equal to NaN.
+        if repr(_read(text)) != repr(expected):
+            problem = f"{INDEX} cannot be written without a change of other keys"
+            remedy = _PLAIN_KEYS if line is None else _PLAIN_INDEX
+            raise self._error(line or 0, problem, remedy)
         return text
 
     def _keys(self) -> list[tuple[Any, Any]]:
@@ -158,9 +159,28 @@ class FrontMatter:
         except (ValueError, TypeError, RecursionError) as error:  # such as the date 2026-13-45
             raise self._error(0, f"not valid YAML: {error}") from None
 
-    def _error(self, line: int, problem: str) -> InputError:
+    def _error(self, line: int, problem: str, remedy: str = _REMEDY) -> InputError:
         at = self.opening.count("\n") + line + 1
-        return InputError(f"{self.place}:{at}: front matter: {problem}; {_REMEDY}")
+        return InputError(f"{self.place}:{at}: front matter: {problem}; {remedy}")
+
+
+def _opening_problem(text: str) -> str:
+    if re.match(r"\s*---[ \t]", text):
+        return "expected a first line --- without spaces after it"
+    if re.match(r"\s*---\r(?!\n)", text):
+        return "expected lines that end with a line feed, and a first line --- alone"
+    return "expected a second line --- that ends the front matter"
+
+
+def _with_one(entries: list[Any], result: dict[str, Json], own: Callable[[Any], bool]) -> list[Any]:
+    """Return entries with a result in place of the first own entry, and no further own ones."""
+    kept: list[Any] = []
+    for entry in entries:
+        if not own(entry):
+            kept.append(entry)
+        elif result not in kept:
+            kept.append(result)
+    return kept if result in kept else [*kept, result]
 
 
 def line_end(text: str) -> str:

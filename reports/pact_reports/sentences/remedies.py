@@ -24,14 +24,14 @@ def remedies_answer(comparison: RemedyComparison) -> str:
             )
         return "Cannot tell whether a remedy helps: there are too few families for an interval."
     if comparison.status == "none shown":
-        return "None is shown to help: no remedy improves accuracy or NLL over one view."
+        return "None is shown to help: to improve accuracy or NLL over one view, and to worsen neither."
     if comparison.enough is None:
         titles = [comparison.row(name).remedy.title for name in comparison.helping]
         return f"Shown to help over one view: {'; '.join(titles)}."
     row = comparison.row(comparison.enough)
     return (
-        f"Cheapest that is shown to help: {row.remedy.title} ({_prompts(row.cost.prompts)} per "
-        f"item). {_gain(row)} It is not shown to be worse than K = {comparison.k}."
+        f"Cheapest that is shown to help, and not to be worse than K = {comparison.k}: "
+        f"{row.remedy.title} ({_prompts(row.cost.prompts)} per item). {_gain(row)}"
     )
 
 
@@ -56,7 +56,8 @@ def sequential_answer(replay: SequentialReplay) -> str:
     if has_width(point.views):
         views += f" [{point.views.low:.2f}, {point.views.high:.2f}]"
     if replay.status == "none saved":
-        return f"{risk}, views one by one save none: {views} of {replay.most:.2f} are taken."
+        taken = f"{views} of {replay.most:.2f} are taken"
+        return f"{risk}, views one by one are not shown to save any: {taken}."
     agreement = interval_text(point.agreement, "percent", "%")
     worse = ""
     if point.nll_difference.low > 0:
@@ -77,7 +78,7 @@ def rule_sentence(rule: ViewRule, fitted_on: Path) -> str:
         return f"{chosen}; no threshold keeps it, so all views are taken."
     return (
         f"{chosen}, an item stops at a firmness of {rule.threshold:.3g}. "
-        f"{rule.full_share:.0%} of the families get all views."
+        f"{100 * rule.full_share:g}% of the families get all views."
     )
 
 

@@ -93,7 +93,7 @@ def _difference_text(metric: RemedyMetric, against: RemedyDifference) -> str:
 def _why_untouched(row: RemedyRow) -> str:
     if row.remedy.contextual:
         return "they have no content-free probabilities, or one of 0"
-    return "the fit has too few orders for their number of answers"
+    return "the fit has no items, or too few orders, of their number of answers"
 
 
 def _values_table(comparison: RemedyComparison) -> Table:

@@ -29,8 +29,8 @@ def costs_table(comparison: RemedyComparison) -> Table:
         caption=(
             "Per item: prompts; tokens that the fork engine computes, with shared prefixes counted "
             "once; tokens of full prompts, as sent to a server.\n"
-            "Fit: once, on mean items of the run. Paid back: items from which on all views cost "
-            "more, in prompts and in computed tokens."
+            "Fit: once, on mean items of the run. Paid back: items from which on all views cost as "
+            "much or more, in prompts and in computed tokens."
         ),
         columns=(
             Column("Remedy", "left"),
