@@ -24,7 +24,7 @@ def remedies_answer(comparison: RemedyComparison) -> str:
             )
         return "Cannot tell whether a remedy helps: there are too few families for an interval."
     if comparison.status == "none shown":
-        return "None is shown to help: to improve accuracy or NLL over one view, and to worsen neither."
+        return "None is shown to help: to improve accuracy or NLL over one view and worsen none."
     if comparison.enough is None:
         titles = [comparison.row(name).remedy.title for name in comparison.helping]
         return f"Shown to help over one view: {'; '.join(titles)}."
