@@ -83,11 +83,12 @@ class ExperimentRun:
 
     @property
     def relabelled(self) -> RelabelledRun | None:
-        """The arm and seed that are used instead of the recorded ones; None if nothing relabels."""
-        if self._relabel is None:
+        """The arm and seed that are used for the recorded ones; None if they are the same."""
+        used = (self.arm, self.seed)
+        if self._relabel is None or used == (self.run.arm, self.run.seed):
             return None
-        recorded, used = (self.run.arm, self.run.seed), (self.arm, self.seed)
-        return RelabelledRun(self.place, recorded, used)
+        recorded = None if self.provenance.arm is None else self.run.arm
+        return RelabelledRun(self.place, (recorded, self.run.seed), used)
 
     @property
     def folder(self) -> Path:
@@ -341,6 +342,7 @@ class ExperimentRun:
         return ExperimentRun(
             run or self.run,
             arm=self.arm,
+            relabel=self._relabel,
             first=self._first,
             calibration=self._calibration,
             shipped=self._shipped,
@@ -370,6 +372,7 @@ class ExperimentRun:
         return ExperimentRun(
             self.run,
             arm=self.arm,
+            relabel=self._relabel,
             first=first,
             calibration=self._calibration,
             shipped=self._shipped,

@@ -156,17 +156,18 @@ class RelabelledRun:
 
     Attributes:
         run: the run folder.
-        recorded: the arm and the seed that it records.
+        recorded: the arm and the seed that it records; None for what it does not record.
         used: those that are used instead.
     """
 
     run: str
-    recorded: tuple[str, int | None]
+    recorded: tuple[str | None, int | None]
     used: tuple[str, int | None]
 
     def __str__(self) -> str:
         used, recorded = (
-            f"arm {arm}, {'no seed' if seed is None else f'seed {seed}'}"
+            f"{'no arm' if arm is None else f'arm {arm}'}, "
+            f"{'no seed' if seed is None else f'seed {seed}'}"
             for arm, seed in (self.used, self.recorded)
         )
         return f"{self.run}: taken as {used}; it records {recorded}"

@@ -17,7 +17,7 @@ from pact_eval.results import short_repr
 if TYPE_CHECKING:
     from pact_eval.runs.folder import RunFolder
 
-_LABEL_SEED: Final = re.compile(r"(?P<arm>.*):(?P<seed>\d{1,18})", re.DOTALL)
+_LABEL_SEED: Final = re.compile(r"(?P<arm>.*):\s*(?P<seed>-?\d{1,18})", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Relabel:
         """Read RUN=ARM, RUN=ARM:SEED or RUN=:SEED.
 
         Args:
-            text: as typed; ARM may have colons, unless digits alone follow the last one.
+            text: as typed; ARM may have colons, unless nothing or a seed follows the last one.
+                Spaces around the parts are left out.
 
         Raises:
             InputError: the text has another form.
@@ -58,10 +59,11 @@ class Relabel:
             >>> Relabel.parse("runs/old-*=ours").seed is None
             True
         """
-        run, equals, label = text.rpartition("=")
+        run, _, label = (part.strip() for part in text.rpartition("="))
         seeded = _LABEL_SEED.fullmatch(label)
         arm, seed = (label, None) if seeded is None else (seeded["arm"], int(seeded["seed"]))
-        if not equals or not run or not (arm.strip(":") or seeded):
+        arm = arm.strip()
+        if not run or not (arm or seeded) or arm.endswith(":"):
             message = f"expected RUN=ARM, RUN=ARM:SEED or RUN=:SEED, got {text!r}"
             raise InputError(message)
         return cls(run, arm or None, seed)

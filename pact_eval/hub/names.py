@@ -26,6 +26,8 @@ _REPOSITORY: Final = re.compile(rf"{_PART}/{_PART}")
 _SCHEME: Final = re.compile(r"hf://?", re.IGNORECASE)
 _SPECIAL: Final = re.compile(r"(refs/(?:convert|pr)/[^/]+)(?:/(.*))?")
 _REVISION: Final = re.compile(r"[\w.][\w./+-]*")
+_AT: Final = re.compile(r"@|%40")
+_QUERY: Final = re.compile(r"[?#]|%3f|%23", re.IGNORECASE)
 _EXPECTED_DATA: Final = "expected hf://datasets/OWNER/NAME[@REVISION][/PATH]"
 _EXPECTED_MODEL: Final = "expected OWNER/NAME[@REVISION]"
 
@@ -122,6 +124,7 @@ path='data/test.parquet')
         revision, rest = (special[1], special[2] or "") if special else (unquote(revision), rest)
     repository = f"{owner}/{name}"
     is_path = not rest or all(part not in ("", ".", "..") for part in rest.split("/"))
+    is_path = is_path and "?" not in rest
     if not _REPOSITORY.fullmatch(repository) or (at and not _is_revision(revision)) or not is_path:
         raise _wrong(place, _EXPECTED_DATA)
     return HubName("dataset", repository, revision if at else None, rest)
@@ -167,8 +170,29 @@ def _without_scheme(place: str | Path) -> str:
 
 
 def _wrong(place: str | Path, expected: str) -> InputError:
-    # A URL may hold credentials before an @: only the path after the scheme is repeated, cut there.
-    shown = _without_scheme(place)
-    if ":" in shown.partition("@")[0]:
-        return InputError(f"hf://...: {expected}; a URL may not hold credentials (set HF_TOKEN)")
-    return InputError(f"hf://{shown}: {expected}")
+    shown, hidden = _without_credentials(_without_scheme(place))
+    remedy = "; a URL may not hold credentials (set HF_TOKEN)" if hidden else ""
+    return InputError(f"hf://{shown}: {expected}{remedy}")
+
+
+def _without_credentials(text: str) -> tuple[str, bool]:
+    """Return what may be repeated of a wrong name, and whether that leaves anything out.
+
+    Examples:
+        >>> _without_credentials("secret@datasets/owner/name?token=secret")
+        ('...@datasets/owner/name...', True)
+        >>> _without_credentials("datasets/owner/name@../x")
+        ('datasets/owner/name@../x', False)
+    """
+    path = _QUERY.split(text, maxsplit=1)[0]
+    end = "" if path == text else "..."
+    *before, last = _AT.split(path)
+    first = _AT.split(path)[0].lower()
+    if ":" in first or "%3a" in first:
+        return "...", True
+    if not before:
+        return f"{path}{end}", bool(end)
+    repository = before[0].removeprefix("datasets/")
+    if len(before) > 1 or not _REPOSITORY.fullmatch(repository):
+        return f"...@{last}{end}", True
+    return f"{path}{end}", bool(end)

@@ -104,14 +104,41 @@ def test_a_run_without_a_seed_gets_one(home: Path) -> None:
     assert "1 shared" in run(*arms, *FAST, "--relabel", f"{home / 'ours-1'}=:1").stdout
 
 
-@pytest.mark.parametrize("text", ["runs/a", "runs/a=", "=ours", "runs/a=:", "runs/a=:x:"])
+@pytest.mark.parametrize("text", ["runs/a", "runs/a=", "=ours", "runs/a=:", "runs/a=:x:", " =a"])
 def test_labels_of_another_form_are_refused(home: Path, text: str) -> None:
-    if text == "runs/a=:x:":  # an arm may have colons
-        assert Relabel.parse(text) == Relabel("runs/a", ":x:")
-        return
     with pytest.raises(InputError, match="RUN=ARM"):
         Relabel.parse(text)
     assert "RUN=ARM:SEED" in refused("report", home / "ours-1", "--relabel", text, code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("r=a:-1", Relabel("r", "a", -1)),
+        ("r=:-1", Relabel("r", None, -1)),
+        ("r = a : 2 ", Relabel("r", "a", 2)),
+        ("r=a:b", Relabel("r", "a:b")),
+        ("r=a:b:3", Relabel("r", "a:b", 3)),
+    ],
+)
+def test_labels_may_have_colons_spaces_and_negative_seeds(text: str, expected: Relabel) -> None:
+    assert Relabel.parse(text) == expected
+
+
+def test_warnings_name_what_is_recorded_and_only_changes(home: Path) -> None:
+    same = run("report", home / "ours-1", "--relabel", "ours-1=old:7", *FAST)
+    assert "taken as" not in same.stderr
+    edit_run(home / "ours-1", arm=None)
+    changed = run("report", home / "ours-1", "--relabel", "ours-1=new", *FAST)
+    assert "taken as arm new, seed 7; it records no arm, seed 7" in changed.stderr
+
+
+def test_runs_with_fewer_items_or_views_keep_their_labels(home: Path) -> None:
+    relabels = (Relabel("ours-1", "new", 18),)
+    (only,) = Experiment.read([home / "ours-1"], Settings(relabels=relabels)).runs
+    assert (only.asked_once().label, only.with_views(1).label) == 2 * ("new, seed 18",)
+    family = only.predictions.family.tolist()[0]
+    assert only.without_families([family], None).label == "new, seed 18"
 
 
 def test_a_label_of_no_run_is_refused(home: Path) -> None:

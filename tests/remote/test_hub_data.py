@@ -436,6 +436,27 @@ def test_a_url_with_credentials_is_not_repeated() -> None:
     assert_says(text, "may not hold credentials", "HF_TOKEN")
 
 
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (f"hf://{TOKEN}@datasets/owner/name", "hf://...@datasets/owner/name: "),
+        (f"hf://{TOKEN}%40datasets/owner/name", "hf://...@datasets/owner/name: "),
+        (f"hf://{TOKEN}@owner/name", "hf://...@owner/name: "),
+        (f"hf://{TOKEN}@owner/name@main", "hf://...@main: "),
+        (f"hf://owner/name?token={TOKEN}", "hf://owner/name...: "),
+        (f"hf://datasets/owner/name/a.csv?token={TOKEN}", "hf://datasets/owner/name/a.csv...: "),
+        (f"hf://datasets/owner/name@main?token={TOKEN}", "hf://datasets/owner/name@main...: "),
+    ],
+)
+def test_tokens_in_names_are_hidden(place: str, shown: str) -> None:
+    assert_says(refused(place), shown, "may not hold credentials")
+    if "datasets/" not in place:
+        with pytest.raises(InputError) as caught:
+            model_name(place)
+        assert TOKEN not in str(caught.value)
+        assert_says(str(caught.value), shown)
+
+
 def test_urls_of_other_stores_are_no_labelled_data(tmp_path: Path) -> None:
     for words in (["--data", "s3://bucket/x.csv"], ["--data", "https://host/x.csv"]):
         result = evaluate("score", "x", *words, code=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from messages import assert_says
 from run_frames import ablated_rows, edit_run, rows, write_run
 
 from pact_cli.main import main
+from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import read_any_run
 from pact_eval.runs.seal import seal_digest
 from pact_reports.model_card.card import ModelCard
+from pact_reports.model_card.front_matter import FrontMatter
 
 run, refused = runner(main), refuser(main)
 FAST = ("--resamples", 200)
@@ -129,7 +132,6 @@ def test_a_card_keeps_everything_else(folder: Path, tmp_path: Path, end: str, ma
         "---\n---\n",
         OTHERS,
         OTHERS.replace("\n", "\r\n"),
-        "---\n{license: mit, tags: [a]}\n---\n",
         "---\nbase: &a {b: 1}\nmodel-index: []\nother: *a\n---\ntext\n",
         "---\nmodel-index:\n- name: a\n  results: []\n---\n",
         "---\nmodel-index:\n---\n",
@@ -186,6 +188,7 @@ def test_a_leaking_run_says_so_first_in_the_text_and_in_every_result(tmp_path: P
     assert "train.jsonl" in leak
     assert answer.startswith(f"**Leak of {2 * LEAKED} items; leaked answers")
     assert conclusions.startswith("- Data: leak: ")
+    assert str(tmp_path) not in text
     names = [result.metric_name for result in HubCard.load(card).data.eval_results]
     assert all(name.startswith(f"Leak of {2 * LEAKED} items; ") for name in names)
     run("report", leaked, *FAST, "--without-leaks", "--model-card", clean)
@@ -215,6 +218,63 @@ def test_broken_front_matter_is_refused_with_its_line(
     message = refused("report", folder, *FAST, "--model-card", card, code=1)
     assert_says(message, f"{card}:{line}: ", problem, "remove the front matter")
     assert card.read_text() == text
+
+
+UNTOUCHED = {
+    "braces": ("{license: mit, model-index: []}\n", 2, "plain top-level key, or remove it"),
+    "braces without": ("{license: mit}\n", 2, "plain lines KEY: VALUE"),
+    "indented": ("  version: 1.10 # a\n  model-index: []\n", 3, "plain top-level key"),
+    "indented without": ("  version: 1.10 # a\n", 2, "plain lines KEY: VALUE"),
+    "an end": ("version: 1.10\n...\n", 2, "without ... after them"),
+    "an anchor": ("model-index: &a []\nother: *a\n", 2, "plain top-level key"),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "remedy"), UNTOUCHED.values(), ids=UNTOUCHED)
+def test_other_keys_are_never_written_again(text: str, line: int, remedy: str) -> None:
+    card = FrontMatter.of(f"---\n{text}---\n", Path("README.md"))
+    with pytest.raises(InputError, match=rf"^README.md:{line}: ") as caught:
+        card.with_result({"a": 1}, "mine", lambda _: False)
+    assert_says(str(caught.value), "change of other keys", remedy)
+
+
+def test_values_that_are_no_numbers_and_comments_stay() -> None:
+    text = "---\nversion: 1.10 # a\nloss: .nan\n---\n"
+    written = FrontMatter.of(text, Path("README.md")).with_result({"a": 1}, "m", lambda _: False)
+    assert written.startswith("---\nversion: 1.10 # a\nloss: .nan\nmodel-index:\n- name: m\n")
+
+
+def test_of_two_own_entries_one_is_left() -> None:
+    text = "---\nmodel-index:\n- name: m\n  results: [{b: 1}, {c: 2}, {b: 3}]\n---\n"
+    card = FrontMatter.of(text, Path("README.md"))
+    written = card.with_result({"b": 4}, "m", lambda entry: "b" in entry)
+    values = yaml.safe_load(written.split("---\n")[1])
+    assert values["model-index"][0]["results"] == [{"b": 4}, {"c": 2}]
+    assert "&id001" not in written
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("--- \nlicense: mit\n---\n", "a first line --- without spaces"),
+        ("---\rlicense: mit\r---\r# A\r", "end with a line feed"),
+    ],
+)
+def test_a_first_line_of_another_form(text: str, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        FrontMatter.of(text, Path("README.md"))
+
+
+def test_a_card_has_no_path_of_the_machine(folder: Path, tmp_path: Path) -> None:
+    (folder / "rows.parquet").write_bytes(b"not sealed")
+    (folder / "predictions.jsonl").write_bytes(b"not sealed")
+    card = tmp_path / "README.md"
+    relabel = ("--relabel", f"{folder}=new:3")
+    assert str(folder) in run("report", folder, *FAST, *relabel, "--model-card", card).stderr
+    text = card.read_text("utf-8")
+    assert "Warning: mine: taken as arm new, seed 3" in text
+    assert re.search(r"(?<![\w.:/<])/\w", text) is None
+    assert str(tmp_path) not in text
 
 
 def test_broken_comments_are_refused_with_their_line(folder: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ _OPENING: Final = re.compile(r"\s*---[ \t]*(?:[\r\n]|$)")
 _SHAPE: Final = "expected a list of models, each with a name and a list of results"
 _REMEDY: Final = "correct it, or remove the front matter"
 _PLAIN_INDEX: Final = f"write {INDEX} as a plain top-level key, or remove it"
-_PLAIN_KEYS: Final = "write the keys as plain lines KEY: VALUE from the first column"
+_PLAIN_KEYS: Final = "write the keys as plain lines KEY: VALUE, without ... after them"
 
 
 @dataclass(frozen=True)

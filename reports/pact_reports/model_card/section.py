@@ -5,10 +5,12 @@ The comments name the data. A card has one section per dataset, and writing it a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import RunReport
@@ -23,11 +25,14 @@ from pact_reports.sentences.notes import note_sentence, warning_sentence
 from pact_reports.tables.report import decoding_text, metrics_table
 from pact_reports.writers.markdown import markdown_text, to_markdown
 
+_FOLDERS: Final = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:[\\/]|[/~])(?:[^\s\\/,;()]*[\\/])*")
+
 
 def section_of(report: RunReport, dataset: CardDataset) -> str:
     """Write what a run is worth: the answer, the conclusions, the metrics, and where they are from.
 
-    A leak comes first, in a paragraph of its own, and the answer begins with it.
+    A leak comes first, in a paragraph of its own, and the answer begins with it. Runs and files
+    are called by their names, so the card has no path of this machine.
 
     Args:
         report: on a run on full contexts.
@@ -35,9 +40,9 @@ def section_of(report: RunReport, dataset: CardDataset) -> str:
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
     paragraphs = [f"## Evaluation on {markdown_text(dataset.name)}"]
-    paragraphs += [f"**{markdown_text(line.text)}**" for line in leak_lines(leak)]
-    paragraphs.append(f"**{markdown_text(report_line(evaluation, leak))}**")
-    paragraphs.append("\n".join(f"- {markdown_text(line)}" for line in _lines(report)))
+    paragraphs += [f"**{_markdown(line.text)}**" for line in leak_lines(leak)]
+    paragraphs.append(f"**{_markdown(report_line(evaluation, leak))}**")
+    paragraphs.append("\n".join(f"- {_markdown(line)}" for line in _lines(report)))
     specs = card_metrics(report)
     table = metrics_table(evaluation.groups[:1], specs, evaluation.unit)
     table = replace(table, title="Metrics", caption=" ".join(decoding_text(evaluation).split()))
@@ -51,8 +56,36 @@ def _lines(report: RunReport) -> Iterator[str]:
     yield from map(conclusion_line, report.conclusions)
     if unknown := not_known_text(report.conclusions):
         yield f"Not known: {unknown}."
-    yield from (f"Warning: {warning_sentence(warning)}" for warning in report.warnings)
+    names = {run.place: run.name for run in report.experiment.all_runs}
+    warnings = (_by_name(warning, names) for warning in report.warnings)
+    yield from (f"Warning: {warning_sentence(warning)}" for warning in warnings)
     yield from (f"Note: {note_sentence(note)}" for note in report.evaluation.notes)
+
+
+def _by_name(warning: Any, names: Mapping[str, str]) -> Any:
+    """Return a warning with the names of runs in place of their folders."""
+
+    def name(place: str) -> str:
+        return names.get(place, Path(place).name)
+
+    found = {field: getattr(warning, field, None) for field in ("run", "first", "other")}
+    named: dict[str, Any] = {
+        field: name(place) for field, place in found.items() if isinstance(place, str)
+    }
+    counts = getattr(warning, "runs", None)
+    if isinstance(counts, Mapping):
+        named["runs"] = {name(place): count for place, count in counts.items()}
+    return replace(warning, **named)
+
+
+def _markdown(text: str) -> str:
+    r"""Return text as Markdown; of an absolute path, its last part.
+
+    Examples:
+        >>> _markdown("not the one of /home/me/data/manifest.json; 1/2")
+        'not the one of manifest.json; 1/2'
+    """
+    return markdown_text(_FOLDERS.sub("", text))
 
 
 def _sources(report: RunReport, dataset: CardDataset) -> Iterator[str]:
