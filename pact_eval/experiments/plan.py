@@ -263,7 +263,20 @@ def parse_plan(text: str, path: Path) -> tuple[Plan, list[Problem]]:
     arms = _arms(table.table("arms", "such as mine = {}"))
     seeds, ablation_seeds = _seeds(table.table("seeds", "such as main = [17, 18, 19]"))
     judge = _judge(table.table("judge", "such as k = 4"), arms)
-    return Plan(path, data, model, train, arms, seeds, ablation_seeds, judge), problems
+    plan = Plan(path, data, model, train, arms, seeds, ablation_seeds, judge)
+    return plan, [*problems, *_same_names(plan)]
+
+
+def _same_names(plan: Plan) -> Iterator[Problem]:
+    """Yield a problem for each name that trainings of several arms have."""
+    arms: dict[str, list[str]] = {}
+    for training in plan.trainings():
+        named = arms.setdefault(training.name, [])
+        named += [training.arm.name] if training.arm.name not in named else []
+    for name, named in arms.items():
+        if len(named) > 1:
+            message = f"arms: trainings of {', '.join(named)} are both named {name}; rename an arm"
+            yield Problem(None, None, message)
 
 
 def _data(table: TomlTable) -> DataPlan:

@@ -20,6 +20,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import index_of_records
 from pact_eval.errors import InputError, Problem, RecordError, counted
+from pact_eval.experiments.command_template import CommandTemplate
 from pact_eval.experiments.plan import UNSTATED, Plan
 from pact_eval.hub.names import is_hub_id
 from pact_eval.preregistration.parsing import read_hypotheses
@@ -96,7 +97,9 @@ def plan_files(plan: Plan) -> PlanFiles:
         selection=by_role.get("selection"),
         calibration=by_role.get("calibration"),
         data=data,
-        scripts=tuple(path for path in _scripts(plan) if (plan.folder / path).is_file()),
+        scripts=tuple(
+            path for path in (*_program(plan), *_scripts(plan)) if (plan.folder / path).is_file()
+        ),
         base=base if (plan.folder / base).is_dir() else None,
         missing=tuple(_missing(plan)),
         problems=tuple(problems),
@@ -127,10 +130,19 @@ def _missing(plan: Plan) -> Iterator[Problem]:
 
 
 def _scripts(plan: Plan) -> tuple[Path, ...]:
-    """Return the words of the command that must be files."""
-    words = plan.train.command.fixed_words()[1:]
+    """Return the arguments of the command that must be files."""
+    words = CommandTemplate(plan.train.command.words[1:]).fixed_words()
     return tuple(
         Path(word) for word in words if word.endswith(_SCRIPTS) and not word.startswith("-")
+    )
+
+
+def _program(plan: Plan) -> tuple[Path, ...]:
+    """Return the program of the command if it is a script of the user."""
+    return tuple(
+        Path(word)
+        for word in CommandTemplate(plan.train.command.words[:1]).fixed_words()
+        if word.endswith(_SCRIPTS) and ("/" in word or (plan.folder / word).is_file())
     )
 
 

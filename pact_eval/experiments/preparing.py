@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pact_eval._choices import ExperimentStage
+from pact_eval._files import sha256_of_file
 from pact_eval.errors import InputError, PlanError, Problem, TamperedError
 from pact_eval.experiments.devices import gpus_here, slot_environments
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
@@ -16,7 +17,13 @@ from pact_eval.experiments.plan_files import PlanFiles, plan_files
 from pact_eval.experiments.receipts import Receipts, Standing
 from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
 from pact_eval.preregistration.parsing import read_hypotheses
-from pact_eval.preregistration.registration import check_lock, lock_path, read_lock
+from pact_eval.preregistration.registration import (
+    DataHash,
+    canonical_criteria,
+    check_lock,
+    lock_path,
+    read_lock,
+)
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,12 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
         raise PlanError(str(path), [*problems, *files.missing])
     _check_registered(plan)
     folder = path.with_suffix("") if choice.folder is None else choice.folder
-    if folder == path or folder.is_file():
-        message = f"{folder}: expected a folder for the experiment; give another one with --out"
+    named = [plan.folder / place for place in (plan.data.folder, plan.model.base)]
+    if folder == path or folder.is_file() or _is_any(folder, named):
+        message = (
+            f"{folder}: expected a folder of its own for the experiment; give another one with "
+            "--out"
+        )
         raise InputError(message)
     start_folder = plan.folder
     steps = planned_steps(plan, files, Path(os.path.relpath(folder, start_folder)))
@@ -96,6 +107,28 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
         raise PlanError(str(path), [Problem(None, None, str(error))]) from None
     receipts = Receipts(start_folder, folder / "receipts")
     return PreparedExperiment(plan, files, folder, chosen, receipts, environments)
+
+
+def _is_any(folder: Path, others: Sequence[Path]) -> bool:
+    return any(folder.resolve() == other.resolve() for other in others)
+
+
+def is_refused_registration(lock: Path, hypotheses: Path, *data: Path) -> bool:
+    """Whether a lock is there that has other criteria or data.
+
+    Args:
+        lock: the lock.
+        hypotheses: file of the criteria.
+        data: the files that they will be judged on.
+    """
+    try:
+        registered, criteria = read_lock(lock), canonical_criteria(read_hypotheses(hypotheses))
+        hashes = sorted(DataHash(file.name, sha256_of_file(file)) for file in data)
+    except (InputError, OSError):
+        return False
+    except TamperedError:
+        return True
+    return registered.criteria != criteria or registered.data != tuple(hashes)
 
 
 def _check_registered(plan: Plan) -> None:

@@ -122,8 +122,9 @@ class Receipts:
             return Standing("changed", _few(changes))
         if written.outputs is None:
             return Standing("missing", "not finished")
-        now = self.hashes((*step.outputs, *step.extras))
-        differing = [path for path in {**written.outputs, **now} if _differs(written, now, path)]
+        # Files that somebody added to a folder are not compared: they are not the step's.
+        now = self.hashes(map(Path, written.outputs))
+        differing = [path for path, sha in written.outputs.items() if sha != now.get(path)]
         if not differing:
             return Standing("done")
         gone = [path for path in differing if now.get(path) is None]
@@ -172,10 +173,6 @@ class Receipts:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{receipt.step}.json"
         write_atomically(path, dumps_indented(receipt.to_json()))
-
-
-def _differs(written: Receipt, now: Hashes, path: str) -> bool:
-    return (written.outputs or {}).get(path) != now.get(path)
 
 
 def _changes(written: Receipt, expected: Receipt) -> Iterable[str]:

@@ -18,7 +18,7 @@ from pact_eval.errors import GateError, InputError, PlanError, RunError, Tampere
 from pact_eval.experiments.acceptance import Acceptance, accept_adapter
 from pact_eval.experiments.events import EVENTS, EventLog, Watcher
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome
-from pact_eval.experiments.preparing import PreparedExperiment
+from pact_eval.experiments.preparing import PreparedExperiment, is_refused_registration
 from pact_eval.experiments.processes import StepProcess, start, step_lock
 from pact_eval.experiments.receipts import Receipt
 from pact_eval.experiments.steps import Step, graph_of
@@ -46,12 +46,14 @@ def run(
     Raises:
         PlanError: files are missing.
         RunError: another process works in the folder.
+        InputError: a step would write where files are that no step wrote.
         KeyboardInterrupt: it was interrupted.
     """
     if experiment.files.missing:
         raise PlanError(str(experiment.plan.path), experiment.files.missing)
     experiment.folder.mkdir(parents=True, exist_ok=True)
     with _locked(experiment.folder), _terminable():
+        _refuse_foreign_files(experiment)
         events = EventLog(experiment.folder / EVENTS, watcher)
         names = [step.name for step in experiment.steps]
         events.write("experiment", steps=[*names], slots=len(experiment.slots))
@@ -75,6 +77,28 @@ def _locked(folder: Path) -> Iterator[None]:
     except Timeout:
         message = f"{folder}: another pact-eval experiment works here; wait for it, or end it"
         raise RunError(message) from None
+
+
+def _refuse_foreign_files(experiment: PreparedExperiment) -> None:
+    """Refuse places of steps without a receipt that exist already: they are somebody else's.
+
+    Raises:
+        InputError: there are such places.
+    """
+    receipts = experiment.receipts
+    places = [
+        receipts.start / path
+        for step in experiment.steps
+        if receipts.written(step) is None
+        for path in step.places
+    ]
+    foreign = [str(place) for place in places if place.exists() or place.is_symlink()]
+    if foreign:
+        message = (
+            f"{', '.join(foreign)}: not written by this experiment, so not replaced; move it away, "
+            "or give another folder with --out"
+        )
+        raise InputError(message)
 
 
 @contextmanager
@@ -156,7 +180,8 @@ class _Run:
         if standing.state == "done":
             self._note(StepOutcome(step, "up to date"))
             return False
-        if standing.state == "changed" or not step.resumes:
+        begun = receipts.written(step) is not None
+        if begun and (standing.state == "changed" or not step.resumes):
             with step_lock(self.experiment.folder, step):  # an earlier process may still end
                 for path in step.removes:
                     _remove(receipts.start / path)
@@ -189,7 +214,7 @@ class _Run:
             why = f"ended after {process.timeout_seconds:g} s, the timeout of the plan"
             return self._failure(process, why, InputError.exit_code)
         if code != 0:
-            return self._failure(process, _why(code), _exit_code(step, code))
+            return self._failure(process, _why(code), self._exit_code(step, code))
         process.keep_stdout()
         acceptance = Acceptance("accepted")
         lacking = [path for path in step.outputs if not (self._place(path)).exists()]
@@ -205,6 +230,19 @@ class _Run:
         return StepOutcome(
             step, "done", seconds=process.seconds, log=process.log, notes=acceptance.reasons
         )
+
+    def _exit_code(self, step: Step, code: int) -> int:
+        """Return what the experiment exits with because of a command that failed.
+
+        Only our own commands fail gates.
+        """
+        if step.words[0] not in _OURS:
+            return InputError.exit_code
+        if step.stage == "register" and code == InputError.exit_code:
+            files = [self._place(path) for path in (*step.outputs, *step.inputs)]
+            if is_refused_registration(*files):
+                return TamperedError.exit_code
+        return code if code in _GATES else InputError.exit_code
 
     def _accept(self, adapter: Path) -> Acceptance:
         base = self.experiment.files.base
@@ -270,16 +308,3 @@ def _why(code: int) -> str:
     except ValueError:
         return f"exit code {code}"
     return f"ended by signal {number} ({name})"
-
-
-def _exit_code(step: Step, code: int) -> int:
-    """Return what an experiment exits with because of a command that failed.
-
-    Only our own commands fail gates. A registration that is refused is one of other criteria or
-    data.
-    """
-    if step.words[0] not in _OURS:
-        return InputError.exit_code
-    if step.stage == "register" and code == InputError.exit_code:
-        return TamperedError.exit_code
-    return code if code in _GATES else InputError.exit_code

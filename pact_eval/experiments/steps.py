@@ -78,6 +78,11 @@ class Step:
         """The adapter folder that it writes; None if it is not a training."""
         return self.outputs[0].parent if self.stage == "train" else None
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """What must not exist before its first start; a lock may, and is never replaced."""
+        return self.removes or (() if self.resumes else self.outputs)
+
 
 def planned_steps(plan: Plan, files: PlanFiles, folder: Path) -> tuple[Step, ...]:
     """Return all steps of a plan, in an order in which they can run one by one.
@@ -256,7 +261,7 @@ class _Planner:
             "train",
             self.plan.train.command.filled(values),
             self.prepared,
-            (parts["train"], parts["selection"], *self.files.scripts, *self._base_files),
+            (*self._trained_on, *self.files.scripts, *self._base_files),
             tuple(adapter / name for name in _ADAPTER_FILES),
             extras=tuple(adapter / name for name in _FURTHER_ADAPTER_FILES),
             removes=(adapter,),
@@ -265,6 +270,13 @@ class _Planner:
             training=training,
             model=training.name,
         )
+
+    @property
+    def _trained_on(self) -> tuple[Path, ...]:
+        """Return the data that the trainer gets."""
+        gets_folder = "data" in self.plan.train.command.placeholders
+        dataset = self.files.data if gets_folder else ()
+        return tuple(dict.fromkeys((self.parts["train"], self.parts["selection"], *dataset)))
 
     @property
     def _base_files(self) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from pact_cli.main import main
 from pact_eval.errors import PlanError
 from pact_eval.experiments.command_template import CommandTemplate
 from pact_eval.experiments.plan import parse_plan, read_plan
+from pact_eval.experiments.plan_files import plan_files
 from pact_fixtures.paper import PLAN
 
 refused = refuser(main)
@@ -166,3 +167,27 @@ def test_more_slots_than_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     text = refused("experiment", write_plan(tmp_path), "--slots", 3, code=2)
     assert "at most 2" in text
+
+
+def test_trainings_of_several_arms_have_names_of_their_own(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, arms=("a = {}", "a- = {}"))
+    opened(plan)
+    plan.write_text(plan.read_text().replace("[17]", "[7, -7]"))
+    with pytest.raises(PlanError, match="a, a- are both named a--7; rename an arm"):
+        opened(plan)
+
+
+@pytest.mark.parametrize(
+    ("command", "scripts"),
+    [
+        ("./train.sh --out {adapter}", ["train.sh"]),
+        ("train.sh train.py {adapter}", ["train.sh", "train.py"]),
+        ("gone.sh train.py {adapter}", ["train.py"]),
+        ("run-{arm} train.py --out {adapter}", ["train.py"]),
+        ("python train.py --out={adapter}", ["train.py"]),
+    ],
+)
+def test_scripts_of_a_command(tmp_path: Path, command: str, scripts: list[str]) -> None:
+    plan = write_plan(tmp_path, command=command)
+    (tmp_path / "train.sh").write_text("")
+    assert plan_files(read_plan(plan)).scripts == tuple(map(Path, scripts))

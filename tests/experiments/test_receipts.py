@@ -88,3 +88,13 @@ def test_a_step_that_was_killed_is_not_finished(receipts: Receipts) -> None:
 def test_a_file_that_is_no_receipt_counts_as_none(receipts: Receipts, text: str) -> None:
     receipts.path(STEP).write_text(text)
     assert standing(receipts) == Standing("missing", "new")
+
+
+def test_a_file_that_somebody_adds_to_an_output_changes_nothing(receipts: Receipts) -> None:
+    folder = replace(STEP, inputs=(Path("a"),), outputs=(Path("folder"),))
+    receipts.finish_step(folder, receipts.expected(folder))
+    for added in ("folder/new", "c"):
+        (receipts.start / added).write_text("a note")
+    assert standing(receipts, folder) == Standing("done")
+    (receipts.start / "folder/x").unlink()
+    assert standing(receipts, folder) == Standing("missing", "folder/x is missing")
