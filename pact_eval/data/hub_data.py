@@ -11,7 +11,6 @@ list: nothing else says which of them is meant.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from pact_eval.data.files import MANIFEST_NAME, named_files, read_manifest
 from pact_eval.errors import InputError, SeveralFilesError
 from pact_eval.hub.downloads import Listing, download, list_repository
 from pact_eval.hub.names import HubName, dataset_name
-from pact_eval.hub.snapshots import snapshot_of
+from pact_eval.hub.snapshots import files_below, snapshot_of
 
 __all__ = ["local_data", "only_file_of"]
 
@@ -92,12 +91,7 @@ def only_file_of(place: Path) -> Path:
     snapshot = snapshot_of(place) if place.is_dir() else None
     if snapshot is None or (place / MANIFEST_NAME).exists():
         return place
-    files = (
-        Path(parent, file).relative_to(place).as_posix()
-        for parent, _, names in os.walk(place)
-        for file in names
-    )
-    return place / _only(files, snapshot.name)
+    return place / _only(files_below(place), snapshot.name)
 
 
 def _only(files: Iterable[str], place: HubName) -> str:

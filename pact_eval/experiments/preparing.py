@@ -33,7 +33,7 @@ class Choice:
     Attributes:
         folder: folder of the experiment; None takes the name of the plan, next to it.
         arm: only this arm, or "base", and what it needs; None for all.
-        stage: only up to this stage; None for all.
+        stage: only the steps of this stage, and what they need; None for all.
         slots: processes at a time, at least 1.
     """
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import glob
 import importlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from pact_eval._files import advice_on_full_disk
 from pact_eval._waiting import waited
 from pact_eval.errors import InputError, MissingExtraError, PactError, missing_extra
 from pact_eval.hub.names import HubName
-from pact_eval.hub.snapshots import COMMIT, stays_inside
+from pact_eval.hub.snapshots import COMMIT, files_below, stays_inside
 from pact_eval.progress import Step, step
 
 __all__ = ["LOG_IN", "Listing", "download", "list_repository"]
@@ -155,12 +154,7 @@ def _cached(client: Any, name: HubName, needed: Sequence[str]) -> Listing:
             local_files_only=True,
         )
     )
-    files = (
-        Path(parent, file).relative_to(folder).as_posix()
-        for parent, _, names in os.walk(folder)
-        for file in names
-    )
-    return Listing(name, name.at(folder.name), dict.fromkeys(files), folder)
+    return Listing(name, name.at(folder.name), dict.fromkeys(files_below(folder)), folder)
 
 
 def _client(name: HubName) -> Any:

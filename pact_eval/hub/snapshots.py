@@ -9,7 +9,9 @@ are links to the blobs of the same repository, or files where links are not supp
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Snapshot",
+    "files_below",
     "hub_json",
     "hub_place",
     "located",
@@ -180,3 +183,10 @@ def stays_inside(folder: Path, path: Path) -> bool:
     snapshot = _snapshot(root)
     homes = [root] if snapshot is None else [root, snapshot.blobs]
     return any(target.is_relative_to(home) for home in homes)
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    """Yield the files below a folder, by their paths in it with slashes; links count as files."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            yield Path(parent, name).relative_to(folder).as_posix()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
 from pact_eval.remedies.sequential import SequentialReplay
 from pact_eval.runs.view_rule import ViewRule
@@ -96,13 +95,9 @@ def _gain(row: RemedyRow) -> str:
 
 def _difference(metric: RemedyMetric) -> str:
     difference = metric.differences["k1"].difference
-    unit = _unit_of_difference(metric.spec)
+    unit = metric.spec.difference_unit
     word = " points" if unit == "points" else " nats"
     return f"{metric.spec.title} changes by {interval_text(difference, unit, word)}."
-
-
-def _unit_of_difference(spec: MetricSpec) -> Unit:
-    return "points" if spec.unit == "percent" else spec.unit
 
 
 def _prompts(number: float) -> str:

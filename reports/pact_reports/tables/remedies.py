@@ -8,7 +8,7 @@ from typing import Final
 
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.marks import sign_of
-from pact_eval.evaluation.metric_specs import MetricSpec, Unit
+from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.remedies.comparison import (
     NO_PROBABILITIES,
     RemedyComparison,
@@ -84,9 +84,9 @@ def _reverse_lines(comparison: RemedyComparison) -> Iterator[Line]:
 
 
 def _difference_text(metric: RemedyMetric, against: RemedyDifference) -> str:
-    rate = metric.spec.unit == "percent"
-    unit: Unit = "points" if rate else metric.spec.unit
-    number = interval_text(against.difference, unit, " points" if rate else " nats")
+    unit = metric.spec.difference_unit
+    word = " points" if unit == "points" else " nats"
+    number = interval_text(against.difference, unit, word)
     return f"{metric.spec.title} {number}"
 
 
@@ -186,8 +186,7 @@ def _difference_cell(metric: RemedyMetric, reference: str) -> Cell:
     against = metric.differences.get(reference)
     if against is None:
         return Cell(UNDEFINED)
-    unit: Unit = "points" if metric.spec.unit == "percent" else metric.spec.unit
-    cell = estimate_cell(against.difference, unit)
+    cell = estimate_cell(against.difference, metric.spec.difference_unit)
     mark: Mark | None = "significant" if against.marked and sign_of(against.difference) else None
     reason = NO_PROBABILITIES if math.isnan(against.difference.value) else cell.reason
     return Cell(cell.text, cell.numbers, mark, reason, cell.interval, cell.below)

@@ -18,8 +18,6 @@ NO_TOKENS: Final[dict[NoTokens, str]] = {
 }
 """Why tokens through the prefix tree are not known."""
 
-_SENT: Final = "the run does not record the lengths of its prompts"
-
 
 def costs_table(comparison: RemedyComparison) -> Table:
     """Lay out what remedies cost per item, and what their fits cost once."""
@@ -54,7 +52,7 @@ def _row(row: RemedyRow, no_tokens: NoTokens | None) -> Row:
             Cell(row.remedy.title, data=row.remedy.name),
             count_cell(cost.prompts),
             _tokens_cell(cost.tokens, why),
-            _tokens_cell(cost.sent_tokens, _SENT),
+            _tokens_cell(cost.sent_tokens, NO_TOKENS["unknown"]),
             count_cell(round(cost.fitting_prompts) if fit else None),
             _tokens_cell(cost.fitting_tokens, why) if fit else count_cell(None),
             count_cell(cost.paid_back if fit else None),
