@@ -105,8 +105,8 @@ class RayTask:
 
     def join(self) -> None:
         """Wait until it has ended; a worker that does not answer is killed."""
-        if not self.ray.wait([self.call], timeout=_FORCE_SECONDS)[0]:
-            with suppress(self.ray.exceptions.RayError):
+        with suppress(self.ray.exceptions.RayError):
+            if not self.ray.wait([self.call], timeout=_FORCE_SECONDS)[0]:
                 self.ray.cancel(self.call, force=True)
 
     def _reply(self) -> Ending:
@@ -114,7 +114,7 @@ class RayTask:
             ending: Ending = self.ray.get(self.call)
         except self.ray.exceptions.RayError as error:
             seconds = time.monotonic() - self.submitted
-            why = f"its Ray worker was lost: {first_line(error)}"
+            why = f"its Ray task failed: {_reason(error)}"
             return Ending(why, InputError.exit_code, seconds, log_tail(self.log))
         return ending
 
@@ -296,13 +296,19 @@ def _probe_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], probe: Probe, add
             try:
                 problems[node] = ray.get(call)
             except ray.exceptions.RayError as error:
-                problems[node] = first_line(error)
+                problems[node] = f"cannot be used: {_reason(error)}"
     for node in probe.unseen([node for node, problem in problems.items() if not problem]):
         problems[node] = f"writes into {probe.folder}, but its file is not seen here"
     lines = [f"  node {hosts[node]} {problem}" for node, problem in problems.items() if problem]
     if lines:
         message = "\n".join([f"--ray {address}: not every node can run the steps:", *lines])
         raise WorkerError(message)
+
+
+def _reason(error: Exception) -> str:
+    """Return an error of Ray in one line; that of a task has its own cause."""
+    cause = getattr(error, "cause", None)
+    return first_line(cause if isinstance(cause, Exception) else error)
 
 
 def _answer(probe: Probe, node: str) -> str:

@@ -26,6 +26,7 @@ LOCK: Final = "experiment.lock"
 LATE_SECONDS: Final = 60.0
 """After so long, a file of another node is seen: NFS keeps what it knows of a folder as long."""
 
+_EXPECTED: Final = "expected storage that all nodes share, at the same path"
 _FOLDER: Final = "probe"
 _STAMP: Final = "stamp"
 _POLL_SECONDS: Final = 0.1
@@ -51,14 +52,11 @@ class Probe:
 
     def problem_here(self) -> str:
         """Return what this node lacks to run a step; "" if nothing."""
-        where = "expected storage that all nodes share, at the same path"
-        for place in (self.plan, self._answers / _STAMP):
-            if not place.is_file():
-                return f"does not see {place}; {where}"
-        if sha256_of_file(self.plan) != self.plan_sha256:
-            return f"has another file {self.plan}; {where}"
-        if (self._answers / _STAMP).read_text(encoding="utf-8") != self.stamp:
-            return f"has another folder {self.folder}; {where}"
+        place = self._answers / _STAMP
+        if not place.is_file():
+            return f"does not see {place}; {_EXPECTED}"
+        if place.read_text(encoding="utf-8") != self.stamp:
+            return f"has another folder {self.folder}; {_EXPECTED}"
         here = {name: installed_version(name) for name in self.versions}
         differing = [name for name, version in self.versions.items() if here[name] != version]
         if differing:
@@ -80,6 +78,10 @@ class Probe:
         """
         from filelock import FileLock, Timeout  # slow to import
 
+        if not self.plan.is_file():
+            return f"does not see {self.plan}; {_EXPECTED}"
+        if sha256_of_file(self.plan) != self.plan_sha256:
+            return f"has another file {self.plan}; {_EXPECTED}"
         problem = self.problem_here()
         if problem:
             return problem
