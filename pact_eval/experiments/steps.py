@@ -5,6 +5,9 @@
                                           calibration, calibrate
           -> scorecard, page, paper
 
+Of a tuned arm, every candidate is trained and scored on the selection split. The step `select` then
+chooses one, and copies its adapters, which are scored like others.
+
 Every step is the command that a user would type, in a process of its own. So devices, threads, time
 limits and logs are those of one process, a kill loses one step, and the message of a failed step
 ends with the line that repeats it. Models that need torch are loaded in these processes alone.
@@ -19,11 +22,13 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import ExperimentStage
+from pact_eval._json import dumps
 from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
-from pact_eval.experiments.plan import BASE_RUN, Plan, Training
+from pact_eval.experiments.plan import BASE_RUN, Arm, Plan, Training
 from pact_eval.experiments.plan_files import PlanFiles
+from pact_eval.experiments.selection import COPIED_FILES
 from pact_eval.preregistration.registration import lock_path
 
 _ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
@@ -33,6 +38,16 @@ _FURTHER_ADAPTER_FILES: Final = (
     "decision.json",
     "decision_template.jinja",
 )
+_PLACES: Final = {
+    "holdout": "runs",
+    "ablated": "ablated",
+    "calibration": "calibration",
+    "selection": "selection",
+}
+"""Folders of runs by what they are scored on."""
+
+_ROLES: Final = ("calibration", "selection")
+_ONE_VIEW: Final = ("ablated", "selection")
 _RUN_FILES: Final = ("run.json", "predictions.parquet")
 _CALIBRATOR: Final = "calibration.json"
 _MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
@@ -93,7 +108,7 @@ def planned_steps(plan: Plan, files: PlanFiles, folder: Path) -> tuple[Step, ...
         folder: folder of the experiment, from the folder of the plan.
     """
     planner = _Planner(plan, files, folder)
-    models = [step for training in plan.trainings() for step in planner.model_steps(training)]
+    models = [step for arm in plan.arms for step in planner.arm_steps(arm)]
     steps = [*planner.preparation(), *planner.base_steps(), *models]
     return (*steps, *planner.conclusions(steps))
 
@@ -137,7 +152,7 @@ def chosen_steps(
 
 
 def _is_of(step: Step, arm: str) -> bool:
-    name = step.model if step.training is None else step.training.arm.name
+    name = step.model if step.training is None else step.training.arm.name  # select has its arm
     return name == arm
 
 
@@ -231,21 +246,69 @@ class _Planner:
         """Return the steps of the untrained base model."""
         return [self._score(None, "holdout"), *self._ablated_steps(None)]
 
-    def model_steps(self, training: Training) -> list[Step]:
-        """Return the steps of one training."""
-        return [
-            self._train(training),
-            self._score(training, "holdout"),
-            *self._ablated_steps(training),
-            self._score(training, "calibration"),
-            self._calibrate(training),
+    def arm_steps(self, arm: Arm) -> list[Step]:
+        """Return the steps of an arm: those of a seed together, after a choice among candidates."""
+        trainings, models = self.plan.trainings_of(arm), self.plan.models_of(arm)
+        if not arm.is_tuned:
+            return [
+                step
+                for training in trainings
+                for step in (self._train(training), *self._model_steps(training))
+            ]
+        tried = [
+            step
+            for training in trainings
+            for step in (self._train(training), self._score(training, "selection"))
         ]
+        judged = [step for model in models for step in self._model_steps(model)]
+        return [*tried, self._select(arm, trainings), *judged]
+
+    def _model_steps(self, model: Training) -> list[Step]:
+        """Return the steps of the model of an arm and a seed, after its training."""
+        return [
+            self._score(model, "holdout"),
+            *self._ablated_steps(model),
+            self._score(model, "calibration"),
+            self._calibrate(model),
+        ]
+
+    def _adapter(self, training: Training) -> Path:
+        """Return the adapter folder of a training, or of the chosen one of a tuned arm."""
+        is_chosen = training.arm.is_tuned and training.candidate is None
+        return self.folder / ("selected" if is_chosen else "adapters") / training.name
+
+    def _select(self, arm: Arm, trainings: Sequence[Training]) -> Step:
+        folder, chosen = self.folder / "selected", self.plan.models_of(arm)
+        runs = [self.folder / _PLACES["selection"] / training.name for training in trainings]
+        out = folder / f"{arm.name}.json"
+        words = ("pact-eval", "select", *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
+        adapters = [self._adapter(model) for model in chosen]
+        weights = [self._adapter(training) for training in trainings]
+        return Step(
+            f"select-{arm.name}",
+            "select",
+            _flat((*words, "--out", out, "--adapters", folder)),
+            tuple(f"score-{training.name}-selection" for training in trainings),
+            (
+                *(run / file for run in runs for file in _RUN_FILES),
+                *(adapter / file for adapter in weights for file in _ADAPTER_FILES),
+            ),
+            (out, *(adapter / file for adapter in adapters for file in _ADAPTER_FILES)),
+            extras=tuple(
+                adapter / file
+                for adapter in adapters
+                for file in COPIED_FILES
+                if file not in _ADAPTER_FILES
+            ),
+            removes=(out, *adapters),
+            model=arm.name,
+        )
 
     def _ablated_steps(self, training: Training | None) -> list[Step]:
         return [self._score(training, "ablated")] if self.plan.data.ablates else []
 
     def _train(self, training: Training) -> Step:
-        adapter, parts = self.folder / "adapters" / training.name, self.parts
+        adapter, parts = self._adapter(training), self.parts
         values = {
             "arm": training.arm.name,
             "seed": str(training.seed),
@@ -284,21 +347,21 @@ class _Planner:
 
     def _score(self, training: Training | None, part: str) -> Step:
         name = BASE_RUN if training is None else training.name
-        place = {"holdout": "runs", "ablated": "ablated", "calibration": "calibration"}[part]
-        data = {"holdout": self.files.holdout, "ablated": self.ablated}
-        file, run = data.get(part, self.parts["calibration"]), self.folder / place / name
-        judge, adapter = self.plan.judge, self.folder / "adapters" / name
+        data = {"holdout": self.files.holdout, "ablated": self.ablated, **self.parts}
+        file, run = data[part], self.folder / _PLACES[part] / name
+        judge, adapter = self.plan.judge, Path() if training is None else self._adapter(training)
         # An ablated record has no reference: one view shows how confident the model is.
-        views = ("--k", 1 if part == "ablated" else judge.k, "--order-seed", judge.order_seed)
+        k = 1 if part in _ONE_VIEW else judge.k
+        views = ("--k", k, "--order-seed", judge.order_seed)
         words = ("pact-eval", "score", *self._scored(training, adapter), "--data", file, *views)
-        role = ("--role", "calibration") if part == "calibration" else ()
+        role = ("--role", part) if part in _ROLES else ()
         files = (*_ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
         weights = () if training is None else tuple(adapter / name for name in files)
         return Step(
             f"score-{name}-{part}",
             "score",
             _flat((*words, "--out", run, *role)),
-            self.prepared if training is None else (*self.prepared, f"train-{name}"),
+            self.prepared if training is None else (*self.prepared, _made_by(training)),
             (file, *weights, *self._base_files),
             tuple(run / name for name in _RUN_FILES),
             removes=(run,),
@@ -317,7 +380,7 @@ class _Planner:
             how += () if value == "auto" else (f"--{name}", value)
         if training is None:
             return (*how, "--no-adapter", "--arm", BASE_RUN)
-        return (adapter, *how, "--arm", training.arm.name, "--train-seed", training.seed)
+        return (adapter, *how, "--arm", training.label, "--train-seed", training.seed)
 
     def _calibrate(self, training: Training) -> Step:
         name = training.name
@@ -342,7 +405,7 @@ class _Planner:
         Args:
             steps: all steps before.
         """
-        judged = [step for step in steps if step.stage == "score" and not _calibrates(step)]
+        judged = [step for step in steps if step.stage == "score" and not _chooses(step)]
         judged.sort(key=lambda step: step.name.endswith("-ablated"))  # full contexts first
         runs = [step.outputs[0].parent for step in judged]
         needs = tuple(step.name for step in (*judged, *_of_stage(steps, "calibrate")))
@@ -381,8 +444,15 @@ def _of_stage(steps: Iterable[Step], stage: ExperimentStage) -> list[Step]:
     return [step for step in steps if step.stage == stage]
 
 
-def _calibrates(step: Step) -> bool:
-    return step.name.endswith("-calibration")
+def _chooses(step: Step) -> bool:
+    """Whether the run of a step is there to choose something, and not to be judged."""
+    return step.name.endswith(tuple(f"-{role}" for role in _ROLES))
+
+
+def _made_by(training: Training) -> str:
+    """Return the name of the step that makes the adapter of a training or of a chosen one."""
+    is_chosen = training.arm.is_tuned and training.candidate is None
+    return f"select-{training.arm.name}" if is_chosen else f"train-{training.name}"
 
 
 def _flat(words: Iterable[object]) -> tuple[str, ...]:
