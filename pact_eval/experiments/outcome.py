@@ -10,6 +10,7 @@ from typing import Literal
 
 from pact_eval._choices import ExperimentStage
 from pact_eval.experiments.steps import Step
+from pact_eval.experiments.tuning import ArmTuning
 from pact_eval.results import Result
 
 StepState = Literal["to do", "up to date", "done", "failed", "not run"]
@@ -52,6 +53,7 @@ class ExperimentOutcome(Result):
         is_dry: whether nothing was started.
         missing: files of the plan that do not exist; only a dry run goes on without them.
         slots: number of slots.
+        tuning: what was tuned of every arm.
     """
 
     plan: Path
@@ -60,6 +62,7 @@ class ExperimentOutcome(Result):
     is_dry: bool
     missing: tuple[str, ...] = ()
     slots: int = 1
+    tuning: tuple[ArmTuning, ...] = ()
 
     @property
     def exit_code(self) -> int:

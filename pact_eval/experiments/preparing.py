@@ -15,7 +15,8 @@ from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepSt
 from pact_eval.experiments.plan import Plan, check_plan
 from pact_eval.experiments.plan_files import PlanFiles, plan_files
 from pact_eval.experiments.receipts import Receipts, Standing
-from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
+from pact_eval.experiments.steps import SELECTED, Step, chosen_steps, planned_steps
+from pact_eval.experiments.tuning import tuning_of_plan
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.preregistration.registration import (
     DataHash,
@@ -67,7 +68,8 @@ class PreparedExperiment:
         """Return an outcome of this experiment."""
         missing = tuple(map(str, self.files.missing))
         return ExperimentOutcome(
-            self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots)
+            *(self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots)),
+            tuning=tuning_of_plan(self.plan, self.folder / SELECTED),
         )
 
 

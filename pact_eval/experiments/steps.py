@@ -46,6 +46,9 @@ _PLACES: Final = {
 }
 """Folders of runs by what they are scored on."""
 
+SELECTED: Final = "selected"
+"""Folder of the choices among candidates, and of the chosen adapters."""
+
 _ROLES: Final = ("calibration", "selection")
 _ONE_VIEW: Final = ("ablated", "selection")
 _RUN_FILES: Final = ("run.json", "predictions.parquet")
@@ -275,10 +278,10 @@ class _Planner:
     def _adapter(self, training: Training) -> Path:
         """Return the adapter folder of a training, or of the chosen one of a tuned arm."""
         is_chosen = training.arm.is_tuned and training.candidate is None
-        return self.folder / ("selected" if is_chosen else "adapters") / training.name
+        return self.folder / (SELECTED if is_chosen else "adapters") / training.name
 
     def _select(self, arm: Arm, trainings: Sequence[Training]) -> Step:
-        folder, chosen = self.folder / "selected", self.plan.models_of(arm)
+        folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
         runs = [self.folder / _PLACES["selection"] / training.name for training in trainings]
         out = folder / f"{arm.name}.json"
         words = ("pact-eval", "select", *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
@@ -411,7 +414,8 @@ class _Planner:
         needs = tuple(step.name for step in (*judged, *_of_stage(steps, "calibrate")))
         written = [file for step in _of_stage(steps, "calibrate") for file in step.outputs[1:]]
         read = (*(file for step in judged for file in step.outputs), *written)
-        return [*self._scorecard(runs, needs, read), *self._pages(runs, needs, read)]
+        choices = tuple(step.outputs[0] for step in _of_stage(steps, "select"))
+        return [*self._scorecard(runs, needs, read), *self._pages(runs, needs, read, choices)]
 
     def _scorecard(
         self, runs: Sequence[Path], needs: tuple[str, ...], read: tuple[Path, ...]
@@ -424,12 +428,17 @@ class _Planner:
         return [Step("scorecard", "scorecard", _flat(words), needs, read, (out,), stdout=out)]
 
     def _pages(
-        self, runs: Sequence[Path], needs: tuple[str, ...], read: tuple[Path, ...]
+        self,
+        runs: Sequence[Path],
+        needs: tuple[str, ...],
+        read: tuple[Path, ...],
+        choices: tuple[Path, ...],
     ) -> list[Step]:
         judge, page, paper = self.plan.judge, self.folder / "page.html", self.folder / "paper"
         how: tuple[object, ...] = ("--data", self.plan.data.folder)
         how += ("--method", judge.method or self.plan.arms[0].name)
-        read = (*self.files.data, *read)
+        how += tuple(word for choice in choices for word in ("--selected", choice))
+        read = (*self.files.data, *choices, *read)
         if judge.hypotheses is not None and self.lock is not None:
             how, read = (*how, "--criteria", judge.hypotheses), (*read, judge.hypotheses, self.lock)
         as_page = ("pact-eval", "report", *runs, "--html", page, *how)

@@ -8,9 +8,11 @@ from typing import Final
 from pact_eval._json import Json
 from pact_eval.errors import counted
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
+from pact_eval.experiments.tuning import ArmTuning
 from pact_reports.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.tables.tuning import tuning_table
 
 _TONES: Final[dict[str, Tone]] = {"failed": "bad", "not run": "caution", "up to date": "faint"}
 _ENDED: Final[tuple[StepState, ...]] = ("done", "up to date", "failed", "not run")
@@ -57,6 +59,8 @@ def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
         yield Line(f"Not run ({one_line(why)}): {', '.join(names)}", "caution")
     for note, names in _notes(outcome).items():
         yield Line(f"{one_line(note)}: {', '.join(names)}", "info")
+    if any(tuning.tuned for tuning in outcome.tuning):
+        yield tuning_table(outcome.tuning)
     for step in outcome.of_state("done", "up to date"):
         if step.step.stage in _RESULTS:
             path = outcome.folder / step.step.outputs[0].name
@@ -109,7 +113,18 @@ def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
         "scorings_and_calibrations": outcome.count(["score", "calibrate"]),
         "cost": None,
         "missing": [*outcome.missing],
+        "tuning": [_tuning_json(tuning) for tuning in outcome.tuning],
         "steps": [_step_json(outcome, step) for step in outcome.steps],
+    }
+
+
+def _tuning_json(tuning: ArmTuning) -> Json:
+    chosen = None if tuning.selection is None else tuning.selection.to_json()
+    return {
+        "arm": tuning.arm,
+        "tuned": {name: [*values] for name, values in tuning.tuned.items()},
+        "trainings": tuning.trainings,
+        "selection": chosen,
     }
 
 
