@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import emit
+from pact_cli.console import announce, emit
 from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import choice, option
@@ -53,6 +53,12 @@ if TYPE_CHECKING:
     metavar="STAGE",
     help="Run the steps of this stage, such as train or score, and what they need.",
 )
+@option(
+    "--measure",
+    is_flag=True,
+    help="Time ten training steps and one window of scoring of each arm, keep the times in "
+    "measured.json of the folder, and list the steps with their cost; train nothing to its end.",
+)
 @json_option
 def experiment(
     plan: Path,
@@ -61,6 +67,7 @@ def experiment(
     slots: int,
     only: str | None,
     stage: ExperimentStage | None,
+    measure: bool,
     as_json: bool,
 ) -> None:
     """Train, score and judge what PLAN.toml describes.
@@ -82,9 +89,19 @@ def experiment(
     from pact_reports.presenters.experiment_outcome import present
 
     prepared = open_experiment(plan, Choice(out, only, stage, slots))
-    outcome = planned(prepared) if dry_run else _run(prepared)
+    if dry_run and measure:
+        raise click.UsageError("--dry-run starts nothing; --measure lists the steps too")
+    carried_out = planned if dry_run else _measured if measure else _run
+    outcome = carried_out(prepared)
     emit(present(outcome), as_json=as_json)
     click.get_current_context().exit(outcome.exit_code)
+
+
+def _measured(prepared: PreparedExperiment) -> ExperimentOutcome:
+    """Measure times, and show the progress on stderr."""
+    from pact_eval.experiments.measuring import measure
+
+    return measure(prepared, say=lambda line: announce([line]))
 
 
 def _run(prepared: PreparedExperiment) -> ExperimentOutcome:

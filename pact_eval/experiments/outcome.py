@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from pact_eval._choices import ExperimentStage
+from pact_eval.experiments.costs import Cost
 from pact_eval.experiments.steps import Step
 from pact_eval.experiments.tuning import ArmTuning
 from pact_eval.results import Result
@@ -54,6 +55,7 @@ class ExperimentOutcome(Result):
         missing: files of the plan that do not exist; only a dry run goes on without them.
         slots: number of slots.
         tuning: what was tuned of every arm.
+        cost: what the steps to do would take; None if it was not measured, or of a real run.
     """
 
     plan: Path
@@ -63,6 +65,7 @@ class ExperimentOutcome(Result):
     missing: tuple[str, ...] = ()
     slots: int = 1
     tuning: tuple[ArmTuning, ...] = ()
+    cost: Cost | None = None
 
     @property
     def exit_code(self) -> int:

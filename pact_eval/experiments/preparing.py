@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pact_eval._choices import ExperimentStage
 from pact_eval._files import sha256_of_file
 from pact_eval.errors import InputError, PlanError, Problem, TamperedError
+from pact_eval.experiments.costs import MEASURED, estimated_cost, read_measured
 from pact_eval.experiments.devices import gpus_here, slot_environments
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.experiments.plan import Plan, check_plan
@@ -160,6 +161,9 @@ def dry_run(experiment: PreparedExperiment) -> ExperimentOutcome:
 
     Args:
         experiment: the experiment; its files may be missing.
+
+    Raises:
+        InputError: the file of measured times is not one.
     """
     outcomes: dict[str, StepOutcome] = {}
     for step in experiment.steps:
@@ -170,4 +174,10 @@ def dry_run(experiment: PreparedExperiment) -> ExperimentOutcome:
             standing = Standing("missing", f"if {waits[-1]} changes what it reads")
         state: StepState = "up to date" if standing.state == "done" else "to do"
         outcomes[step.name] = StepOutcome(step, state, standing.why)
-    return experiment.outcome([*outcomes.values()], is_dry=True)
+    outcome = experiment.outcome([*outcomes.values()], is_dry=True)
+    measured = read_measured(experiment.folder / MEASURED)
+    if measured is None:
+        return outcome
+    left = [step.step for step in outcome.of_state("to do")]
+    cost = estimated_cost(experiment.plan, left, len(experiment.slots), measured)
+    return replace(outcome, cost=cost)

@@ -31,14 +31,14 @@ from pact_eval.experiments.plan_files import PlanFiles
 from pact_eval.experiments.selection import COPIED_FILES
 from pact_eval.preregistration.registration import lock_path
 
-_ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
+ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 _FURTHER_ADAPTER_FILES: Final = (
     "schema_config.json",
     "training_data.json",
     "decision.json",
     "decision_template.jinja",
 )
-_PLACES: Final = {
+PLACES: Final = {
     "holdout": "runs",
     "ablated": "ablated",
     "calibration": "calibration",
@@ -51,9 +51,9 @@ SELECTED: Final = "selected"
 
 _ROLES: Final = ("calibration", "selection")
 _ONE_VIEW: Final = ("ablated", "selection")
-_RUN_FILES: Final = ("run.json", "predictions.parquet")
+RUN_FILES: Final = ("run.json", "predictions.parquet")
 _CALIBRATOR: Final = "calibration.json"
-_MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
+MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
 _TOOL: Final = "pact-eval"
 
 
@@ -282,7 +282,7 @@ class _Planner:
 
     def _select(self, arm: Arm, trainings: Sequence[Training]) -> Step:
         folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
-        runs = [self.folder / _PLACES["selection"] / training.name for training in trainings]
+        runs = [self.folder / PLACES["selection"] / training.name for training in trainings]
         out = folder / f"{arm.name}.json"
         words = ("pact-eval", "select", *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
         adapters = [self._adapter(model) for model in chosen]
@@ -293,15 +293,15 @@ class _Planner:
             _flat((*words, "--out", out, "--adapters", folder)),
             tuple(f"score-{training.name}-selection" for training in trainings),
             (
-                *(run / file for run in runs for file in _RUN_FILES),
-                *(adapter / file for adapter in weights for file in _ADAPTER_FILES),
+                *(run / file for run in runs for file in RUN_FILES),
+                *(adapter / file for adapter in weights for file in ADAPTER_FILES),
             ),
-            (out, *(adapter / file for adapter in adapters for file in _ADAPTER_FILES)),
+            (out, *(adapter / file for adapter in adapters for file in ADAPTER_FILES)),
             extras=tuple(
                 adapter / file
                 for adapter in adapters
                 for file in COPIED_FILES
-                if file not in _ADAPTER_FILES
+                if file not in ADAPTER_FILES
             ),
             removes=(out, *adapters),
             model=arm.name,
@@ -328,7 +328,7 @@ class _Planner:
             self.plan.train.command.filled(values),
             self.prepared,
             (*self._trained_on, *self.files.scripts, *self._base_files),
-            tuple(adapter / name for name in _ADAPTER_FILES),
+            tuple(adapter / name for name in ADAPTER_FILES),
             extras=tuple(adapter / name for name in _FURTHER_ADAPTER_FILES),
             removes=(adapter,),
             resumes=True,
@@ -351,14 +351,14 @@ class _Planner:
     def _score(self, training: Training | None, part: str) -> Step:
         name = BASE_RUN if training is None else training.name
         data = {"holdout": self.files.holdout, "ablated": self.ablated, **self.parts}
-        file, run = data[part], self.folder / _PLACES[part] / name
+        file, run = data[part], self.folder / PLACES[part] / name
         judge, adapter = self.plan.judge, Path() if training is None else self._adapter(training)
         # An ablated record has no reference: one view shows how confident the model is.
         k = 1 if part in _ONE_VIEW else judge.k
         views = ("--k", k, "--order-seed", judge.order_seed)
         words = ("pact-eval", "score", *self._scored(training, adapter), "--data", file, *views)
         role = ("--role", part) if part in _ROLES else ()
-        files = (*_ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
+        files = (*ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
         weights = () if training is None else tuple(adapter / name for name in files)
         return Step(
             f"score-{name}-{part}",
@@ -366,10 +366,10 @@ class _Planner:
             _flat((*words, "--out", run, *role)),
             self.prepared if training is None else (*self.prepared, _made_by(training)),
             (file, *weights, *self._base_files),
-            tuple(run / name for name in _RUN_FILES),
+            tuple(run / name for name in RUN_FILES),
             removes=(run,),
             resumes=True,
-            versions=(_TOOL, *_MODEL_LIBRARIES),
+            versions=(_TOOL, *MODEL_LIBRARIES),
             training=training,
             model=name,
         )
@@ -395,7 +395,7 @@ class _Planner:
             "calibrate",
             _flat((*words, "--holdout", holdout)),
             (f"score-{name}-holdout", f"score-{name}-calibration"),
-            tuple(run / file for run in (fitted, holdout) for file in _RUN_FILES),
+            tuple(run / file for run in (fitted, holdout) for file in RUN_FILES),
             written,
             removes=written,
             training=training,
