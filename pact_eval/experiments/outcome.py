@@ -52,7 +52,8 @@ class ExperimentOutcome(Result):
         folder: folder of the experiment.
         steps: its steps in order.
         is_dry: whether nothing was started.
-        missing: files of the plan that do not exist; only a dry run goes on without them.
+        missing: files of the plan that do not exist, with which only a dry run goes on, and what
+            else a user must know before it runs.
         slots: number of slots.
         tuning: what was tuned of every arm.
         cost: what the steps to do would take; None if it was not measured, or of a real run.

@@ -10,6 +10,7 @@ from pathlib import Path
 from pact_eval._choices import ExperimentStage
 from pact_eval._files import sha256_of_file
 from pact_eval.errors import InputError, PlanError, Problem, TamperedError
+from pact_eval.experiments.base_commit import base_commit
 from pact_eval.experiments.costs import MEASURED, estimated_cost, read_measured
 from pact_eval.experiments.devices import gpus_here, slot_environments
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
@@ -56,6 +57,7 @@ class PreparedExperiment:
         steps: the chosen steps in order.
         receipts: the receipts.
         slots: the environment of each slot.
+        notes: what a user must know before it runs, a sentence each.
     """
 
     plan: Plan
@@ -64,10 +66,11 @@ class PreparedExperiment:
     steps: tuple[Step, ...]
     receipts: Receipts
     slots: tuple[dict[str, str], ...]
+    notes: tuple[str, ...] = ()
 
     def outcome(self, steps: Sequence[StepOutcome], *, is_dry: bool = False) -> ExperimentOutcome:
         """Return an outcome of this experiment."""
-        missing = tuple(map(str, self.files.missing))
+        missing = (*map(str, self.files.missing), *self.notes)
         return ExperimentOutcome(
             *(self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots)),
             tuning=tuning_of_plan(self.plan, self.folder / SELECTED),
@@ -102,6 +105,8 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
         )
         raise InputError(message)
     start_folder = plan.folder
+    commit, notes = (None, ()) if files.base is not None else base_commit(plan.model.base)
+    files = replace(files, base_commit=commit)
     steps = planned_steps(plan, files, Path(os.path.relpath(folder, start_folder)))
     try:
         chosen = chosen_steps(steps, arm=choice.arm, stage=choice.stage)
@@ -109,7 +114,7 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
     except InputError as error:
         raise PlanError(str(path), [Problem(None, None, str(error))]) from None
     receipts = Receipts(start_folder, folder / "receipts")
-    return PreparedExperiment(plan, files, folder, chosen, receipts, environments)
+    return PreparedExperiment(plan, files, folder, chosen, receipts, environments, notes)
 
 
 def _is_any(folder: Path, others: Sequence[Path]) -> bool:
@@ -117,7 +122,10 @@ def _is_any(folder: Path, others: Sequence[Path]) -> bool:
 
 
 def is_refused_registration(lock: Path, hypotheses: Path, *data: Path) -> bool:
-    """Whether a lock is there that has other criteria or data.
+    """Whether a lock is there that has other criteria, or another content of a file.
+
+    A file that was not registered at all is another matter: then the lock does not cover what would
+    be judged, and nothing has been changed.
 
     Args:
         lock: the lock.
@@ -126,12 +134,15 @@ def is_refused_registration(lock: Path, hypotheses: Path, *data: Path) -> bool:
     """
     try:
         registered, criteria = read_lock(lock), canonical_criteria(read_hypotheses(hypotheses))
-        hashes = sorted(DataHash(file.name, sha256_of_file(file)) for file in data)
+        hashes = [DataHash(file.name, sha256_of_file(file)) for file in data]
     except (InputError, OSError):
         return False
     except TamperedError:
         return True
-    return registered.criteria != criteria or registered.data != tuple(hashes)
+    names = {file.name for file in registered.data}
+    sha256 = {file.sha256 for file in registered.data}
+    changed = any(file.name in names and file.sha256 not in sha256 for file in hashes)
+    return registered.criteria != criteria or changed
 
 
 def _check_registered(plan: Plan) -> None:

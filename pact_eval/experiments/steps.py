@@ -16,7 +16,7 @@ ends with the line that repeats it. Models that need torch are loaded in these p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from pact_eval._json import dumps
 from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
+from pact_eval.experiments.base_commit import can_move
 from pact_eval.experiments.plan import BASE_RUN, Arm, Plan, Training
 from pact_eval.experiments.plan_files import PlanFiles
 from pact_eval.experiments.selection import COPIED_FILES
@@ -72,6 +73,8 @@ class Step:
         removes: what is removed before it starts afresh: what an earlier start left behind.
         resumes: whether the command itself continues what an earlier start left behind.
         versions: distributions whose other version makes the step run again.
+        commits: commit of what is read from the Hub, by its name. None if the Hub cannot be asked:
+            then that of the receipt is taken.
         stdout: file for the standard output; None for the log.
         training: the training that it is, or whose adapter it reads.
         model: name of the model: that of its training, or "base"; None if it has none.
@@ -87,6 +90,7 @@ class Step:
     removes: tuple[Path, ...] = ()
     resumes: bool = False
     versions: tuple[str, ...] = (_TOOL,)
+    commits: Mapping[str, str | None] = field(default_factory=dict)
     stdout: Path | None = None
     training: Training | None = None
     model: str | None = None
@@ -333,6 +337,7 @@ class _Planner:
             removes=(adapter,),
             resumes=True,
             versions=(),  # the trainer has an environment of its own
+            commits=self._commits,
             training=training,
             model=training.name,
         )
@@ -347,6 +352,11 @@ class _Planner:
     @property
     def _base_files(self) -> tuple[Path, ...]:
         return () if self.files.base is None else (self.files.base,)
+
+    @property
+    def _commits(self) -> dict[str, str | None]:
+        base = self.plan.model.base
+        return {base: self.files.base_commit} if self.files.base is None and can_move(base) else {}
 
     def _score(self, training: Training | None, part: str) -> Step:
         name = BASE_RUN if training is None else training.name
@@ -370,6 +380,7 @@ class _Planner:
             removes=(run,),
             resumes=True,
             versions=(_TOOL, *MODEL_LIBRARIES),
+            commits=self._commits,
             training=training,
             model=name,
         )

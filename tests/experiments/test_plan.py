@@ -120,7 +120,9 @@ def test_a_value_is_one_word_whatever_is_in_it() -> None:
     assert command.filled(values) == ("train", '{"a": "b c; rm"}', "--out=my folder", "{x}")
 
 
-@pytest.mark.parametrize("text", ["", "train 'open", "train {open", "train close}"])
+@pytest.mark.parametrize(
+    "text", ["", "train 'open", "train {open", "train close}", "train {seed!r}", "train {seed:>3}"]
+)
 def test_a_command_that_cannot_be_divided(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         CommandTemplate.parse(text)
