@@ -20,7 +20,6 @@ _SECTIONS: Final = {  # in the order of work, which `--help` shows
         "import": "pact_cli.import_rows:import_rows",
         "probe": "pact_cli.probe:probe",
         "experiment": "pact_cli.experiment:experiment",
-        "select": "pact_cli.select:select",
     },
     "Look": {
         "runs": "pact_cli.runs:runs",

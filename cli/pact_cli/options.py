@@ -455,8 +455,8 @@ _OUTPUTS: Final = {
         metavar="FILE",
         type=PATH,
         multiple=True,
-        help="File of `pact-eval select`, for the table of tuning. Arms without one were not "
-        "tuned. May be given several times.",
+        help="Choice among the candidates of a tuned arm (`selected/ARM.json` of an experiment), "
+        "for the table of tuning. Arms without one were not tuned. May be given several times.",
     ),
     "cost_wrong": option(
         "--cost-wrong",

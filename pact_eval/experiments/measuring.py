@@ -18,7 +18,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -98,6 +98,7 @@ class _Meter:
     folder: Path
     longest_seconds: float
     say: Callable[[str], None]
+    windows: dict[tuple[Path | None, str], Json] = field(default_factory=dict)
 
     def measured(self) -> Measured:
         (self._at(_PLACE)).mkdir(parents=True, exist_ok=True)
@@ -138,13 +139,15 @@ class _Meter:
         words = tuple(word.replace(replaced, str(adapter)) for word in step.words)
         outputs = tuple(adapter / path.name for path in step.outputs)
         process = self._started(replace(step, words=words, outputs=outputs))
+        place = self.experiment.receipts.start / adapter
         try:
-            return _training_times(
-                process, self.experiment.receipts.start / adapter / LOG_NAME, self.longest_seconds
-            )
+            times = _training_times(process, place / LOG_NAME, self.longest_seconds)
         finally:
             process.stop()
             process.join()
+        if process.poll() != 0:
+            shutil.rmtree(place, ignore_errors=True)  # no whole adapter
+        return times
 
     def _scoring(self, arm: str) -> Json:
         """Return the times of scoring by number of views, or why there are none."""
@@ -155,14 +158,16 @@ class _Meter:
             step = self._first_step("score", BASE_RUN)
         times: dict[str, Json] = {}
         for k in views:
-            window = self._window_time(step, adapter, k)
+            window = self.windows.get((adapter, k))
+            if window is None:  # arms without an adapter share that of the base
+                window = self.windows[adapter, k] = self._window_time(step, adapter, k)
             if isinstance(window, str):
                 return window
             times[k] = window
         return times
 
     def _adapter(self, arm: str) -> Path | None:
-        """Return an adapter of an arm: of the measured training, or of the experiment."""
+        """Return an adapter of an arm: of a training that was measured to its end, or a former."""
         step = self._first_step("train", arm)
         places = (self.folder / _PLACE / "adapters" / step.name, step.outputs[0].parent)
         for place in places:

@@ -211,7 +211,7 @@ def read_selection(path: Path) -> ArmSelection:
     Raises:
         InputError: it is missing, or not the file of a selection.
     """
-    value = read_json(path, missing="no such selection; `pact-eval select` makes one")
+    value = read_json(path, missing="no such selection; an experiment with a tuned arm makes one")
     try:
         selection = _selection(value)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -8,7 +8,7 @@
 Of a tuned arm, every candidate is trained and scored on the selection split. The step `select` then
 chooses one, and copies its adapters, which are scored like others.
 
-Every step is the command that a user would type, in a process of its own. So devices, threads, time
+Every step is a command that a user could type, in a process of its own. So devices, threads, time
 limits and logs are those of one process, a kill loses one step, and the message of a failed step
 ends with the line that repeats it. Models that need torch are loaded in these processes alone.
 """
@@ -55,6 +55,7 @@ _ONE_VIEW: Final = ("ablated", "selection")
 RUN_FILES: Final = ("run.json", "predictions.parquet")
 _CALIBRATOR: Final = "calibration.json"
 MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
+_CHOOSE: Final = ("python", "-P", "-m", "pact_eval.experiments")
 _TOOL: Final = "pact-eval"
 
 
@@ -288,7 +289,7 @@ class _Planner:
         folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
         runs = [self.folder / PLACES["selection"] / training.name for training in trainings]
         out = folder / f"{arm.name}.json"
-        words = ("pact-eval", "select", *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
+        words = (*_CHOOSE, *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
         adapters = [self._adapter(model) for model in chosen]
         weights = [self._adapter(training) for training in trainings]
         return Step(

@@ -42,7 +42,7 @@ class Outputs:
         cost_wrong: cost of a wrong decision, for figures and tables of costs.
         cost_review: cost of a review by a person.
         published: tables of published metrics, which tables and figures show instead of runs.
-        selected: files of `pact-eval select`, for the table of tuning.
+        selected: choices among candidates (`selected/ARM.json`), for the table of tuning.
     """
 
     html: Path | None = None

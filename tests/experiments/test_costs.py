@@ -188,7 +188,7 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     assert measured is not None
     times = measured.arms["logs"]["training"]
     assert isinstance(times, dict)
-    assert 0.05 <= float(times["seconds_per_step"]) < 2  # type: ignore[arg-type]
+    assert 0.02 <= float(times["seconds_per_step"]) < 2  # type: ignore[arg-type]
     assert times["further_steps"] == 999
     reasons = {name: str(measured.arms[name]["training"]) for name in names[1:]}
     assert "states steps" in reasons["untold"]
@@ -196,7 +196,7 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     assert "ended with 7" in reasons["fails"]
     assert outcome.cost is not None
     assert {*outcome.cost.not_measured} == {*names[1:]}
-    assert outcome.cost.seconds > 50  # 1,000 steps, of which ten were done
+    assert outcome.cost.seconds > 20  # 1,000 steps, of which ten were done
     assert measured.records["holdout"] == len(
         (tmp_path / "data/holdout.jsonl").read_bytes().splitlines()
     )

@@ -14,6 +14,7 @@ from run_frames import edit_run, frame_of, write_run
 from pact_cli.main import main
 from pact_eval.errors import InputError, PlanError
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.experiments.__main__ import main as choose
 from pact_eval.experiments.plan import parse_plan
 from pact_eval.experiments.selection import read_selection, select, write_selection
 from pact_eval.experiments.tuning import tuning_of_plan, tuning_of_runs
@@ -111,16 +112,23 @@ def test_a_selection_is_read_as_it_was_written(runs: list[Path], tmp_path: Path)
             read_selection(path)
 
 
-def test_the_command_says_what_is_chosen(runs: list[Path], tmp_path: Path) -> None:
+def test_the_command_says_what_is_chosen(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "mine.json"
-    words = ("select", *runs, "--arm", "mine", "--set", json.dumps(RANKS), "--out", out)
-    text = run(*words).stdout
+    words = [*map(str, runs), "--arm", "mine", "--out", str(out), "--set"]
+    assert choose([*words, json.dumps(RANKS)]) == 0
+    text = capsys.readouterr().out
     assert "Chosen: mine.rank=16" in text
     assert "2 items of selection.jsonl" in text
-    assert json.loads(run(*words, "--json").stdout) == json.loads(out.read_text())
-    assert "weights that" in refused(*words, "--adapters", tmp_path / "adapters")
+    assert json.loads(out.read_text())["chosen"] == "mine.rank=16"
+    assert choose([*words, json.dumps(RANKS), "--adapters", str(tmp_path / "adapters")]) == 1
+    assert "weights that" in capsys.readouterr().err
     for settings in ("[8]", "{", '{"rank": [8, {}]}'):
-        assert "--set" in refused(*words[:-4], "--set", settings, "--out", out, code=2)
+        with pytest.raises(SystemExit) as ended:
+            choose([*words, settings])
+        assert ended.value.code == 2
+        assert "--set" in capsys.readouterr().err
 
 
 def test_steps_of_a_tuned_arm(tmp_path: Path) -> None:
