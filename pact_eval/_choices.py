@@ -60,6 +60,7 @@ ExperimentStage: TypeAlias = Literal[
     "ablate",
     "register",
     "train",
+    "select",
     "score",
     "calibrate",
     "scorecard",

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from pact_cli.commands import command
-from pact_cli.console import emit
+from pact_cli.console import announce, emit
 from pact_cli.number_types import COUNT
 from pact_cli.options import PATH, json_option, path_argument
 from pact_cli.parameters import choice, option
@@ -61,6 +61,12 @@ if TYPE_CHECKING:
     metavar="STAGE",
     help="Run the steps of this stage, such as train or score, and what they need.",
 )
+@option(
+    "--measure",
+    is_flag=True,
+    help="Time ten training steps and one window of scoring of each arm, keep the times in "
+    "measured.json of the folder, and list the steps with their cost; train nothing to its end.",
+)
 @json_option
 def experiment(
     plan: Path,
@@ -70,6 +76,7 @@ def experiment(
     ray: str | None,
     only: str | None,
     stage: ExperimentStage | None,
+    measure: bool,
     as_json: bool,
 ) -> None:
     """Train, score and judge what PLAN.toml describes.
@@ -91,8 +98,13 @@ def experiment(
     from pact_reports.presenters.experiment_outcome import present
 
     _refuse_slots_with(ray)
+    if dry_run and measure:
+        raise click.UsageError("--dry-run starts nothing; --measure lists the steps too")
+    if ray is not None and measure:
+        raise click.UsageError("--measure times this machine; leave out --ray")
     prepared = open_experiment(plan, Choice(out, only, stage, slots, ray))
-    outcome = planned(prepared) if dry_run else _run(prepared)
+    carried_out = planned if dry_run else _measured if measure else _run
+    outcome = carried_out(prepared)
     emit(present(outcome), as_json=as_json)
     click.get_current_context().exit(outcome.exit_code)
 
@@ -110,6 +122,13 @@ def _refuse_slots_with(ray: str | None) -> None:
             "cpus and gpus in [train] and [model]"
         )
         raise click.UsageError(message)
+
+
+def _measured(prepared: PreparedExperiment) -> ExperimentOutcome:
+    """Measure times, and show the progress on stderr."""
+    from pact_eval.experiments.measuring import measure
+
+    return measure(prepared, say=lambda line: announce([line]))
 
 
 def _run(prepared: PreparedExperiment) -> ExperimentOutcome:

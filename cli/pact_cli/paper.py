@@ -74,7 +74,7 @@ _ALL: Final = "all"
 )
 @output_options(
     *("figure_style", "figure_width", "palette", "data", "criteria", "clear", "thresholds"),
-    *("cost_wrong", "cost_review"),
+    *("cost_wrong", "cost_review", "selected"),
 )
 @settings_options(
     *("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks", "relabels")

@@ -36,7 +36,8 @@ class CommandTemplate:
         """Divide a command into words, as a shell does; nothing else of a shell has a meaning.
 
         Raises:
-            ValueError: a quote or a brace is not closed, or the text has no word.
+            ValueError: a quote or a brace is not closed, a placeholder has a format, or there is no
+                word.
 
         Examples:
             >>> CommandTemplate.parse("python train.py --out '{adapter}'").words
@@ -47,7 +48,11 @@ class CommandTemplate:
             message = "expected a program and its arguments"
             raise ValueError(message)
         for word in words:
-            list(string.Formatter().parse(word))
+            for _, name, form, conversion in string.Formatter().parse(word):
+                if form or conversion:
+                    ending = f"!{conversion}" if conversion else f":{form}"
+                    message = f"expected {{{name}}} without a format, got {{{name}{ending}}}"
+                    raise ValueError(message)
         return cls(words)
 
     @property

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from pact_eval._choices import ExperimentStage
+from pact_eval.experiments.costs import Cost
 from pact_eval.experiments.steps import Step
+from pact_eval.experiments.tuning import ArmTuning
 from pact_eval.results import Result
 
 StepState = Literal["to do", "up to date", "done", "failed", "not run"]
@@ -50,9 +52,12 @@ class ExperimentOutcome(Result):
         folder: folder of the experiment.
         steps: its steps in order.
         is_dry: whether nothing was started.
-        missing: files of the plan that do not exist; only a dry run goes on without them.
+        missing: files of the plan that do not exist, with which only a dry run goes on, and what
+            else a user must know before it runs.
         slots: number of slots; 0 on a cluster.
         ray: address of the Ray cluster; None for this machine.
+        tuning: what was tuned of every arm.
+        cost: what the steps to do would take; None if it was not measured, or of a real run.
     """
 
     plan: Path
@@ -62,6 +67,8 @@ class ExperimentOutcome(Result):
     missing: tuple[str, ...] = ()
     slots: int = 1
     ray: str | None = None
+    tuning: tuple[ArmTuning, ...] = ()
+    cost: Cost | None = None
 
     @property
     def exit_code(self) -> int:

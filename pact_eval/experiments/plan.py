@@ -17,24 +17,27 @@
     hypotheses = "hypotheses.toml"
     k = 4                      # views; order_seed, calibrator, method
 
-Paths start from the folder of the plan. A table for one more way to train, or a list of values in
-`set`, has room here: what is not known is refused, and never ignored.
+Paths start from the folder of the plan. A list of values in `set` tunes the arm: each value, or
+each combination of values of several lists, is a training. What is not known is refused, and never
+ignored.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeGuard, get_args
+from typing import Final, get_args
 
 from pact_eval._choices import ExperimentStage, Mode
 from pact_eval._files import TomlError, parse_toml, read_text
-from pact_eval._json import Json, finite_number
+from pact_eval._json import Json
 from pact_eval._toml import TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import PlanError, Problem
+from pact_eval.experiments.candidates import Candidate, candidates_of, is_plain, tuned_settings
 from pact_eval.experiments.command_template import PLACEHOLDERS, CommandTemplate
 from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName
 
@@ -53,6 +56,7 @@ _TRAIN_KEYS: Final = ("command", "timeout", "cpus", "gpus")
 _ARM_KEYS: Final = ("set", "ablation")
 _SEED_KEYS: Final = ("main", "ablations")
 _JUDGE_KEYS: Final = ("hypotheses", "k", "order_seed", "calibrator", "method")
+_MOST_CANDIDATES: Final = 1_000
 _SEEDS_EXAMPLE: Final = "a list of integers, such as [17, 18, 19]"
 
 
@@ -114,7 +118,7 @@ class Arm:
 
     Attributes:
         name: its name, also of folders.
-        settings: `set` of the plan: what the trainer gets as JSON.
+        settings: `set` of the plan. The trainer gets it as JSON; of a list, it gets one value.
         is_ablation: whether it is trained with the seeds of ablations.
     """
 
@@ -122,18 +126,36 @@ class Arm:
     settings: Mapping[str, Json]
     is_ablation: bool
 
+    @property
+    def is_tuned(self) -> bool:
+        """Whether a setting has several values.
+
+        Examples:
+            >>> Arm("mine", {"rank": [8, 16]}, False).is_tuned
+            True
+        """
+        return bool(tuned_settings(self.settings))
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The settings to choose from, in the order of the plan; one if the arm is not tuned."""
+        return candidates_of(self.settings)
+
 
 @dataclass(frozen=True)
 class Training:
-    """One training: an arm and a seed.
+    """One training, or the model of an arm and a seed.
 
     Attributes:
         arm: the arm.
         seed: seed of the training.
+        candidate: its settings, if it is one of several trainings to choose from; None for the
+            only training of an arm and a seed, or the chosen one.
     """
 
     arm: Arm
     seed: int
+    candidate: Candidate | None = None
 
     @property
     def name(self) -> str:
@@ -142,13 +164,23 @@ class Training:
         Examples:
             >>> Training(Arm("pact", {}, False), 17).name
             'pact-17'
+            >>> Training(Arm("pact", {}, False), 17, Candidate("rank=8", {"rank": 8})).name
+            'pact-17.rank=8'
         """
-        return f"{self.arm.name}-{self.seed}"
+        end = "" if self.candidate is None else f".{self.candidate.label}"
+        return f"{self.arm.name}-{self.seed}{end}"
+
+    @property
+    def label(self) -> str:
+        """Name of the arm with its candidate: the label of runs that are chosen from."""
+        end = "" if self.candidate is None else f".{self.candidate.label}"
+        return f"{self.arm.name}{end}"
 
     @property
     def settings_json(self) -> str:
         """The settings as one line of JSON with sorted keys."""
-        return json.dumps(self.arm.settings, sort_keys=True, allow_nan=False)
+        chosen = self.candidate or self.arm.candidates[0]
+        return json.dumps(chosen.settings, sort_keys=True, allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -214,11 +246,28 @@ class Plan:
         """The folder that paths of the plan start from."""
         return self.path.parent
 
+    def seeds_of(self, arm: Arm) -> tuple[int, ...]:
+        """Return the seeds of an arm."""
+        return self.ablation_seeds if arm.is_ablation else self.seeds
+
+    def models_of(self, arm: Arm) -> tuple[Training, ...]:
+        """Return the models of an arm that are judged: one for each seed."""
+        return tuple(Training(arm, seed) for seed in self.seeds_of(arm))
+
+    def trainings_of(self, arm: Arm) -> tuple[Training, ...]:
+        """Return the trainings of an arm: at each seed, one for each candidate."""
+        if not arm.is_tuned:
+            return self.models_of(arm)
+        return tuple(
+            Training(arm, seed, candidate)
+            for seed in self.seeds_of(arm)
+            for candidate in arm.candidates
+        )
+
     def trainings(self) -> Iterator[Training]:
-        """Yield every arm at each of its seeds."""
+        """Yield the trainings of every arm."""
         for arm in self.arms:
-            for seed in self.ablation_seeds if arm.is_ablation else self.seeds:
-                yield Training(arm, seed)
+            yield from self.trainings_of(arm)
 
     def reserved(self, stage: ExperimentStage, *, has_gpus: bool) -> Reserved:
         """Return what a step of a stage has for itself: a training or scoring what the plan says.
@@ -236,26 +285,10 @@ class Plan:
         return Reserved(stated.cpus, int(uses_gpu))
 
 
-def read_plan(path: Path) -> Plan:
-    """Read a plan.
-
-    The files that it names are not opened; see `plan_files`.
-
-    Args:
-        path: a TOML file.
-
-    Raises:
-        InputError: it is missing or cannot be read.
-        PlanError: it is not TOML, or a key or value is not valid; all problems together.
-    """
-    plan, problems = check_plan(path)
-    if problems:
-        raise PlanError(str(path), problems)
-    return plan
-
-
 def check_plan(path: Path) -> tuple[Plan, list[Problem]]:
     """Read a plan, and return it with its problems; what is not valid has a default.
+
+    The files that it names are not opened; see `plan_files`.
 
     Args:
         path: a TOML file.
@@ -296,18 +329,32 @@ def parse_plan(text: str, path: Path) -> tuple[Plan, list[Problem]]:
     seeds, ablation_seeds = _seeds(table.table("seeds", "such as main = [17, 18, 19]"))
     judge = _judge(table.table("judge", "such as k = 4"), arms)
     plan = Plan(path, data, model, train, arms, seeds, ablation_seeds, judge)
-    return plan, [*problems, *_same_names(plan)]
+    return plan, [*problems, *_same_names(plan), *_unread_settings(plan)]
 
 
 def _same_names(plan: Plan) -> Iterator[Problem]:
     """Yield a problem for each name that trainings of several arms have."""
     arms: dict[str, list[str]] = {}
-    for training in plan.trainings():
-        named = arms.setdefault(training.name, [])
-        named += [training.arm.name] if training.arm.name not in named else []
+    for model in (model for arm in plan.arms for model in plan.models_of(arm)):
+        named = arms.setdefault(model.name, [])
+        named += [model.arm.name] if model.arm.name not in named else []
     for name, named in arms.items():
         if len(named) > 1:
             message = f"arms: trainings of {', '.join(named)} are both named {name}; rename an arm"
+            yield Problem(None, None, message)
+
+
+def _unread_settings(plan: Plan) -> Iterator[Problem]:
+    """Yield a problem for each arm whose settings the trainer would never get."""
+    command = plan.train.command
+    if command.words == (UNSTATED,) or "settings" in command.placeholders:
+        return
+    for arm in plan.arms:
+        if arm.settings:
+            message = (
+                f"arms: {arm.name}: the trainer does not get set; expected the placeholder "
+                "{settings} in the command of train"
+            )
             yield Problem(None, None, message)
 
 
@@ -385,19 +432,32 @@ def _arms(table: TomlTable) -> tuple[Arm, ...]:
 
 def _arm(name: str, table: TomlTable) -> Arm:
     table.refuse_unknown(_ARM_KEYS, "an arm")
-    settings = table.table("set", "such as { counterfactual = 0.0 }")
-    for key, value in settings.values.items():
-        if not _is_plain(value):
-            settings.problem(
-                f"expected {key} as text, a finite number or true/false, "
-                f"got {value_in_words(value)}"
-            )
-    plain = {key: value for key, value in settings.values.items() if _is_plain(value)}
-    return Arm(name, plain, is_ablation=table.flag("ablation"))
+    values = table.table("set", "such as { counterfactual = 0.0 }")
+    settings = {key: _setting(key, value, values) for key, value in values.values.items()}
+    plain = {key: value for key, value in settings.items() if value is not None}
+    arm = Arm(name, plain, is_ablation=table.flag("ablation"))
+    count = math.prod(len(tried) for tried in tuned_settings(plain).values())
+    if count > _MOST_CANDIDATES:
+        values.problem(f"expected at most {_MOST_CANDIDATES:,} combinations, got {count:,}")
+        return Arm(name, {}, arm.is_ablation)
+    return arm
 
 
-def _is_plain(value: object) -> TypeGuard[str | bool | int | float]:
-    return isinstance(value, str | bool | int) or finite_number(value) is not None
+def _setting(key: str, value: object, table: TomlTable) -> Json:
+    """Return a value of `set`, or a list of values to choose from; None for a problem."""
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(map(is_plain, values)):
+        table.problem(
+            f"expected {key} as text, a finite number or true/false, or a list of such, "
+            f"got {value_in_words(value) if values else 'an empty list'}"
+        )
+        return None
+    written = [json.dumps(one) for one in values]
+    twice = [text for text in dict.fromkeys(written) if written.count(text) > 1]
+    if twice:
+        table.problem(f"{key} names {', '.join(twice)} twice")
+        return None
+    return values if len(values) > 1 else values[0]
 
 
 def _seeds(table: TomlTable) -> tuple[tuple[int, ...], tuple[int, ...]]:

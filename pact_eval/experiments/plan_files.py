@@ -41,6 +41,7 @@ class PlanFiles:
         data: all files of the dataset, with its manifest.
         scripts: files among the words of the command.
         base: folder of the base model; None for a hub id.
+        base_commit: commit of a hub id whose revision can move; None if it is not known.
         missing: problems with files that do not exist.
         problems: all other problems.
     """
@@ -52,6 +53,7 @@ class PlanFiles:
     data: tuple[Path, ...]
     scripts: tuple[Path, ...]
     base: Path | None
+    base_commit: str | None = None
     missing: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pact_eval._choices import ExperimentStage
 from pact_eval._files import sha256_of_file
 from pact_eval.errors import InputError, PlanError, Problem, TamperedError
+from pact_eval.experiments.base_commit import base_commit
+from pact_eval.experiments.costs import MEASURED, estimated_cost, read_measured
 from pact_eval.experiments.devices import gpus_here, slot_environments
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.experiments.plan import Plan, check_plan
 from pact_eval.experiments.plan_files import PlanFiles, plan_files
 from pact_eval.experiments.receipts import Receipts, Standing
-from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
+from pact_eval.experiments.steps import SELECTED, Step, chosen_steps, planned_steps
+from pact_eval.experiments.tuning import tuning_of_plan
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.preregistration.registration import (
     DataHash,
@@ -57,6 +60,7 @@ class PreparedExperiment:
         receipts: the receipts.
         slots: the environment of each slot; none on a cluster.
         ray: address of the Ray cluster; None for this machine.
+        notes: what a user must know before it runs, a sentence each.
     """
 
     plan: Plan
@@ -66,12 +70,15 @@ class PreparedExperiment:
     receipts: Receipts
     slots: tuple[dict[str, str], ...]
     ray: str | None = None
+    notes: tuple[str, ...] = ()
 
     def outcome(self, steps: Sequence[StepOutcome], *, is_dry: bool = False) -> ExperimentOutcome:
         """Return an outcome of this experiment."""
-        missing = tuple(map(str, self.files.missing))
+        missing = (*map(str, self.files.missing), *self.notes)
         return ExperimentOutcome(
-            self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots), self.ray
+            *(self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots)),
+            ray=self.ray,
+            tuning=tuning_of_plan(self.plan, self.folder / SELECTED),
         )
 
 
@@ -103,6 +110,8 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
         )
         raise InputError(message)
     start_folder = plan.folder
+    commit, notes = (None, ()) if files.base is not None else base_commit(plan.model.base)
+    files = replace(files, base_commit=commit)
     steps = planned_steps(plan, files, Path(os.path.relpath(folder, start_folder)))
     try:
         chosen = chosen_steps(steps, arm=choice.arm, stage=choice.stage)
@@ -110,7 +119,9 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
     except InputError as error:
         raise PlanError(str(path), [Problem(None, None, str(error))]) from None
     receipts = Receipts(start_folder, folder / "receipts")
-    return PreparedExperiment(plan, files, folder, chosen, receipts, environments, choice.ray)
+    return PreparedExperiment(
+        plan, files, folder, chosen, receipts, environments, choice.ray, notes
+    )
 
 
 def _slots(plan: Plan, slots: int) -> tuple[dict[str, str], ...]:
@@ -128,7 +139,10 @@ def _is_any(folder: Path, others: Sequence[Path]) -> bool:
 
 
 def is_refused_registration(lock: Path, hypotheses: Path, *data: Path) -> bool:
-    """Whether a lock is there that has other criteria or data.
+    """Whether a lock is there that has other criteria, or another content of a file.
+
+    A file that was not registered at all is another matter: then the lock does not cover what would
+    be judged, and nothing has been changed.
 
     Args:
         lock: the lock.
@@ -137,12 +151,15 @@ def is_refused_registration(lock: Path, hypotheses: Path, *data: Path) -> bool:
     """
     try:
         registered, criteria = read_lock(lock), canonical_criteria(read_hypotheses(hypotheses))
-        hashes = sorted(DataHash(file.name, sha256_of_file(file)) for file in data)
+        hashes = [DataHash(file.name, sha256_of_file(file)) for file in data]
     except (InputError, OSError):
         return False
     except TamperedError:
         return True
-    return registered.criteria != criteria or registered.data != tuple(hashes)
+    names = {file.name for file in registered.data}
+    sha256 = {file.sha256 for file in registered.data}
+    changed = any(file.name in names and file.sha256 not in sha256 for file in hashes)
+    return registered.criteria != criteria or changed
 
 
 def _check_registered(plan: Plan) -> None:
@@ -172,6 +189,9 @@ def dry_run(experiment: PreparedExperiment) -> ExperimentOutcome:
 
     Args:
         experiment: the experiment; its files may be missing.
+
+    Raises:
+        InputError: the file of measured times is not one.
     """
     outcomes: dict[str, StepOutcome] = {}
     for step in experiment.steps:
@@ -182,4 +202,10 @@ def dry_run(experiment: PreparedExperiment) -> ExperimentOutcome:
             standing = Standing("missing", f"if {waits[-1]} changes what it reads")
         state: StepState = "up to date" if standing.state == "done" else "to do"
         outcomes[step.name] = StepOutcome(step, state, standing.why)
-    return experiment.outcome([*outcomes.values()], is_dry=True)
+    outcome = experiment.outcome([*outcomes.values()], is_dry=True)
+    measured = read_measured(experiment.folder / MEASURED)
+    if measured is None:
+        return outcome
+    left = [step.step for step in outcome.of_state("to do")]
+    cost = estimated_cost(experiment.plan, left, len(experiment.slots), measured)
+    return replace(outcome, cost=cost)

@@ -2,7 +2,7 @@
 
     receipts/STEP.json
     {"format": "pact-step-1", "step": ..., "stage": ..., "command": [...],
-     "inputs": {path: SHA-256 or null}, "versions": {distribution: version},
+     "inputs": {path: SHA-256 or null}, "versions": {distribution or Hub name: version or commit},
      "outputs": {path: SHA-256 or null}}          null until the step is done
 
 A receipt is written when a step starts and again when it is done. It has no times: those are in
@@ -39,7 +39,8 @@ class Receipt:
         stage: its stage.
         command: its command.
         inputs: hashes of its inputs.
-        versions: versions of the distributions that its results depend on.
+        versions: versions of the distributions, and commits of the repositories of the Hub, that
+            its results depend on.
         outputs: hashes of its outputs; None until it is done.
     """
 
@@ -96,6 +97,9 @@ class Receipts:
     def expected(self, step: Step) -> Receipt:
         """Return the receipt that a step would start with now."""
         versions = {name: installed_version(name) for name in step.versions}
+        written = self.written(step) if step.commits else None
+        recorded = {} if written is None else written.versions
+        versions |= {name: now or recorded.get(name) for name, now in step.commits.items()}
         return Receipt(step.name, step.stage, step.words, self.hashes(step.inputs), versions)
 
     def written(self, step: Step) -> Receipt | None:

@@ -5,7 +5,10 @@
                                           calibration, calibrate
           -> scorecard, page, paper
 
-Every step is the command that a user would type, in a process of its own. So devices, threads, time
+Of a tuned arm, every candidate is trained and scored on the selection split. The step `select` then
+chooses one, and copies its adapters, which are scored like others.
+
+Every step is a command that a user could type, in a process of its own. So devices, threads, time
 limits and logs are those of one process, a kill loses one step, and the message of a failed step
 ends with the line that repeats it. Models that need torch are loaded in these processes alone.
 """
@@ -13,29 +16,46 @@ ends with the line that repeats it. Models that need torch are loaded in these p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import ExperimentStage
+from pact_eval._json import dumps
 from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
-from pact_eval.experiments.plan import BASE_RUN, Plan, Training
+from pact_eval.experiments.base_commit import can_move
+from pact_eval.experiments.plan import BASE_RUN, Arm, Plan, Training
 from pact_eval.experiments.plan_files import PlanFiles
+from pact_eval.experiments.selection import COPIED_FILES
 from pact_eval.preregistration.registration import lock_path
 
-_ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
+ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 _FURTHER_ADAPTER_FILES: Final = (
     "schema_config.json",
     "training_data.json",
     "decision.json",
     "decision_template.jinja",
 )
-_RUN_FILES: Final = ("run.json", "predictions.parquet")
+PLACES: Final = {
+    "holdout": "runs",
+    "ablated": "ablated",
+    "calibration": "calibration",
+    "selection": "selection",
+}
+"""Folders of runs by what they are scored on."""
+
+SELECTED: Final = "selected"
+"""Folder of the choices among candidates, and of the chosen adapters."""
+
+_ROLES: Final = ("calibration", "selection")
+_ONE_VIEW: Final = ("ablated", "selection")
+RUN_FILES: Final = ("run.json", "predictions.parquet")
 _CALIBRATOR: Final = "calibration.json"
-_MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
+MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
+_CHOOSE: Final = ("python", "-P", "-m", "pact_eval.experiments")
 _TOOL: Final = "pact-eval"
 
 
@@ -54,6 +74,8 @@ class Step:
         removes: what is removed before it starts afresh: what an earlier start left behind.
         resumes: whether the command itself continues what an earlier start left behind.
         versions: distributions whose other version makes the step run again.
+        commits: commit of what is read from the Hub, by its name. None if the Hub cannot be asked:
+            then that of the receipt is taken.
         stdout: file for the standard output; None for the log.
         training: the training that it is, or whose adapter it reads.
         model: name of the model: that of its training, or "base"; None if it has none.
@@ -69,6 +91,7 @@ class Step:
     removes: tuple[Path, ...] = ()
     resumes: bool = False
     versions: tuple[str, ...] = (_TOOL,)
+    commits: Mapping[str, str | None] = field(default_factory=dict)
     stdout: Path | None = None
     training: Training | None = None
     model: str | None = None
@@ -93,7 +116,7 @@ def planned_steps(plan: Plan, files: PlanFiles, folder: Path) -> tuple[Step, ...
         folder: folder of the experiment, from the folder of the plan.
     """
     planner = _Planner(plan, files, folder)
-    models = [step for training in plan.trainings() for step in planner.model_steps(training)]
+    models = [step for arm in plan.arms for step in planner.arm_steps(arm)]
     steps = [*planner.preparation(), *planner.base_steps(), *models]
     return (*steps, *planner.conclusions(steps))
 
@@ -137,7 +160,7 @@ def chosen_steps(
 
 
 def _is_of(step: Step, arm: str) -> bool:
-    name = step.model if step.training is None else step.training.arm.name
+    name = step.model if step.training is None else step.training.arm.name  # select has its arm
     return name == arm
 
 
@@ -231,21 +254,69 @@ class _Planner:
         """Return the steps of the untrained base model."""
         return [self._score(None, "holdout"), *self._ablated_steps(None)]
 
-    def model_steps(self, training: Training) -> list[Step]:
-        """Return the steps of one training."""
-        return [
-            self._train(training),
-            self._score(training, "holdout"),
-            *self._ablated_steps(training),
-            self._score(training, "calibration"),
-            self._calibrate(training),
+    def arm_steps(self, arm: Arm) -> list[Step]:
+        """Return the steps of an arm: those of a seed together, after a choice among candidates."""
+        trainings, models = self.plan.trainings_of(arm), self.plan.models_of(arm)
+        if not arm.is_tuned:
+            return [
+                step
+                for training in trainings
+                for step in (self._train(training), *self._model_steps(training))
+            ]
+        tried = [
+            step
+            for training in trainings
+            for step in (self._train(training), self._score(training, "selection"))
         ]
+        judged = [step for model in models for step in self._model_steps(model)]
+        return [*tried, self._select(arm, trainings), *judged]
+
+    def _model_steps(self, model: Training) -> list[Step]:
+        """Return the steps of the model of an arm and a seed, after its training."""
+        return [
+            self._score(model, "holdout"),
+            *self._ablated_steps(model),
+            self._score(model, "calibration"),
+            self._calibrate(model),
+        ]
+
+    def _adapter(self, training: Training) -> Path:
+        """Return the adapter folder of a training, or of the chosen one of a tuned arm."""
+        is_chosen = training.arm.is_tuned and training.candidate is None
+        return self.folder / (SELECTED if is_chosen else "adapters") / training.name
+
+    def _select(self, arm: Arm, trainings: Sequence[Training]) -> Step:
+        folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
+        runs = [self.folder / PLACES["selection"] / training.name for training in trainings]
+        out = folder / f"{arm.name}.json"
+        words = (*_CHOOSE, *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
+        adapters = [self._adapter(model) for model in chosen]
+        weights = [self._adapter(training) for training in trainings]
+        return Step(
+            f"select-{arm.name}",
+            "select",
+            _flat((*words, "--out", out, "--adapters", folder)),
+            tuple(f"score-{training.name}-selection" for training in trainings),
+            (
+                *(run / file for run in runs for file in RUN_FILES),
+                *(adapter / file for adapter in weights for file in ADAPTER_FILES),
+            ),
+            (out, *(adapter / file for adapter in adapters for file in ADAPTER_FILES)),
+            extras=tuple(
+                adapter / file
+                for adapter in adapters
+                for file in COPIED_FILES
+                if file not in ADAPTER_FILES
+            ),
+            removes=(out, *adapters),
+            model=arm.name,
+        )
 
     def _ablated_steps(self, training: Training | None) -> list[Step]:
         return [self._score(training, "ablated")] if self.plan.data.ablates else []
 
     def _train(self, training: Training) -> Step:
-        adapter, parts = self.folder / "adapters" / training.name, self.parts
+        adapter, parts = self._adapter(training), self.parts
         values = {
             "arm": training.arm.name,
             "seed": str(training.seed),
@@ -262,11 +333,12 @@ class _Planner:
             self.plan.train.command.filled(values),
             self.prepared,
             (*self._trained_on, *self.files.scripts, *self._base_files),
-            tuple(adapter / name for name in _ADAPTER_FILES),
+            tuple(adapter / name for name in ADAPTER_FILES),
             extras=tuple(adapter / name for name in _FURTHER_ADAPTER_FILES),
             removes=(adapter,),
             resumes=True,
             versions=(),  # the trainer has an environment of its own
+            commits=self._commits,
             training=training,
             model=training.name,
         )
@@ -282,28 +354,34 @@ class _Planner:
     def _base_files(self) -> tuple[Path, ...]:
         return () if self.files.base is None else (self.files.base,)
 
+    @property
+    def _commits(self) -> dict[str, str | None]:
+        base = self.plan.model.base
+        return {base: self.files.base_commit} if self.files.base is None and can_move(base) else {}
+
     def _score(self, training: Training | None, part: str) -> Step:
         name = BASE_RUN if training is None else training.name
-        place = {"holdout": "runs", "ablated": "ablated", "calibration": "calibration"}[part]
-        data = {"holdout": self.files.holdout, "ablated": self.ablated}
-        file, run = data.get(part, self.parts["calibration"]), self.folder / place / name
-        judge, adapter = self.plan.judge, self.folder / "adapters" / name
+        data = {"holdout": self.files.holdout, "ablated": self.ablated, **self.parts}
+        file, run = data[part], self.folder / PLACES[part] / name
+        judge, adapter = self.plan.judge, Path() if training is None else self._adapter(training)
         # An ablated record has no reference: one view shows how confident the model is.
-        views = ("--k", 1 if part == "ablated" else judge.k, "--order-seed", judge.order_seed)
+        k = 1 if part in _ONE_VIEW else judge.k
+        views = ("--k", k, "--order-seed", judge.order_seed)
         words = ("pact-eval", "score", *self._scored(training, adapter), "--data", file, *views)
-        role = ("--role", "calibration") if part == "calibration" else ()
-        files = (*_ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
+        role = ("--role", part) if part in _ROLES else ()
+        files = (*ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
         weights = () if training is None else tuple(adapter / name for name in files)
         return Step(
             f"score-{name}-{part}",
             "score",
             _flat((*words, "--out", run, *role)),
-            self.prepared if training is None else (*self.prepared, f"train-{name}"),
+            self.prepared if training is None else (*self.prepared, _made_by(training)),
             (file, *weights, *self._base_files),
-            tuple(run / name for name in _RUN_FILES),
+            tuple(run / name for name in RUN_FILES),
             removes=(run,),
             resumes=True,
-            versions=(_TOOL, *_MODEL_LIBRARIES),
+            versions=(_TOOL, *MODEL_LIBRARIES),
+            commits=self._commits,
             training=training,
             model=name,
         )
@@ -317,7 +395,7 @@ class _Planner:
             how += () if value == "auto" else (f"--{name}", value)
         if training is None:
             return (*how, "--no-adapter", "--arm", BASE_RUN)
-        return (adapter, *how, "--arm", training.arm.name, "--train-seed", training.seed)
+        return (adapter, *how, "--arm", training.label, "--train-seed", training.seed)
 
     def _calibrate(self, training: Training) -> Step:
         name = training.name
@@ -329,7 +407,7 @@ class _Planner:
             "calibrate",
             _flat((*words, "--holdout", holdout)),
             (f"score-{name}-holdout", f"score-{name}-calibration"),
-            tuple(run / file for run in (fitted, holdout) for file in _RUN_FILES),
+            tuple(run / file for run in (fitted, holdout) for file in RUN_FILES),
             written,
             removes=written,
             training=training,
@@ -342,13 +420,14 @@ class _Planner:
         Args:
             steps: all steps before.
         """
-        judged = [step for step in steps if step.stage == "score" and not _calibrates(step)]
+        judged = [step for step in steps if step.stage == "score" and not _chooses(step)]
         judged.sort(key=lambda step: step.name.endswith("-ablated"))  # full contexts first
         runs = [step.outputs[0].parent for step in judged]
         needs = tuple(step.name for step in (*judged, *_of_stage(steps, "calibrate")))
         written = [file for step in _of_stage(steps, "calibrate") for file in step.outputs[1:]]
         read = (*(file for step in judged for file in step.outputs), *written)
-        return [*self._scorecard(runs, needs, read), *self._pages(runs, needs, read)]
+        choices = tuple(step.outputs[0] for step in _of_stage(steps, "select"))
+        return [*self._scorecard(runs, needs, read), *self._pages(runs, needs, read, choices)]
 
     def _scorecard(
         self, runs: Sequence[Path], needs: tuple[str, ...], read: tuple[Path, ...]
@@ -361,12 +440,17 @@ class _Planner:
         return [Step("scorecard", "scorecard", _flat(words), needs, read, (out,), stdout=out)]
 
     def _pages(
-        self, runs: Sequence[Path], needs: tuple[str, ...], read: tuple[Path, ...]
+        self,
+        runs: Sequence[Path],
+        needs: tuple[str, ...],
+        read: tuple[Path, ...],
+        choices: tuple[Path, ...],
     ) -> list[Step]:
         judge, page, paper = self.plan.judge, self.folder / "page.html", self.folder / "paper"
         how: tuple[object, ...] = ("--data", self.plan.data.folder)
         how += ("--method", judge.method or self.plan.arms[0].name)
-        read = (*self.files.data, *read)
+        how += tuple(word for choice in choices for word in ("--selected", choice))
+        read = (*self.files.data, *choices, *read)
         if judge.hypotheses is not None and self.lock is not None:
             how, read = (*how, "--criteria", judge.hypotheses), (*read, judge.hypotheses, self.lock)
         as_page = ("pact-eval", "report", *runs, "--html", page, *how)
@@ -381,8 +465,15 @@ def _of_stage(steps: Iterable[Step], stage: ExperimentStage) -> list[Step]:
     return [step for step in steps if step.stage == stage]
 
 
-def _calibrates(step: Step) -> bool:
-    return step.name.endswith("-calibration")
+def _chooses(step: Step) -> bool:
+    """Whether the run of a step is there to choose something, and not to be judged."""
+    return step.name.endswith(tuple(f"-{role}" for role in _ROLES))
+
+
+def _made_by(training: Training) -> str:
+    """Return the name of the step that makes the adapter of a training or of a chosen one."""
+    is_chosen = training.arm.is_tuned and training.candidate is None
+    return f"select-{training.arm.name}" if is_chosen else f"train-{training.name}"
 
 
 def _flat(words: Iterable[object]) -> tuple[str, ...]:

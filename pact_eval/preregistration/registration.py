@@ -205,7 +205,8 @@ def lock_path(path: Path) -> Path:
 def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock:
     """Freeze the criteria of a file of hypotheses in a lock next to it.
 
-    Registering the same criteria again changes nothing; the first time is kept.
+    Registering the same criteria again, with data that were registered, changes nothing; the first
+    time is kept.
 
     Args:
         path: a file of hypotheses.
@@ -216,7 +217,8 @@ def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock
         The new or the existing lock.
 
     Raises:
-        InputError: a file cannot be read, or there is a lock for other criteria or other data.
+        InputError: a file cannot be read, or there is a lock for other criteria, or without some of
+            the data.
         RecordError: the hypotheses are malformed.
         TamperedError: the existing lock was edited.
         ValueError: the time has no zone.
@@ -258,20 +260,36 @@ def _new_lock(criteria: Json, data: tuple[DataHash, ...], now: dt.datetime) -> L
 
 
 def _unchanged(place: Path, lock: Lock) -> Lock:
-    """Return the existing lock if it has the same criteria and data."""
+    """Return the existing lock if it has the same criteria and covers the data."""
     before = read_lock(place)
     if not before.is_intact:
         message = f"{place}: the lock was edited after it was written; restore it from a copy"
         raise TamperedError(message)
-    changes = list(criteria_changes(before.criteria, lock.criteria))
-    if before.data != lock.data:
-        changes.append(f"data: registered {_names(before.data)}, now {_names(lock.data)}")
+    changes = criteria_changes(before.criteria, lock.criteria)
     if not changes:
-        return before
+        return _covering(place, before, lock.data)
     lines = "\n".join(f"  {change}" for change in changes)
     message = (
         f"{place}: other criteria were registered at {before.registered_at.isoformat()}; a lock is "
         f"not overwritten. Register the new ones as a file of another name:\n{lines}"
+    )
+    raise InputError(message)
+
+
+def _covering(place: Path, before: Lock, data: Sequence[DataHash]) -> Lock:
+    """Return the existing lock if all data were registered.
+
+    Raises:
+        InputError: some were not, or have changed since.
+    """
+    registered = {file.sha256 for file in before.data}
+    absent = [file for file in data if file.sha256 not in registered]
+    if not absent:
+        return before
+    message = (
+        f"{place}: the criteria were registered at {before.registered_at.isoformat()} without "
+        f"{_names(absent)}; registered data: {_names(before.data)}. A lock is not overwritten. "
+        "Judge on the registered data, or register the criteria as a file of another name"
     )
     raise InputError(message)
 

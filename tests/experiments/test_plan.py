@@ -12,7 +12,7 @@ from experiments.plans import COMMAND, opened, write_plan
 from pact_cli.main import main
 from pact_eval.errors import PlanError
 from pact_eval.experiments.command_template import CommandTemplate
-from pact_eval.experiments.plan import parse_plan, read_plan
+from pact_eval.experiments.plan import check_plan, parse_plan
 from pact_eval.experiments.plan_files import plan_files
 from pact_fixtures.paper import PLAN
 
@@ -33,7 +33,7 @@ cpus = 0
 [arms]
 base = {}
 "my arm" = { sett = {}, ablation = "yes" }
-swept = { set = { learning_rate = [1e-5, 5e-5] } }
+swept = { set = { learning_rate = [1e-5, {}], rank = [8, 8], empty = [] } }
 [seeds]
 main = [17, 17]
 [judge]
@@ -49,7 +49,9 @@ PROBLEMS = [
     'arms: expected letters, digits, _, . or - as the name of an arm, got "my arm"',
     "arms: my arm: unknown key sett in an arm; did you mean set?",
     "arms: my arm: expected ablation as true or false",
-    "arms: swept: set: expected learning_rate as text, a finite number or true/false, got a list",
+    "arms: swept: set: expected learning_rate as text, a finite number or true/false, or a list",
+    "arms: swept: set: rank names 8 twice",
+    "arms: swept: set: expected empty as text, a finite number or true/false, or a list",
     "seeds: main names 17 twice",
     "data: unknown key selct in data; did you mean select?",
     'data: expected folder, a path such as "data", got 3',
@@ -104,7 +106,7 @@ def test_a_plan_that_is_no_toml_has_a_line(tmp_path: Path) -> None:
 
 def test_the_paper_has_fourteen_trainings() -> None:
     # The paper: three arms at three seeds, five ablations at the first.
-    trainings = [training.name for training in read_plan(PLAN).trainings()]
+    trainings = [training.name for training in check_plan(PLAN)[0].trainings()]
     assert len(trainings) == 3 * 3 + 5
     assert trainings[:3] == ["pact_full-17", "pact_full-18", "pact_full-19"]
     assert trainings[-5:] == [
@@ -122,7 +124,9 @@ def test_a_value_is_one_word_whatever_is_in_it() -> None:
     assert command.filled(values) == ("train", '{"a": "b c; rm"}', "--out=my folder", "{x}")
 
 
-@pytest.mark.parametrize("text", ["", "train 'open", "train {open", "train close}"])
+@pytest.mark.parametrize(
+    "text", ["", "train 'open", "train {open", "train close}", "train {seed!r}", "train {seed:>3}"]
+)
 def test_a_command_that_cannot_be_divided(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         CommandTemplate.parse(text)
@@ -194,4 +198,4 @@ def test_trainings_of_several_arms_have_names_of_their_own(tmp_path: Path) -> No
 def test_scripts_of_a_command(tmp_path: Path, command: str, scripts: list[str]) -> None:
     plan = write_plan(tmp_path, command=command)
     (tmp_path / "train.sh").write_text("")
-    assert plan_files(read_plan(plan)).scripts == tuple(map(Path, scripts))
+    assert plan_files(check_plan(plan)[0]).scripts == tuple(map(Path, scripts))

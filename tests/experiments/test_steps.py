@@ -13,7 +13,7 @@ from experiments.plans import opened, write_plan
 
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.experiments.plan import Plan, read_plan
+from pact_eval.experiments.plan import Plan, check_plan
 from pact_eval.experiments.plan_files import PlanFiles, plan_files
 from pact_eval.experiments.steps import Step, chosen_steps, planned_steps
 from pact_fixtures.paper import PLAN
@@ -23,7 +23,9 @@ run = runner(main)
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return read_plan(PLAN)
+    plan, problems = check_plan(PLAN)
+    assert not problems
+    return plan
 
 
 @pytest.fixture(scope="module")

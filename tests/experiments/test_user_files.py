@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import pytest
-from commands import refuser
+from commands import refuser, runner
 from experiments.plans import HYPOTHESES, opened, write_plan
 
 from pact_cli.main import main
@@ -14,7 +15,7 @@ from pact_eval.experiments.preparing import is_refused_registration
 from pact_eval.experiments.running import run
 from pact_eval.preregistration.registration import lock_path, register
 
-refused = refuser(main)
+run_command, refused = runner(main), refuser(main)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,37 @@ def test_only_other_criteria_or_data_are_a_refused_registration(tmp_path: Path) 
     data.unlink()
     assert not is_refused_registration(*files)
     data.write_text("one")
+    ablated = tmp_path / "ablated.jsonl"  # not registered, and not changed
+    ablated.write_text("three")
+    assert not is_refused_registration(*files, ablated)
     hypotheses.write_text(HYPOTHESES.format(points=1))
     assert is_refused_registration(*files)
     hypotheses.write_text("format = ")
     assert not is_refused_registration(*files)
+
+
+@pytest.mark.posix
+def test_a_registration_of_the_holdout_alone_says_what_it_lacks(tmp_path: Path) -> None:
+    arms = ("mine = {}", "weak = {}")
+    plan = write_plan(tmp_path, arms=arms, hypotheses=True, ablated=True)
+    holdout = tmp_path / "data/holdout.jsonl"
+    now = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    lock = register(tmp_path / "hypotheses.toml", data=[holdout], now=now)
+    words = ("experiment", plan, "--stage", "register", "--json")
+    steps = json.loads(run_command(*words, code=1).stdout)["steps"]
+    log = " ".join(next(step for step in steps if step["step"] == "register")["log_lines"])
+    assert "without ablated.jsonl" in log
+    assert f"registered data: holdout.jsonl {lock.data[0].sha256[:12]}" in log
+    # Without ablated contexts, the lock covers all that is judged, and is kept.
+    plan.write_text(plan.read_text().replace("ablated = true", "ablated = false"))
+    before = lock_path(tmp_path / "hypotheses.toml").read_bytes()
+    run_command(*words)
+    assert lock_path(tmp_path / "hypotheses.toml").read_bytes() == before
+
+
+@pytest.mark.posix
+def test_a_registration_of_more_than_is_judged_is_kept(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)
+    data = [tmp_path / "data/holdout.jsonl", tmp_path / "data/train.jsonl"]
+    register(tmp_path / "hypotheses.toml", data=data, now=dt.datetime(2026, 1, 2, tzinfo=dt.UTC))
+    run_command("experiment", plan, "--stage", "register")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 from dataclasses import replace
@@ -329,11 +330,24 @@ def test_registering_again_keeps_the_first_time(toml: Path, data: Path) -> None:
     assert lock_path(toml).read_bytes() == text
 
 
+def test_a_lock_covers_fewer_data_than_were_registered(toml: Path, data: Path) -> None:
+    further = data.with_name("ablated.jsonl")
+    further.write_text("{}")
+    lock = register(toml, data=[data, further], now=NOW)
+    for covered in ([], [data], [further]):
+        assert register(toml, data=covered, now=LATER) == lock
+
+
 def test_a_lock_is_not_overwritten_for_other_criteria_or_data(toml: Path, data: Path) -> None:
     register(toml, data=[data], now=NOW)
     text = lock_path(toml).read_bytes()
-    with pytest.raises(InputError, match=r"data: .*holdout\.jsonl \w{12}, now none"):
-        register(toml, now=LATER)
+    registered = data.read_bytes()
+    data.write_bytes(b"other data")
+    with pytest.raises(InputError, match="not overwritten") as changed:
+        register(toml, data=[data], now=LATER)
+    sha256 = hashlib.sha256(registered).hexdigest()[:12]
+    assert_says(changed.value, "without holdout.jsonl", f"registered data: holdout.jsonl {sha256}")
+    data.write_bytes(registered)
     edit(toml, "2 points", "5 points")
     with pytest.raises(InputError, match="not overwritten") as caught:
         register(toml, data=[data], now=LATER)

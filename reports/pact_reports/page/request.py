@@ -22,6 +22,7 @@ from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:
+    from pact_eval.experiments.selection import ArmSelection
     from pact_eval.thresholds.conclusion import Acting
     from pact_eval.thresholds.decision_curves import Decisions
 
@@ -42,6 +43,7 @@ class PageRequest:
         clear: by metric, the smallest change that the table of ablations marks as clear.
         command: the command that makes the page, shown at its end.
         decisions: thresholds and costs, for figures and tables of decisions.
+        selections: choices among the candidates of tuned arms.
         grouped: the same runs, whose settings name a column other than the kind; None without one.
     """
 
@@ -58,6 +60,7 @@ class PageRequest:
         default_factory=lambda: DataConclusion.without_audit("no dataset was given")
     )
     decisions: Decisions | None = None
+    selections: tuple[ArmSelection, ...] = ()
     grouped: Experiment | None = None
 
     @cached_property
@@ -73,7 +76,9 @@ class PageRequest:
     def for_tables(self) -> TableRequest:
         """The request for the tables of the page."""
         return TableRequest(
-            *(self.experiment, self.criteria, self.data, self.clear, self.names), self.decisions
+            *(self.experiment, self.criteria, self.data, self.clear, self.names),
+            decisions=self.decisions,
+            selections=self.selections,
         )
 
     @cached_property
@@ -103,6 +108,7 @@ class PageRequest:
             "lock": sha256_of_file(lock) if lock is not None and lock.is_file() else None,
             "audit": _audit(self.audit),
             "decisions": _decisions(self.decisions),
+            "selections": [selection.to_json() for selection in self.selections],
             "clear_changes": {name: str(change) for name, change in sorted(self.clear.items())},
         }
         present = {name: value for name, value in inputs.items() if value}

@@ -7,10 +7,13 @@ from typing import Final
 
 from pact_eval._json import Json
 from pact_eval.errors import counted
+from pact_eval.experiments.costs import Cost
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
+from pact_eval.experiments.tuning import ArmTuning
 from pact_reports.plain_text import one_line
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.tables.tuning import tuning_table
 
 _TONES: Final[dict[str, Tone]] = {"failed": "bad", "not run": "caution", "up to date": "faint"}
 _ENDED: Final[tuple[StepState, ...]] = ("done", "up to date", "failed", "not run")
@@ -58,6 +61,8 @@ def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
         yield Line(f"Not run ({one_line(why)}): {', '.join(names)}", "caution")
     for note, names in _notes(outcome).items():
         yield Line(f"{one_line(note)}: {', '.join(names)}", "info")
+    if any(tuning.tuned for tuning in outcome.tuning):
+        yield tuning_table(outcome.tuning)
     for step in outcome.of_state("done", "up to date"):
         if step.step.stage in _RESULTS:
             path = outcome.folder / step.step.outputs[0].name
@@ -89,14 +94,60 @@ def _answers(outcome: ExperimentOutcome) -> Iterator[str]:
         scorings = outcome.count(["score", "calibrate"])
         yield (
             f"{total}, {len(outcome.of_state('to do')):,} to do: {trainings}, "
-            f"{scorings:,} scorings and calibrations. Cost: not measured."
+            f"{scorings:,} scorings and calibrations."
         )
+        yield from _cost(outcome)
         return
     counts = {state: len(outcome.of_state(state)) for state in _ENDED}
     parts = [f"{count:,} {state}" for state, count in counts.items() if count]
     yield f"{total}: {', '.join(parts)}."
     if outcome.exit_code:
         yield "The same command runs what failed and what was not run."
+
+
+def _cost(outcome: ExperimentOutcome) -> Iterator[str]:
+    """Yield what the steps to do would take, and what is not known of it."""
+    cost = outcome.cost
+    if cost is None:
+        yield "Cost: not measured; --measure times ten training steps and one scoring of each arm."
+        return
+    least = "at least " if cost.not_measured else ""
+    stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in cost.by_stage.items())
+    slots = counted(cost.slots, "slot")
+    of_stages = f" Processes together: {stages}." if stages else ""
+    yield (
+        f"Cost with {slots}: {least}{duration(cost.seconds)}, estimated from times on "
+        f"{one_line(cost.processor)}.{of_stages}"
+    )
+    for arm, reason in cost.not_measured.items():
+        yield f"Not measured: {one_line(arm)}: {one_line(reason)}."
+
+
+def duration(seconds: float) -> str:
+    """Write an estimated time with two digits.
+
+    Examples:
+        >>> duration(20), duration(250), duration(9_000), duration(452_000)
+        ('under a minute', '4 min', '2.5 h', '130 h')
+    """
+    if seconds < 60:
+        return "under a minute"
+    value, unit = (seconds / 60, "min") if seconds < 3600 else (seconds / 3600, "h")
+    if value >= 100:
+        return f"{round(value, -1):,.0f} {unit}"
+    return f"{value:.0f} {unit}" if unit == "min" or value >= 10 else f"{value:.1f} {unit}"
+
+
+def _cost_json(cost: Cost | None) -> Json:
+    if cost is None:
+        return None
+    return {
+        "processor": cost.processor,
+        "slots": cost.slots,
+        "seconds": cost.seconds,
+        "seconds_by_stage": {**cost.by_stage},
+        "not_measured": {**cost.not_measured},
+    }
 
 
 def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
@@ -109,9 +160,20 @@ def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
         "exit_code": outcome.exit_code,
         "trainings": outcome.count(["train"]),
         "scorings_and_calibrations": outcome.count(["score", "calibrate"]),
-        "cost": None,
+        "cost": _cost_json(outcome.cost),
         "missing": [*outcome.missing],
+        "tuning": [_tuning_json(tuning) for tuning in outcome.tuning],
         "steps": [_step_json(outcome, step) for step in outcome.steps],
+    }
+
+
+def _tuning_json(tuning: ArmTuning) -> Json:
+    chosen = None if tuning.selection is None else tuning.selection.to_json()
+    return {
+        "arm": tuning.arm,
+        "tuned": {name: [*values] for name, values in tuning.tuned.items()},
+        "trainings": tuning.trainings,
+        "selection": chosen,
     }
 
 

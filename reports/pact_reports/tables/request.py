@@ -23,6 +23,7 @@ from pact_reports.sentences.notes import ViewsUse
 from pact_reports.table import Table
 
 if TYPE_CHECKING:
+    from pact_eval.experiments.selection import ArmSelection
     from pact_eval.thresholds.decision_curves import Decisions
 
 # The default of `pact-eval scorecard`.
@@ -42,6 +43,7 @@ class TableRequest:
         names: display names of arms.
         decisions: thresholds and costs, for tables of decisions.
         published: published metrics, which are shown instead of runs; None shows the runs.
+        selections: choices among the candidates of tuned arms.
     """
 
     experiment: Experiment
@@ -51,6 +53,7 @@ class TableRequest:
     names: ArmNames = KEYS
     decisions: Decisions | None = None
     published: ArmMetrics | None = None
+    selections: tuple[ArmSelection, ...] = ()
 
     @property
     def decoding(self) -> Decoding:

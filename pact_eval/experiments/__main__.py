@@ -1,0 +1,87 @@
+"""`python -m pact_eval.experiments`: choose among the trainings of a tuned arm."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pact_eval._json import Json, loads
+from pact_eval.errors import PactError
+from pact_eval.experiments.candidates import is_plain
+from pact_eval.experiments.selection import copy_chosen, select, write_selection
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Choose, print the choice, and return the exit code.
+
+    Args:
+        words: the arguments; those of the process if None.
+    """
+    parser = _parser()
+    options = parser.parse_args(words)
+    try:
+        settings = _settings(options.set)
+    except ValueError as error:
+        parser.error(f"--set: {error}")
+    try:
+        selection = select(options.runs, arm=options.arm, settings=settings)
+        if options.adapters is not None:
+            copy_chosen(selection, options.runs, options.adapters)
+        write_selection(selection, options.out)
+    except PactError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return error.exit_code
+    sys.stdout.write(f"{selection}\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pact_eval.experiments",
+        description="Choose among the trainings of a tuned arm: the lowest mean NLL over the seeds "
+        "on the selection split. Of equal ones, the first is chosen.",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="run of a candidate at a seed (score --k 1 --role selection --arm ARM.CANDIDATE)",
+    )
+    parser.add_argument("--arm", required=True, help="the arm")
+    parser.add_argument(
+        "--set",
+        required=True,
+        metavar="JSON",
+        help='its settings, such as {"rank": [8, 16]}; a list has the values that were tried',
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="the choice: JSON")
+    parser.add_argument(
+        "--adapters", type=Path, metavar="DIR", help="copy the chosen adapters to DIR/ARM-SEED"
+    )
+    return parser
+
+
+def _settings(text: str) -> dict[str, Json]:
+    """Return the settings of `--set`.
+
+    Raises:
+        ValueError: they are not an object of plain values or lists of them.
+
+    Examples:
+        >>> _settings('{"rank": [8, 16]}')
+        {'rank': [8, 16]}
+    """
+    settings = loads(text)
+    lists = settings.values() if isinstance(settings, dict) else [None]
+    tried = [values if isinstance(values, list) and values else [values] for values in lists]
+    if not isinstance(settings, dict) or not all(is_plain(one) for some in tried for one in some):
+        message = "expected an object of text, numbers, true/false or lists of them"
+        raise ValueError(message)
+    return settings
+
+
+if __name__ == "__main__":
+    sys.exit(main())

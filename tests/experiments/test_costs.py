@@ -1,0 +1,221 @@
+"""Costs: hours by hand computation from planted times, and times that are really measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import refuser, runner
+from experiments.plans import COMMAND, opened, write_plan
+
+from pact_cli.main import main
+from pact_eval._json import Json
+from pact_eval.experiments.costs import Measured, elapsed_seconds, plan_facts, read_measured
+from pact_eval.experiments.measuring import measure
+from pact_eval.experiments.plan import check_plan
+from pact_eval.experiments.steps import Step
+from pact_fixtures.paper import PLAN
+from pact_reports.presenters.experiment_outcome import duration
+
+run, refused = runner(main), refuser(main)
+
+ARMS = ("mine = {}", "other = { set = { scale = 0.1 } }")
+
+
+def trained(start: float, each: float, further: int) -> dict[str, Json]:
+    return {"start_seconds": start, "seconds_per_step": each, "further_steps": further}
+
+
+def window(k: str, start: float, each: float) -> dict[str, Json]:
+    return {k: {"start_seconds": start, "seconds_per_record": each}}
+
+
+def plant(plan: Path, folder: Path, arms: dict[str, dict[str, Json]], **changes: object) -> None:
+    """Write measured times of a plan as if its arms had been measured."""
+    parsed, _ = check_plan(plan)
+    settings: dict[str, Json] = {arm.name: {**arm.settings} for arm in parsed.arms}
+    measured = Measured(
+        processor="Test Processor",
+        versions={},
+        plan=plan_facts(parsed),
+        records={"holdout": 24, "ablated": 24, "calibration": 10},
+        arms={name: {"settings": settings.get(name), **times} for name, times in arms.items()},
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "measured.json").write_text(json.dumps(measured.to_json() | changes))
+
+
+def planted(tmp_path: Path) -> Path:
+    """Trainings of 170 and 100 s; scorings of 17 (base), 18 (holdout) and 11 s (calibration)."""
+    plan = write_plan(tmp_path, arms=ARMS)
+    plant(
+        plan,
+        tmp_path / "plan",
+        {
+            "base": {"scoring": window("2", 5, 0.5)},
+            "mine": {"training": trained(20, 1.5, 100), "scoring": window("2", 6, 0.5)},
+            "other": {"training": trained(10, 1, 90), "scoring": window("2", 6, 0.5)},
+        },
+    )
+    return plan
+
+
+def cost_of(*words: object) -> dict[str, object]:
+    cost = json.loads(run("experiment", *words, "--dry-run", "--json").stdout)["cost"]
+    assert isinstance(cost, dict)
+    return cost
+
+
+@pytest.mark.parametrize(
+    ("slots", "seconds"),
+    [
+        (1, 17 + 170 + 18 + 11 + 100 + 18 + 11),
+        # base to 17, other to 117, 135 and 146; mine from 0 to 170, then its two scorings at once.
+        (2, 170 + 18),
+        # All at once: mine again.
+        (3, 170 + 18),
+    ],
+)
+def test_hours_by_hand(tmp_path: Path, slots: int, seconds: float) -> None:
+    cost = cost_of(planted(tmp_path), "--slots", slots)
+    assert cost["seconds"] == seconds
+    assert cost["seconds_by_stage"] == {"train": 270, "score": 17 + 4 * 14.5}
+    assert cost["not_measured"] == {}
+
+
+def test_the_paper_in_eight_slots(tmp_path: Path) -> None:
+    parsed, _ = check_plan(PLAN)
+    free = {**window("4", 0, 0), **window("1", 0, 0)}
+    arms: dict[str, dict[str, Json]] = {
+        arm.name: {"training": trained(100, 1, 3500), "scoring": free} for arm in parsed.arms
+    }
+    plant(PLAN, tmp_path, arms | {"base": {"scoring": free}})
+    cost = cost_of(PLAN, "--slots", 8, "--out", tmp_path)
+    # Fourteen trainings of an hour in eight slots: two rounds.
+    assert cost["seconds"] == 2 * 3600
+    assert cost["seconds_by_stage"] == {"train": 14 * 3600, "score": 0}
+    text = run("experiment", PLAN, "--slots", 8, "--out", tmp_path, "--dry-run").stdout
+    assert "Cost with 8 slots: 2.0 h" in text
+    assert "train 14 h" in text
+    assert "Test Processor" in text
+
+
+def test_what_is_not_measured_is_named_and_the_rest_is_a_bound(tmp_path: Path) -> None:
+    plan = planted(tmp_path)
+    value = json.loads((tmp_path / "plan/measured.json").read_text())
+    value["arms"]["other"]["training"] = "the trainer ended with 7"
+    (tmp_path / "plan/measured.json").write_text(json.dumps(value))
+    cost = cost_of(plan)
+    assert cost["not_measured"] == {"other": "the trainer ended with 7"}
+    assert cost["seconds"] == 345 - 100
+    text = run("experiment", plan, "--dry-run").stdout
+    assert "at least 4 min" in text
+    assert "other: the trainer ended with 7" in text
+
+
+def test_times_of_other_settings_do_not_count(tmp_path: Path) -> None:
+    plan = planted(tmp_path)
+    text = plan.read_text()
+    plan.write_text(text.replace("scale = 0.1", "scale = 0.2"))
+    assert [*cost_of(plan)["not_measured"]] == ["other"]  # type: ignore[misc]
+    plan.write_text(text.replace("--arm {arm}", "--arm={arm}"))
+    assert {*cost_of(plan)["not_measured"]} == {"base", "mine", "other"}  # type: ignore[misc]
+    plan.write_text(text.replace("k = 2", "k = 4"))
+    assert "no scoring with 4 views" in str(cost_of(plan)["not_measured"])
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"format": "pact-measured-1"}'])
+def test_a_file_that_has_no_times_is_refused(tmp_path: Path, text: str) -> None:
+    plan = planted(tmp_path)
+    (tmp_path / "plan/measured.json").write_text(text)
+    message = refused("experiment", plan, "--dry-run")
+    assert "measured.json" in message
+    assert "--measure" in message
+
+
+def test_without_measured_times_the_cost_is_not_measured(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    assert "Cost: not measured" in run("experiment", plan, "--dry-run").stdout
+    assert not (tmp_path / "plan").exists()
+    assert "--measure" in refused("experiment", plan, "--dry-run", "--measure", code=2)
+
+
+def test_a_chain_takes_as_long_as_its_steps() -> None:
+    steps = [
+        Step("a", "train", (), (), (), ()),
+        Step("b", "score", (), ("a", "done before"), (), ()),
+        Step("c", "train", (), (), (), ()),
+    ]
+    seconds = {"a": 3.0, "b": 4.0, "c": 5.0}
+    assert elapsed_seconds(steps, lambda step: seconds[step.name], 2) == 7
+    # One slot: c was ready before b, but b comes first in order.
+    assert elapsed_seconds(steps, lambda step: seconds[step.name], 1) == 12
+
+
+def test_durations_have_two_digits() -> None:
+    assert [duration(seconds) for seconds in (59, 60, 3_540, 3_600, 36_000, 1_000_000)] == [
+        *("under a minute", "1 min", "59 min", "1.0 h", "10 h", "280 h")
+    ]
+
+
+LOGGING = """
+import json, pathlib, sys, time
+out = pathlib.Path(sys.argv[2])
+out.mkdir(parents=True)
+steps = {} if sys.argv[1] == "untold" else {"steps": 1000}
+with (out / "log.jsonl").open("w") as file:
+    if sys.argv[1] == "silent":
+        time.sleep(600)
+    for step in range(1, 1001):
+        time.sleep(0.05)
+        file.write(json.dumps({"step": step, **steps}) + "\\n")
+        file.flush()
+        if sys.argv[1] == "fails" and step == 5:
+            sys.exit(7)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
+    names = ("logs", "untold", "silent", "fails")
+    arms = [f"{name} = {{}}" for name in names]
+    plan = write_plan(tmp_path, arms=arms, command="python log.py {arm} {adapter}")
+    (tmp_path / "log.py").write_text(LOGGING)
+    outcome = measure(opened(plan), longest_seconds=40)
+    measured = read_measured(tmp_path / "plan/measured.json")
+    assert measured is not None
+    times = measured.arms["logs"]["training"]
+    assert isinstance(times, dict)
+    assert 0.02 <= float(times["seconds_per_step"]) < 2  # type: ignore[arg-type]
+    assert times["further_steps"] == 999
+    reasons = {name: str(measured.arms[name]["training"]) for name in names[1:]}
+    assert "states steps" in reasons["untold"]
+    assert "no two steps" in reasons["silent"]
+    assert "ended with 7" in reasons["fails"]
+    assert outcome.cost is not None
+    assert {*outcome.cost.not_measured} == {*names[1:]}
+    assert outcome.cost.seconds > 20  # 1,000 steps, of which ten were done
+    assert measured.records["holdout"] == len(
+        (tmp_path / "data/holdout.jsonl").read_bytes().splitlines()
+    )
+    assert not (tmp_path / "plan/measuring").exists()
+    assert not (tmp_path / "plan/adapters/logs-17/log.jsonl").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+def test_a_training_that_ends_is_measured_as_it_is(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path, command=COMMAND)
+    text = run("experiment", plan, "--measure").stdout
+    assert "Cost with 1 slot: " in text
+    assert "Not measured" not in text
+    measured = read_measured(tmp_path / "plan/measured.json")
+    assert measured is not None
+    times = measured.arms["mine"]["training"]
+    assert isinstance(times, dict)
+    assert times["further_steps"] == 0
+    scoring = measured.arms["mine"]["scoring"]
+    assert isinstance(scoring, dict)
+    assert [*scoring] == ["2"]

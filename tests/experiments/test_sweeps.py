@@ -1,0 +1,253 @@
+"""Tuned arms: candidates, the choice among them, and what the report says of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from commands import refuser, runner
+from experiments.plans import opened, write_plan
+from run_frames import edit_run, frame_of, write_run
+
+from pact_cli.main import main
+from pact_eval.errors import InputError, PlanError
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.experiments.__main__ import main as choose
+from pact_eval.experiments.plan import parse_plan
+from pact_eval.experiments.selection import read_selection, select, write_selection
+from pact_eval.experiments.tuning import tuning_of_plan, tuning_of_runs
+from pact_reports.tables.tuning import tuning_table
+
+run, refused = runner(main), refuser(main)
+
+RANKS = {"rank": [8, 16], "epochs": 2}
+
+
+def scored(
+    folder: Path, label: str, seed: int, sure: list[float], role: str | None = "selection"
+) -> Path:
+    """A run whose items have these probabilities of the right answer, of two."""
+    logits = [[math.log(p), math.log(1 - p)] for p in sure]
+    ids = [f"item-{number}" for number in range(len(sure))]
+    frame = frame_of(id=ids, logits=logits, reference=[0] * len(sure))
+    path = write_run(folder / f"{label}-{seed}", frame, arm=label, seed=seed)
+    return edit_run(path, role=role, data="data/selection.jsonl")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Two candidates at two seeds: means of -log p."""
+    return [
+        scored(tmp_path, "mine.rank=8", 17, [0.5, 0.5]),
+        scored(tmp_path, "mine.rank=8", 18, [0.8, 0.8]),
+        scored(tmp_path, "mine.rank=16", 17, [0.6, 0.9]),
+        scored(tmp_path, "mine.rank=16", 18, [0.7, 0.7]),
+    ]
+
+
+def test_the_choice_by_hand(runs: list[Path]) -> None:
+    selection = select(runs, arm="mine", settings=RANKS)
+    eight, sixteen = selection.candidates
+    assert eight.nll_nats == pytest.approx({17: -math.log(0.5), 18: -math.log(0.8)}, abs=1e-6)
+    by_hand = (-math.log(0.6 * 0.9) / 2 - math.log(0.7)) / 2
+    assert sixteen.mean_nll_nats == pytest.approx(by_hand, abs=1e-6)
+    # 0.458 before 0.332: at seed 18 alone, rank 8 would be chosen.
+    assert selection.chosen is sixteen
+    assert selection.chosen.settings == {"rank": 16, "epochs": 2}
+    assert (selection.items, selection.trainings, selection.seeds) == (2, 4, (17, 18))
+    assert selection.tuned == {"rank": (8, 16)}
+
+
+def test_the_nll_is_that_of_the_report(runs: list[Path]) -> None:
+    selection = select(runs, arm="mine", settings=RANKS)
+    value = json.loads(run("report", runs[2], "--json").stdout)
+    text = json.dumps(value)
+    nll = selection.candidates[1].nll_nats[17]
+    assert repr(nll) in text
+
+
+def test_the_first_of_equal_candidates_is_chosen(tmp_path: Path) -> None:
+    runs = [scored(tmp_path, f"mine.rank={rank}", 17, [0.6, 0.7]) for rank in (16, 8)]
+    for ranks in ([8, 16], [16, 8]):
+        chosen = select(runs, arm="mine", settings={"rank": ranks}).chosen
+        assert chosen.settings == {"rank": ranks[0]}
+
+
+@pytest.mark.parametrize("role", [None, "calibration"])
+def test_other_data_than_the_selection_split_are_refused(tmp_path: Path, role: str | None) -> None:
+    runs = [scored(tmp_path, f"mine.rank={rank}", 17, [0.6], role) for rank in (8, 16)]
+    with pytest.raises(InputError, match="--role selection"):
+        select(runs, arm="mine", settings=RANKS)
+
+
+def test_runs_that_cannot_be_compared_are_refused(runs: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the seeds"):
+        select(runs[:3], arm="mine", settings=RANKS)
+    with pytest.raises(InputError, match=r"expected runs of .*rank=32"):
+        select(runs, arm="mine", settings={"rank": [8, 16, 32]})
+    other = scored(tmp_path / "other", "mine.rank=16", 18, [0.7, 0.7, 0.7])
+    with pytest.raises(InputError, match="expected the items"):
+        select([*runs[:3], other], arm="mine", settings=RANKS)
+    with pytest.raises(InputError, match="list of values"):
+        select(runs, arm="mine", settings={"rank": 8})
+    with pytest.raises(InputError, match="second run"):
+        select([*runs, runs[0]], arm="mine", settings=RANKS)
+
+
+def test_a_selection_is_read_as_it_was_written(runs: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "selected/mine.json"
+    selection = select(runs, arm="mine", settings=RANKS)
+    write_selection(selection, path)
+    assert read_selection(path).to_json() == selection.to_json()
+    value = json.loads(path.read_text())
+    value["chosen"] = "mine.rank=8"
+    path.write_text(json.dumps(value))
+    with pytest.raises(InputError, match="does not follow"):
+        read_selection(path)
+    for text in ("{}", "[]", '{"format": "pact-selected-1"}'):
+        path.write_text(text)
+        with pytest.raises(InputError, match="pact-selected-1"):
+            read_selection(path)
+
+
+def test_the_command_says_what_is_chosen(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mine.json"
+    words = [*map(str, runs), "--arm", "mine", "--out", str(out), "--set"]
+    assert choose([*words, json.dumps(RANKS)]) == 0
+    text = capsys.readouterr().out
+    assert "Chosen: mine.rank=16" in text
+    assert "2 items of selection.jsonl" in text
+    assert json.loads(out.read_text())["chosen"] == "mine.rank=16"
+    assert choose([*words, json.dumps(RANKS), "--adapters", str(tmp_path / "adapters")]) == 1
+    assert "weights that" in capsys.readouterr().err
+    for settings in ("[8]", "{", '{"rank": [8, {}]}'):
+        with pytest.raises(SystemExit) as ended:
+            choose([*words, settings])
+        assert ended.value.code == 2
+        assert "--set" in capsys.readouterr().err
+
+
+def test_steps_of_a_tuned_arm(tmp_path: Path) -> None:
+    arms = ("mine = { set = { scale = [0.1, 0.2], rank = 2 } }", "other = {}")
+    steps = opened(write_plan(tmp_path, arms=arms)).steps
+    assert [step.name for step in steps] == [
+        *("audit", "split", "score-base-holdout"),
+        *("train-mine-17.scale=0.1", "score-mine-17.scale=0.1-selection"),
+        *("train-mine-17.scale=0.2", "score-mine-17.scale=0.2-selection"),
+        *("select-mine", "score-mine-17-holdout", "score-mine-17-calibration"),
+        *("calibrate-mine-17", "train-other-17", "score-other-17-holdout"),
+        *("score-other-17-calibration", "calibrate-other-17", "page", "paper"),
+    ]
+    by_name = {step.name: step for step in steps}
+    train = by_name["train-mine-17.scale=0.2"].words
+    assert train[train.index("--settings") + 1] == '{"rank": 2, "scale": 0.2}'
+    assert train[train.index("--arm") + 1] == "mine"
+    score = " ".join(by_name["score-mine-17.scale=0.2-selection"].words)
+    assert "--data plan/parts/selection.jsonl --k 1" in score
+    assert score.endswith("--role selection")
+    assert by_name["score-mine-17-holdout"].needs[-1] == "select-mine"
+    assert "plan/selected/mine-17" in by_name["score-mine-17-holdout"].words
+    words = by_name["paper"].words
+    assert words[words.index("--selected") + 1] == "plan/selected/mine.json"
+
+
+def test_every_combination_is_trained_at_every_seed(tmp_path: Path) -> None:
+    text = "[arms]\nmine = { set = { a = [1, 2], b = ['x', 'y', 'z'] } }\n[seeds]\nmain = [3, 4]"
+    plan, _ = parse_plan(text, tmp_path / "plan.toml")
+    names = [training.name for training in plan.trainings()]
+    assert len(names) == len({*names}) == 2 * 3 * 2
+    assert names[:4] == ["mine-3.a=1,b=x", "mine-3.a=1,b=y", "mine-3.a=1,b=z", "mine-3.a=2,b=x"]
+
+
+def test_a_list_of_one_value_is_that_value(tmp_path: Path) -> None:
+    plan, _ = parse_plan("[arms]\nmine = { set = { a = [1] } }\n[seeds]\nmain = [3]", tmp_path)
+    assert [training.settings_json for training in plan.trainings()] == ['{"a": 1}']
+    assert not plan.arms[0].is_tuned
+
+
+def test_too_many_combinations_are_a_problem() -> None:
+    values = list(range(11))
+    text = f"[arms]\nmine = {{ set = {{ a = {values}, b = {values}, c = {values} }} }}"
+    _, problems = parse_plan(text, Path("plan.toml"))
+    assert any("1,331" in problem.message for problem in problems)
+
+
+def test_settings_that_the_trainer_would_not_get_are_a_problem(tmp_path: Path) -> None:
+    arms = ("mine = {}", "tuned = { set = { a = [1, 2] } }")
+    plan = write_plan(tmp_path, arms=arms, command="python train.py --out {adapter}")
+    with pytest.raises(PlanError, match=r"arms: tuned: .*\{settings\}"):
+        opened(plan)
+
+
+def test_arms_side_by_side_say_what_was_tuned(runs: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "selected/mine.json"
+    write_selection(select(runs, arm="mine", settings=RANKS), path)
+    text = "[arms]\nmine = { set = { rank = [8, 16], epochs = 2 } }\nother = {}\n"
+    plan, _ = parse_plan(text + "[seeds]\nmain = [17, 18]", tmp_path / "plan.toml")
+    table = tuning_table(tuning_of_plan(plan, tmp_path / "selected"))
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [
+        ["mine", "rank: 8, 16", "4", "selection.jsonl", "2", "rank: 16", "0.332"],
+        ["other", "not tuned", "2", "–", "–", "–", "–"],
+    ]
+    # A choice among other values is none.
+    plan, _ = parse_plan(text.replace("16]", "32]") + "[seeds]\nmain = [17, 18]", tmp_path)
+    assert tuning_of_plan(plan, tmp_path / "selected")[0].selection is None
+
+
+def test_the_paper_of_tuned_arms_has_their_table(runs: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    write_selection(select(runs, arm="mine", settings=RANKS), path)
+    judged = [
+        scored(tmp_path / "runs", arm, 17, [0.6, 0.7], role=None) for arm in ("mine", "other")
+    ]
+    tunings = tuning_of_runs(Experiment.read(judged), [read_selection(path)])
+    assert [(one.arm, bool(one.tuned), one.trainings) for one in tunings] == [
+        ("mine", True, 4),
+        ("other", False, 1),
+    ]
+    words = ("paper", *judged, "--out", tmp_path / "paper", "--tables", "tuning")
+    run(*words, "--selected", path)
+    assert "| other | not tuned | 1 |" in (tmp_path / "paper/tuning.md").read_text()
+    assert "--selected" in refused(*words)
+    alone = ("paper", judged[1], "--out", tmp_path / "paper", "--tables", "tuning")
+    assert "mine" in refused(*alone, "--selected", path)
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+def test_a_tuned_arm_is_trained_chosen_and_scored(tmp_path: Path) -> None:
+    arms = ("mine = { set = { scale = [0.5, 0.001] } }",)
+    plan = write_plan(tmp_path, arms=arms)
+    words = ("experiment", plan, "--only", "mine", "--slots", 2)
+    run(*words)
+    folder = tmp_path / "plan"
+    selection = read_selection(folder / "selected/mine.json")
+    # The chosen weights, byte for byte, are those that are judged.
+    chosen = "mine-17" + selection.chosen.label.removeprefix("mine")
+    copied = (folder / "selected/mine-17/adapter_model.safetensors").read_bytes()
+    assert copied == (folder / "adapters" / chosen / "adapter_model.safetensors").read_bytes()
+    judged = json.loads((folder / "runs/mine-17/run.json").read_text())
+    assert judged["adapter"] == "plan/selected/mine-17"
+    assert (judged["arm"], judged["seed"]) == ("mine", 17)
+    # Another value repeats its training, the choice, and what reads the chosen adapter.
+    other = "0.002" if selection.chosen.settings["scale"] == 0.5 else "0.6"
+    tried = "0.001" if other == "0.002" else "0.5"
+    plan.write_text(plan.read_text().replace(tried, other))
+    states = {
+        step["step"]: step["state"]
+        for step in json.loads(run(*words, "--json").stdout)["steps"]
+        if step["state"] == "done"
+    }
+    assert list(states)[:3] == [
+        f"train-mine-17.scale={other}",
+        f"score-mine-17.scale={other}-selection",
+        "select-mine",
+    ]
+    now = read_selection(folder / "selected/mine.json").chosen
+    assert ("score-mine-17-holdout" in states) == (now.label != selection.chosen.label)
+    assert json.loads(run(*words, "--json").stdout)["tuning"][0]["trainings"] == 2
+    assert "scale: " in run(*words).stdout
