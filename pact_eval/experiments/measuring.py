@@ -67,7 +67,7 @@ def measure(
     Args:
         experiment: the experiment.
         say: gets a line before each measurement.
-        longest_seconds: how long ten steps of a training, or a window of scoring, may take.
+        longest_seconds: how long ten steps of a training may take.
 
     Raises:
         PlanError: files are missing.
@@ -138,7 +138,8 @@ class _Meter:
         replaced = str(step.outputs[0].parent)
         words = tuple(word.replace(replaced, str(adapter)) for word in step.words)
         outputs = tuple(adapter / path.name for path in step.outputs)
-        process = self._started(replace(step, words=words, outputs=outputs))
+        step = replace(step, words=words, outputs=outputs)
+        process = self._started(step, self.longest_seconds)
         place = self.experiment.receipts.start / adapter
         try:
             times = _training_times(process, place / LOG_NAME, self.longest_seconds)
@@ -200,14 +201,14 @@ class _Meter:
             "seconds_per_record": round(seconds / max(1, scored.data.records or 0), 6),
         }
 
-    def _started(self, step: Step) -> StepProcess:
+    def _started(self, step: Step, longest_seconds: float = _LONGEST_SECONDS) -> StepProcess:
         self.say(f"measuring {step.name}")
         return start(
             replace(step, name=f"measure-{step.name}"),
             folder=self.experiment.receipts.start,
             places=self.experiment.folder,
             environment=self.experiment.slots[0],
-            timeout_seconds=self.longest_seconds,
+            timeout_seconds=longest_seconds,
         )
 
     def _file(self, part: str) -> Path | None:
