@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Final, TypeGuard
 
 from pact_eval._json import Json, finite_number
 
@@ -28,7 +28,7 @@ class Candidate:
     settings: Mapping[str, Json]
 
 
-def is_plain(value: object) -> bool:
+def is_plain(value: object) -> TypeGuard[str | bool | int | float]:
     """Whether a value is one that a setting may have: text, true/false or a finite number."""
     return isinstance(value, str | bool | int) or finite_number(value) is not None
 

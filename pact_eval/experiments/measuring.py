@@ -68,7 +68,7 @@ def measure(
     Args:
         experiment: the experiment.
         say: gets a line before each measurement.
-        longest_seconds: how long ten steps of a training, or a window of scoring, may take.
+        longest_seconds: how long ten steps of a training may take.
 
     Raises:
         PlanError: files are missing.
@@ -139,7 +139,8 @@ class _Meter:
         replaced = str(step.outputs[0].parent)
         words = tuple(word.replace(replaced, str(adapter)) for word in step.words)
         outputs = tuple(adapter / path.name for path in step.outputs)
-        process = self._started(replace(step, words=words, outputs=outputs))
+        step = replace(step, words=words, outputs=outputs)
+        process = self._started(step, self.longest_seconds)
         place = self.experiment.receipts.start / adapter
         try:
             times = _training_times(process, place / LOG_NAME, self.longest_seconds)
@@ -202,11 +203,11 @@ class _Meter:
             "seconds_per_record": round(seconds / max(1, scored.data.records or 0), 6),
         }
 
-    def _started(self, step: Step) -> StepProcess:
+    def _started(self, step: Step, longest_seconds: float = _LONGEST_SECONDS) -> StepProcess:
         self.say(f"measuring {step.name}")
         measured = replace(step, name=f"measure-{step.name}")
         folder, places = self.experiment.receipts.start, self.experiment.folder
-        order = StepOrder(measured, folder, places, self.longest_seconds)
+        order = StepOrder(measured, folder, places, longest_seconds)
         return start(order, self.experiment.slots[0], {})
 
     def _file(self, part: str) -> Path | None:

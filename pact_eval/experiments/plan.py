@@ -446,18 +446,19 @@ def _arm(name: str, table: TomlTable) -> Arm:
 def _setting(key: str, value: object, table: TomlTable) -> Json:
     """Return a value of `set`, or a list of values to choose from; None for a problem."""
     values = value if isinstance(value, list) else [value]
-    if not values or not all(map(is_plain, values)):
+    plain: list[Json] = [one for one in values if is_plain(one)]
+    if not plain or len(plain) < len(values):
         table.problem(
             f"expected {key} as text, a finite number or true/false, or a list of such, "
             f"got {value_in_words(value) if values else 'an empty list'}"
         )
         return None
-    written = [json.dumps(one) for one in values]
+    written = [json.dumps(one) for one in plain]
     twice = [text for text in dict.fromkeys(written) if written.count(text) > 1]
     if twice:
         table.problem(f"{key} names {', '.join(twice)} twice")
         return None
-    return values if len(values) > 1 else values[0]
+    return plain if len(plain) > 1 else plain[0]
 
 
 def _seeds(table: TomlTable) -> tuple[tuple[int, ...], tuple[int, ...]]:

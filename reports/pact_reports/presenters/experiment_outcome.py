@@ -145,7 +145,7 @@ def _cost_json(cost: Cost | None) -> Json:
         "processor": cost.processor,
         "slots": cost.slots,
         "seconds": cost.seconds,
-        "seconds_by_stage": {**cost.by_stage},
+        "seconds_by_stage": {str(stage): time for stage, time in cost.by_stage.items()},
         "not_measured": {**cost.not_measured},
     }
 
