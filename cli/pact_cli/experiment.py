@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     default=1,
     show_default=True,
     first_page=True,
-    help="Processes at a time. Each has one GPU; without GPUs, they share the cores.",
+    help="Processes at a time, each with its own GPUs; without GPUs, they share the cores.",
 )
 @option(
     "--ray",

@@ -221,6 +221,7 @@ def _initialised(option: str, **settings: Any) -> Iterator[Any]:
     """Connect to a Ray, or start one, for the duration of the block."""
     ray = import_ray()
     _forget_the_last_token()
+    _refuse_messages(ray, refused=True)
     before = signal.getsignal(signal.SIGTERM)
     in_main_thread = threading.current_thread() is threading.main_thread()
     try:
@@ -232,6 +233,12 @@ def _initialised(option: str, **settings: Any) -> Iterator[Any]:
         ray.shutdown()  # also after Ctrl-C during the start: at the exit of Python, it may crash
         if in_main_thread:
             signal.signal(signal.SIGTERM, before)
+        _refuse_messages(ray, refused=False)
+
+
+def _refuse_messages(ray: Any, *, refused: bool) -> None:
+    """Let Ray print nothing about lost workers and nodes: it prints to stdout, between our JSON."""
+    ray._private.worker._worker_logs_enabled = not refused
 
 
 def _forget_the_last_token() -> None:
