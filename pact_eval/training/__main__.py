@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, TextIO, get_args
 
 from pact_eval.errors import PactError
-from pact_eval.scoring.request import DEVICES
+from pact_eval.scoring.request import DEVICES, DtypeName
 from pact_eval.training.recipe import RecipeTraining, TrainingInterruptedError, train_recipe
 from pact_eval.training.recipe_data import RecipeFiles
 from pact_eval.training.recipes import RECIPES, SETTINGS, parse_word
@@ -83,7 +83,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--unpaired", type=Path, help="records without a pair to train on too")
     parser.add_argument("--calibration", type=Path, help="calibration split, for the record")
     parser.add_argument("--cache", type=Path, help="folder of encoded views")
-    parser.add_argument("--dtype", default="auto", help="of the base's weights; default: auto")
+    parser.add_argument(
+        "--dtype",
+        choices=get_args(DtypeName),
+        default="auto",
+        help="precision of the base's weights; default: auto",
+    )
     parser.add_argument("--device", choices=DEVICES, default="auto", help="default: auto")
     return parser
 

@@ -190,7 +190,9 @@ class _Loop:
         if path.exists() and path.stat().st_size < progress.log_bytes:
             message = f"{path}: shorter than at the last checkpoint; remove {self.checkpoints.path}"
             raise InputError(message)
-        with writing(path), path.open("ab") as file, interruptions() as interrupted:
+        with writing(path):
+            file = path.open("ab")
+        with file, interruptions() as interrupted:
             file.truncate(progress.log_bytes)
             self._steps(progress, file, interrupted)
         return progress
@@ -217,8 +219,9 @@ class _Loop:
             if progress.step % every == 0 or progress.step == self.n_steps:
                 facts |= selection.offer(self.model.model, progress.step)
                 self.log(f"step {progress.step}/{self.n_steps}: {selection.last_line}")
-            file.write(f"{json.dumps(facts)}\n".encode())
-            file.flush()
+            with writing(self.checkpoints.folder / LOG_NAME):
+                file.write(f"{json.dumps(facts)}\n".encode())
+                file.flush()
             now, signal = time.monotonic(), interrupted()
             progress.seconds, progress.log_bytes = now - began, file.tell()
             if signal is not None or now - saved >= self.settings.checkpoint_seconds:

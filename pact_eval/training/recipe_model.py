@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,9 @@ def load_lora_training(
         targets=language_targets(model, paper.targets),
     )
     try:
-        wrapped: Any = get_peft_model(model, config)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # PEFT calls a name of transformers 4
+            wrapped: Any = get_peft_model(model, config)
     except ValueError as error:
         layers = ", ".join(paper.targets)
         message = f"{base.model.label}: no LoRA on {layers} ({error}); set targets"
@@ -163,7 +166,7 @@ def _loaded(base: RecipeBase, settings: RecipeSettings) -> Any:
     dtype = base.dtype if settings.precision == "bfloat16" else torch.float32
     quantisation = asked_quantisation(settings.quantize, base.model.folder, base.device, dtype)
     if settings.quantize is not None:
-        check_kernels(base.device)
+        _check_quantised_training(base.device)
     model = load_base(base.model, None, base.device, dtype, quantisation)
     attention = settings.attention
     if attention == "auto":
@@ -176,8 +179,23 @@ def _loaded(base: RecipeBase, settings: RecipeSettings) -> Any:
         prepare: Callable[..., Any] = prepare_model_for_kbit_training
         model = prepare(model, use_gradient_checkpointing=False)
     if settings.gradient_checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=_CHECKPOINTING)
+        # transformers 5 has renamed it.
+        enable = getattr(model, "activation_checkpointing_enable", None)
+        (enable or model.gradient_checkpointing_enable)(_CHECKPOINTING)
     return model
+
+
+def _check_quantised_training(device: torch.device) -> None:
+    """Refuse a CPU, on which the products of bitsandbytes have no gradient.
+
+    Raises:
+        AdapterError: the device is a CPU, or bitsandbytes has no kernels for it.
+        MissingExtraError: bitsandbytes is not installed.
+    """
+    if device.type == "cpu":
+        message = "quantize: training in four bits needs a GPU; leave it out, or set the device"
+        raise AdapterError(message)
+    check_kernels(device)
 
 
 def _code_logits(

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from pact_eval._json import Json
+from pact_eval._toml import did_you_mean
 from pact_eval.errors import InputError
 from pact_eval.training.recipes import (
     SETTINGS,
     Precision,
     RecipeName,
     TrainingAttention,
-    recipe_problem,
     setting_problem,
 )
 from pact_losses import NIMBLE_RECIPE_SETTINGS, PACT_SETTINGS, PactWeights, PaperSettings
@@ -91,7 +91,8 @@ def recipe_settings(recipe: str, values: Mapping[str, object]) -> RecipeSettings
         >>> mine.paper.weights, mine.paper.epochs
         (PactWeights(cf=0.0, pc=0.5, nr=0.2, emd=0.3), 1)
     """
-    problems = [recipe_problem(recipe), *(setting_problem(*entry) for entry in values.items())]
+    unknown = None if recipe in _RECIPES else f"no recipe {recipe}{did_you_mean(recipe, _RECIPES)}"
+    problems = [unknown, *(setting_problem(*entry) for entry in values.items())]
     stated = [problem for problem in problems if problem is not None]
     if stated:
         raise InputError("; ".join(stated))

@@ -152,21 +152,6 @@ def setting_problem(key: str, value: object) -> str | None:
     return f"expected {key} as {setting.expected}, got {value_in_words(value)}"
 
 
-def recipe_problem(name: object) -> str | None:
-    """Return what is wrong with the name of a recipe; None if it is one.
-
-    Examples:
-        >>> recipe_problem("pakt").partition("got ")[2]
-        '"pakt"; did you mean pact?'
-        >>> recipe_problem("pact")
-    """
-    if name in RECIPES:
-        return None
-    words = f"expected recipe as one of {', '.join(RECIPES)}, got {value_in_words(name)}"
-    hint = did_you_mean(name, RECIPES) if isinstance(name, str) else ""
-    return words + (hint if "did you mean" in hint else "")
-
-
 def as_words(settings: Mapping[str, Json]) -> tuple[str, ...]:
     """Return settings as words of the command `python -m pact_eval.training`, by key.
 
