@@ -89,14 +89,21 @@ class Cost:
 
 def plan_facts(plan: Plan) -> dict[str, Json]:
     """Return what measured times depend on, for all arms."""
-    model = plan.model
+    model, command = plan.model, plan.train.command
     return {
-        "train": [*plan.train.command.words],
+        "train": [] if command is None else [*command.words],
         "base": model.base,
         "dtype": model.dtype,
         "device": model.device,
         "attention": model.attention,
     }
+
+
+def arm_facts(arm: Arm | None) -> dict[str, Json]:
+    """Return what the measured times of an arm depend on; None for the base model."""
+    if arm is None:
+        return {"recipe": None, "settings": None}
+    return {"recipe": arm.recipe, "settings": {**arm.settings}}
 
 
 def read_measured(path: Path) -> Measured | None:
@@ -199,8 +206,9 @@ def _seconds(plan: Plan, step: Step, arm: str, measured: Measured) -> float:
     if times is None:
         message = "not measured: a new arm"
         raise InputError(message)
-    settings = None if step.training is None else step.training.arm.settings
-    if measured.plan != plan_facts(plan) or times.get("settings") != settings:
+    expected = arm_facts(None if step.training is None else step.training.arm)
+    stated = {name: times.get(name) for name in expected}
+    if measured.plan != plan_facts(plan) or stated != expected:
         message = "measured with other settings; repeat --measure"
         raise InputError(message)
     if step.stage == "train":
