@@ -22,6 +22,7 @@ WRONG = """
 [data]
 folder = 3
 selct = 2
+checks = ["schema", "speling"]
 [model]
 base = ""
 dtype = "float8"
@@ -49,6 +50,7 @@ PROBLEMS = [
     "arms: my arm: expected ablation as true or false",
     "arms: swept: set: expected learning_rate as text, a finite number or true/false, got a list",
     "seeds: main names 17 twice",
+    "data: expected checks, one of hashes, schema, families",
     "data: unknown key selct in data; did you mean select?",
     'data: expected folder, a path such as "data", got 3',
     "model: expected base",
