@@ -88,12 +88,11 @@ class StepProcess:
             self.stdout[0].replace(self.stdout[1])
 
     def tail(self, lines: int) -> tuple[str, ...]:
-        """Return the last lines of its log, at most `lines`."""
-        with self.log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(self.offset, size - _TAIL_BYTES))
-            text = file.read().decode("utf-8", errors="replace")
-        kept = [line.rstrip() for line in text.splitlines() if line.strip()]
+        """Return the last lines of its standard output and its log, at most `lines`."""
+        texts = [_end_of(self.log, self.offset)]
+        if self.stdout is not None:  # what an audit finds is there
+            texts.insert(0, _end_of(self.stdout[0], 0))
+        kept = [line.rstrip() for text in texts for line in text.splitlines() if line.strip()]
         return tuple(kept[-lines:])
 
     def _end_group(self) -> None:
@@ -103,6 +102,13 @@ class StepProcess:
                 os.killpg(self.process.pid, signal.SIGKILL)
         else:
             self.process.kill()
+
+
+def _end_of(file: Path, offset: int) -> str:
+    """Return the end of a file from an offset on, at most 64 KiB."""
+    with file.open("rb") as opened:
+        opened.seek(max(offset, opened.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return opened.read().decode("utf-8", errors="replace")
 
 
 def start(

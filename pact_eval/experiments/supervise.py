@@ -4,20 +4,26 @@ A script: `supervise.py LOCK GRACE_SECONDS WORD...`. Its input is a pipe that th
 experiment holds open. It closes when that process ends, however that happens, or closes it. The
 command then gets SIGTERM, time to save a checkpoint, and SIGKILL. While the command runs, the lock
 keeps a repeated experiment from starting it a second time. The exit code is that of the command.
+On Linux, the kernel kills the command if this process is killed, so that no command outlives the
+lock.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from filelock import FileLock
 
 _CANNOT_START = 127
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def main(lock: str, grace_seconds: float, words: list[str]) -> int:
@@ -28,13 +34,28 @@ def main(lock: str, grace_seconds: float, words: list[str]) -> int:
     threading.Thread(target=_wait_for_end, args=(processes, grace_seconds), daemon=True).start()
     with FileLock(lock):
         try:
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL)  # noqa: S603 -- no shell
+            process = subprocess.Popen(  # noqa: S603 -- no shell; one call into libc
+                words, stdin=subprocess.DEVNULL, preexec_fn=_dying_with(os.getpid())
+            )
         except OSError as error:
             print(f"{words[0]}: cannot be started: {error.strerror}", file=sys.stderr)  # noqa: T201
             return _CANNOT_START
         processes.append(process)
         code = process.wait()
     return code if code >= 0 else 128 - code
+
+
+def _dying_with(parent: int) -> Callable[[], None] | None:
+    """Return what a new process calls so that it is killed when `parent` ends; None elsewhere."""
+    if _LIBC is None:
+        return None
+
+    def ask_kernel() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has ended in between
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return ask_kernel
 
 
 def _wait_for_end(processes: list[subprocess.Popen[bytes]], grace_seconds: float) -> None:

@@ -15,7 +15,12 @@ if arm == "resumes" and not checkpoint.exists():
     out.mkdir(parents=True)
     checkpoint.write_text(options["--settings"])
     sys.exit("out of time")
-if arm in ("works", "breaks", "leaks", "resumes"):
+if arm.startswith("luck"):  # a tenth of the arms and seeds fails, always the same
+    digest = hashlib.sha256(f"{arm} {options['--seed']}".encode()).digest()
+    if digest[0] < 256 / 10:
+        sys.stdout.write("".join(f"line {number}\n" for number in range(30)))
+        sys.exit("out of luck")
+if arm in ("works", "breaks", "leaks", "resumes") or arm.startswith("luck"):
     subprocess.run([sys.executable, "train.py", *sys.argv[1:]], check=True)
 weights = out / "adapter_model.safetensors"
 if arm == "fails":
