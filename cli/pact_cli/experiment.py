@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from pact_cli.commands import command
 from pact_cli.console import emit
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
     help="Processes at a time. Each has one GPU; without GPUs, they share the cores.",
 )
 @option(
+    "--ray",
+    group="Speed",
+    metavar="ADDRESS",
+    help="Run the steps as tasks of a Ray cluster instead: host:port, or auto for the cluster that "
+    "this machine belongs to. All nodes share the folders. Needs the extra `ray`.",
+)
+@option(
     "--only",
     metavar="ARM",
     help="Run the steps of this arm, or of base, and what they need.",
@@ -59,6 +67,7 @@ def experiment(
     out: Path | None,
     dry_run: bool,
     slots: int,
+    ray: str | None,
     only: str | None,
     stage: ExperimentStage | None,
     as_json: bool,
@@ -81,10 +90,26 @@ def experiment(
     from pact_eval.experiments.preparing import dry_run as planned
     from pact_reports.presenters.experiment_outcome import present
 
-    prepared = open_experiment(plan, Choice(out, only, stage, slots))
+    _refuse_slots_with(ray)
+    prepared = open_experiment(plan, Choice(out, only, stage, slots, ray))
     outcome = planned(prepared) if dry_run else _run(prepared)
     emit(present(outcome), as_json=as_json)
     click.get_current_context().exit(outcome.exit_code)
+
+
+def _refuse_slots_with(ray: str | None) -> None:
+    """Refuse --slots next to --ray.
+
+    Raises:
+        UsageError: both were typed.
+    """
+    source = click.get_current_context().get_parameter_source("slots")
+    if ray is not None and source is ParameterSource.COMMANDLINE:
+        message = (
+            "--slots is for this machine; with --ray, the plan says what each step has for itself: "
+            "cpus and gpus in [train] and [model]"
+        )
+        raise click.UsageError(message)
 
 
 def _run(prepared: PreparedExperiment) -> ExperimentOutcome:

@@ -1,1 +1,1 @@
-"""Experiments: a plan in a file, its steps in order, and their receipts on one machine."""
+"""Experiments: a plan in a file, and its steps in order, on one machine or a cluster."""

@@ -51,7 +51,8 @@ class ExperimentOutcome(Result):
         steps: its steps in order.
         is_dry: whether nothing was started.
         missing: files of the plan that do not exist; only a dry run goes on without them.
-        slots: number of slots.
+        slots: number of slots; 0 on a cluster.
+        ray: address of the Ray cluster; None for this machine.
     """
 
     plan: Path
@@ -60,6 +61,7 @@ class ExperimentOutcome(Result):
     is_dry: bool
     missing: tuple[str, ...] = ()
     slots: int = 1
+    ray: str | None = None
 
     @property
     def exit_code(self) -> int:

@@ -3,10 +3,10 @@
     [data]
     folder = "data"            # with the manifest; checks, unpaired; select, calibrate, seed
     [model]
-    base = "models/base"       # or organisation/name@revision; dtype, device, attention
+    base = "models/base"       # or organisation/name@revision; dtype, device, attention, cpus, gpus
     [train]                    # for arms without a recipe
     command = "python train.py --arm {arm} --seed {seed} --data {train} --out {adapter}"
-    timeout = 7200             # seconds of each training
+    timeout = 7200             # seconds of each training; cpus, gpus
     [arms]
     mine = {}
     pact = { recipe = "pact" }
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeGuard, get_args
 
-from pact_eval._choices import DATA_CHECK_NAMES, Mode
+from pact_eval._choices import DATA_CHECK_NAMES, ExperimentStage, Mode
 from pact_eval._files import TomlError, parse_toml, read_text
 from pact_eval._json import Json, finite_number
 from pact_eval._toml import TomlTable, did_you_mean, value_in_words
@@ -50,8 +50,8 @@ _CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
 _DATA_KEYS: Final = ("folder", "ablated", "checks", "select", "calibrate", "seed", "unpaired")
-_MODEL_KEYS: Final = ("base", "dtype", "device", "attention")
-_TRAIN_KEYS: Final = ("command", "timeout")
+_MODEL_KEYS: Final = ("base", "dtype", "device", "attention", "cpus", "gpus")
+_TRAIN_KEYS: Final = ("command", "timeout", "cpus", "gpus")
 _ARM_KEYS: Final = ("recipe", "set", "ablation")
 _SEED_KEYS: Final = ("main", "ablations")
 _JUDGE_KEYS: Final = ("hypotheses", "k", "order_seed", "calibrator", "method")
@@ -82,6 +82,19 @@ class DataPlan:
 
 
 @dataclass(frozen=True)
+class Reserved:
+    """What one step has for itself on a Ray cluster.
+
+    Attributes:
+        cpus: CPUs, at least 1; the step has as many threads.
+        gpus: GPUs; None takes one if there are any.
+    """
+
+    cpus: int = 1
+    gpus: int | None = None
+
+
+@dataclass(frozen=True)
 class ModelPlan:
     """The base model.
 
@@ -91,12 +104,14 @@ class ModelPlan:
         device: device of scoring, as `score --device` has it; "auto" leaves the choice to `score`.
         attention: kernel of attention of scoring on a CPU. With "auto", a probe of the time chooses
             for each run, and bytes may differ between runs.
+        reserved: what each scoring has for itself.
     """
 
     base: str
     dtype: DtypeName
     device: str
     attention: AttentionName
+    reserved: Reserved = Reserved()
 
 
 @dataclass(frozen=True)
@@ -151,10 +166,12 @@ class TrainPlan:
     Attributes:
         command: the command with its placeholders; None if every arm has a recipe.
         timeout_seconds: longest time of a training; None for no limit.
+        reserved: what each training has for itself.
     """
 
     command: CommandTemplate | None
     timeout_seconds: float | None
+    reserved: Reserved = Reserved()
 
 
 @dataclass(frozen=True)
@@ -210,6 +227,21 @@ class Plan:
         for arm in self.arms:
             for seed in self.ablation_seeds if arm.is_ablation else self.seeds:
                 yield Training(arm, seed)
+
+    def reserved(self, stage: ExperimentStage, *, has_gpus: bool) -> Reserved:
+        """Return what a step of a stage has for itself: a training or scoring what the plan says.
+
+        Args:
+            stage: the stage; others than train and score have one CPU and no GPU.
+            has_gpus: whether there are GPUs; then one is the default.
+        """
+        if stage not in ("train", "score"):
+            return Reserved(1, 0)
+        stated = self.train.reserved if stage == "train" else self.model.reserved
+        if stated.gpus is not None:
+            return stated
+        uses_gpu = has_gpus and not (stage == "score" and self.model.device == "cpu")
+        return Reserved(stated.cpus, int(uses_gpu))
 
 
 def read_plan(path: Path) -> Plan:
@@ -315,6 +347,7 @@ def _model(table: TomlTable) -> ModelPlan:
         dtype=table.chosen("dtype", get_args(DtypeName), default="auto"),
         device=table.chosen("device", DEVICES, default="auto"),
         attention=table.chosen("attention", get_args(AttentionName), default="fused"),
+        reserved=_reserved(table),
     )
 
 
@@ -337,7 +370,13 @@ def _train(table: TomlTable, arms: TomlTable) -> TrainPlan:
             table.problem(f"command: unknown placeholder {{{name}}}{_in_braces(name)}")
     if command.words != (UNSTATED,) and "adapter" not in command.placeholders:
         table.problem("command: expected the placeholder {adapter}, the folder to write")
-    return TrainPlan(command, table.positive("timeout"))
+    return TrainPlan(command, table.positive("timeout"), _reserved(table))
+
+
+def _reserved(table: TomlTable) -> Reserved:
+    cpus = table.whole_number("cpus", default=1, least=1)
+    gpus = table.whole_number("gpus", default=1, least=0) if "gpus" in table.values else None
+    return Reserved(cpus, gpus)
 
 
 def _names_a_recipe(arm: object) -> bool:

@@ -34,13 +34,15 @@ class Choice:
         folder: folder of the experiment; None takes the name of the plan, next to it.
         arm: only this arm, or "base", and what it needs; None for all.
         stage: only the steps of this stage, and what they need; None for all.
-        slots: processes at a time, at least 1.
+        slots: processes at a time on this machine, at least 1.
+        ray: address of a Ray cluster instead, as host:port, or "auto"; None for this machine.
     """
 
     folder: Path | None = None
     arm: str | None = None
     stage: ExperimentStage | None = None
     slots: int = 1
+    ray: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class PreparedExperiment:
         folder: folder of the experiment.
         steps: the chosen steps in order.
         receipts: the receipts.
-        slots: the environment of each slot.
+        slots: the environment of each slot; none on a cluster.
+        ray: address of the Ray cluster; None for this machine.
     """
 
     plan: Plan
@@ -62,12 +65,13 @@ class PreparedExperiment:
     steps: tuple[Step, ...]
     receipts: Receipts
     slots: tuple[dict[str, str], ...]
+    ray: str | None = None
 
     def outcome(self, steps: Sequence[StepOutcome], *, is_dry: bool = False) -> ExperimentOutcome:
         """Return an outcome of this experiment."""
         missing = tuple(map(str, self.files.missing))
         return ExperimentOutcome(
-            self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots)
+            self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots), self.ray
         )
 
 
@@ -102,11 +106,21 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
     steps = planned_steps(plan, files, Path(os.path.relpath(folder, start_folder)))
     try:
         chosen = chosen_steps(steps, arm=choice.arm, stage=choice.stage)
-        environments = slot_environments(choice.slots, gpus_here())
+        environments = () if choice.ray else _slots(plan, choice.slots)
     except InputError as error:
         raise PlanError(str(path), [Problem(None, None, str(error))]) from None
     receipts = Receipts(start_folder, folder / "receipts")
-    return PreparedExperiment(plan, files, folder, chosen, receipts, environments)
+    return PreparedExperiment(plan, files, folder, chosen, receipts, environments, choice.ray)
+
+
+def _slots(plan: Plan, slots: int) -> tuple[dict[str, str], ...]:
+    """Return the environments of slots, each with the GPUs of the step that needs most.
+
+    Raises:
+        InputError: there are too few GPUs.
+    """
+    stated = [plan.reserved(stage, has_gpus=True).gpus or 0 for stage in ("train", "score")]
+    return slot_environments(slots, gpus_here(), max(1, *stated))
 
 
 def _is_any(folder: Path, others: Sequence[Path]) -> bool:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pact_eval._json import Json
 from pact_eval.errors import RunError
 from pact_eval.experiments import supervise
+from pact_eval.experiments.executor import Ending, StepOrder, code_in_words
 from pact_eval.experiments.steps import Step
 
 GRACE_SECONDS: Final = 20.0
 """Time that a command has to save a checkpoint after SIGTERM."""
+
+LOG_LINES: Final = 20
+"""Lines of the log of a failed step that the summary has."""
 
 _MODULES: Final = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}
 _LATE_SECONDS: Final = 5.0
@@ -28,46 +34,55 @@ _TAIL_BYTES: Final = 1 << 16
 
 @dataclass
 class StepProcess:
-    """The process of a step.
+    """The process of a step: an `Execution` on this machine.
 
     Attributes:
-        step: the step.
+        order: what runs.
         log: its log.
         started: when it started, in seconds of a monotonic clock.
-        timeout_seconds: its longest time; None for no limit.
-        process: its supervisor, which leads the group of all that it starts.
+        process: leader of the group of all that it starts, with its supervisor.
         stdout: (temporary file, file) of an output that is the standard output.
         offset: size of the log before the start, in bytes.
+        starts: facts of its start that nobody has asked for yet.
+        is_over: whether it has ended.
     """
 
-    step: Step
+    order: StepOrder
     log: Path
     started: float
-    timeout_seconds: float | None
     process: subprocess.Popen[bytes]
     stdout: tuple[Path, Path] | None
     offset: int
+    starts: list[Mapping[str, Json]]
     timed_out: bool = field(default=False)
+    is_over: bool = field(default=False)
 
     @property
     def seconds(self) -> float:
         """Time since the start."""
         return time.monotonic() - self.started
 
-    def poll(self) -> int | None:
-        """Return the exit code; None while it runs. A command over its time is ended."""
-        over = self.timeout_seconds is not None and self.seconds > self.timeout_seconds
+    def new_starts(self) -> Iterator[Mapping[str, Json]]:
+        """Yield the facts of its start once."""
+        while self.starts:
+            yield self.starts.pop()
+
+    def poll(self) -> Ending | None:
+        """Return how it has ended; None while it runs. A command over its time is ended."""
+        limit = self.order.timeout_seconds
+        over = limit is not None and self.seconds > limit
         if over and not self.timed_out and self.process.poll() is None:
             self.timed_out = True
             self.stop()
-        late = GRACE_SECONDS + _LATE_SECONDS
-        if self.timed_out and self.seconds > (self.timeout_seconds or 0) + late:
+        if self.timed_out and self.seconds > (limit or 0) + GRACE_SECONDS + _LATE_SECONDS:
             self._end_group()  # the supervisor itself does not answer
         code = self.process.poll()
-        if code is not None:
-            self.stop()
-            self._end_group()
-        return code
+        if code is None:
+            return None
+        self.stop()
+        self._end_group()
+        self.is_over = True
+        return self._ending(code)
 
     def stop(self) -> None:
         """Ask the supervisor to end the command: SIGTERM, some time, SIGKILL."""
@@ -82,18 +97,21 @@ class StepProcess:
         self._end_group()
         self.process.wait()
 
-    def keep_stdout(self) -> None:
-        """Give an output that was the standard output its name."""
-        if self.stdout is not None:
-            self.stdout[0].replace(self.stdout[1])
+    def _ending(self, code: int) -> Ending:
+        why = "" if code == 0 else code_in_words(code)
+        if self.timed_out:
+            why = f"ended after {self.order.timeout_seconds:g} s, the timeout of the plan"
+        if not why:
+            if self.stdout is not None:
+                self.stdout[0].replace(self.stdout[1])
+            lacking = self.order.lacking()
+            why = f"exit code 0, but no {', '.join(map(str, lacking))}" if lacking else ""
+        return Ending(why, code, self.seconds, self._tail())
 
-    def tail(self, lines: int) -> tuple[str, ...]:
-        """Return the last lines of its standard output and its log, at most `lines`."""
-        texts = [_end_of(self.log, self.offset)]
-        if self.stdout is not None:  # what an audit finds is there
-            texts.insert(0, _end_of(self.stdout[0], 0))
-        kept = [line.rstrip() for text in texts for line in text.splitlines() if line.strip()]
-        return tuple(kept[-lines:])
+    def _tail(self) -> tuple[str, ...]:
+        """Return the last lines of its standard output, which an audit writes to, and its log."""
+        shown = () if self.stdout is None else log_tail(self.stdout[0])
+        return (*shown, *log_tail(self.log, self.offset))[-LOG_LINES:]
 
     def _end_group(self) -> None:
         """Kill what the command has left behind, also if its supervisor was killed."""
@@ -104,36 +122,49 @@ class StepProcess:
             self.process.kill()
 
 
-def _end_of(file: Path, offset: int) -> str:
-    """Return the end of a file from an offset on, at most 64 KiB."""
-    with file.open("rb") as opened:
-        opened.seek(max(offset, opened.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        return opened.read().decode("utf-8", errors="replace")
+def log_tail(log: Path, offset: int = 0) -> tuple[str, ...]:
+    """Return the last lines of a log, at most 20.
+
+    Args:
+        log: the log.
+        offset: where to begin, in bytes.
+
+    Examples:
+        >>> log_tail(Path("no such log"))
+        ()
+    """
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(offset, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ()
+    kept = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return tuple(kept[-LOG_LINES:])
+
+
+def log_path(places: Path, step: Step) -> Path:
+    """Return the log of a step in the folder of an experiment."""
+    return places / "logs" / f"{step.name}.txt"
 
 
 def start(
-    step: Step,
-    *,
-    folder: Path,
-    places: Path,
-    environment: Mapping[str, str],
-    timeout_seconds: float | None,
+    order: StepOrder, environment: Mapping[str, str], facts: Mapping[str, Json]
 ) -> StepProcess:
     """Start the command of a step.
 
     Args:
-        step: the step.
-        folder: the folder where it runs: that of the plan.
-        places: folder of the experiment, with the folders of logs and locks.
+        order: what runs.
         environment: of the process.
-        timeout_seconds: its longest time; None for no limit.
+        facts: of the start: where it runs.
     """
-    logs, lock = places / "logs", _lock_path(places, step)
-    logs.mkdir(parents=True, exist_ok=True)
-    log = logs / f"{step.name}.txt"
+    step, folder = order.step, order.folder
+    log, lock = log_path(order.places, step), _lock_path(order.places, step)
+    log.parent.mkdir(parents=True, exist_ok=True)
     if step.adapter is not None:  # the trainer makes the folder itself
         (folder / step.adapter).parent.mkdir(parents=True, exist_ok=True)
-    supervisor = [sys.executable, "-P", supervise.__file__, str(lock)]
+    supervisor = [sys.executable, "-P", supervise.__file__, str(lock.absolute())]
     command = [*supervisor, str(GRACE_SECONDS), *_program(step.words)]
     stdout: tuple[Path, Path] | None = None
     with ExitStack() as opened:
@@ -154,31 +185,37 @@ def start(
             stderr=written,
             start_new_session=True,
         )
-    return StepProcess(step, log, time.monotonic(), timeout_seconds, process, stdout, offset)
+    return StepProcess(order, log, time.monotonic(), process, stdout, offset, [facts])
 
 
-@contextmanager
-def step_lock(places: Path, step: Step) -> Iterator[None]:
-    """Wait until no process of an earlier experiment works on a step, and keep others away.
+def clear_step(order: StepOrder) -> None:
+    """Remove what an earlier start of a step left behind, once none of its processes is left.
 
-    The supervisor of such a process holds the same lock until the process has ended.
+    The supervisor of such a process holds the lock of the step until the process has ended.
 
     Args:
-        places: folder of the experiment.
-        step: the step.
+        order: the step.
 
     Raises:
-        RunError: the process does not end.
+        RunError: a process still works on it.
     """
     from filelock import FileLock, Timeout  # slow to import
 
-    path = _lock_path(places, step)
+    lock = _lock_path(order.places, order.step)
     try:
-        with FileLock(path, timeout=GRACE_SECONDS + _LATE_SECONDS):
-            yield
+        with FileLock(lock, timeout=supervise.LOCK_SECONDS):
+            for path in order.step.removes:
+                _remove(order.folder / path)
     except Timeout:
-        message = f"{path}: another process still works on {step.name}; end it, or wait for it"
+        message = f"{lock}: another process still works on this step; end it, or wait for it"
         raise RunError(message) from None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _lock_path(places: Path, step: Step) -> Path:

@@ -95,7 +95,7 @@ class ExperimentProgress:
     Attributes:
         steps: the steps in order.
         start: folder of the plan, where the paths of steps start.
-        slots: number of slots.
+        slots: number of steps at a time, until the experiment says it.
         states: state of each step that has one, by name.
         started: start of each running step, in seconds of a monotonic clock.
         seconds: times of finished steps by stage.
@@ -131,6 +131,8 @@ class ExperimentProgress:
 
     def see(self, event: Event) -> None:
         """Take over an event."""
+        if event.name == "experiment" and isinstance(count := event.facts.get("slots"), int):
+            self.slots = count
         if event.step is None or event.step not in self._by_name:
             return
         self.states[event.step] = event.name

@@ -95,7 +95,7 @@ class Receipts:
 
     def expected(self, step: Step) -> Receipt:
         """Return the receipt that a step would start with now."""
-        versions = {name: _version(name) for name in step.versions}
+        versions = {name: installed_version(name) for name in step.versions}
         return Receipt(step.name, step.stage, step.words, self.hashes(step.inputs), versions)
 
     def written(self, step: Step) -> Receipt | None:
@@ -193,7 +193,15 @@ def _few(reasons: list[str]) -> str:
     return "; ".join(reasons[:_NAMES_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _version(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """Return the version of a distribution; None if it is not installed.
+
+    Args:
+        name: its name, such as torch.
+
+    Examples:
+        >>> installed_version("no-such-distribution")
+    """
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

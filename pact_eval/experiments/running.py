@@ -1,8 +1,7 @@
-"""Running an experiment: steps in slots, each when those that it needs are done."""
+"""Running an experiment: each step is started when those that it needs are done."""
 
 from __future__ import annotations
 
-import shutil
 import signal
 import threading
 import time
@@ -17,17 +16,16 @@ from pact_eval._json import Json
 from pact_eval.errors import GateError, InputError, PlanError, RunError, TamperedError
 from pact_eval.experiments.acceptance import Acceptance, accept_adapter
 from pact_eval.experiments.events import EVENTS, EventLog, Watcher
+from pact_eval.experiments.executor import Ending, Execution, Executor, StepOrder
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome
 from pact_eval.experiments.preparing import PreparedExperiment, is_refused_registration
-from pact_eval.experiments.processes import StepProcess, start, step_lock
+from pact_eval.experiments.processes import clear_step
 from pact_eval.experiments.receipts import Receipt
+from pact_eval.experiments.shared_folder import LOCK
+from pact_eval.experiments.slots import Slots
 from pact_eval.experiments.steps import Step, graph_of
 
-LOG_LINES: Final = 20
-"""Lines of the log of a failed step that the summary has."""
-
 _POLL_SECONDS: Final = 0.05
-_LOCK: Final = "experiment.lock"
 _OURS: Final = ("pact-eval", "pact-audit")
 _GATES: Final = (GateError.exit_code, TamperedError.exit_code)
 
@@ -47,6 +45,8 @@ def run(
         PlanError: files are missing.
         RunError: another process works in the folder.
         InputError: a step would write where files are that no step wrote.
+        WorkerError: the Ray cluster cannot be reached, has no room, or does not share the folder.
+        MissingExtraError: Ray is needed, and is not installed.
         KeyboardInterrupt: it was interrupted.
     """
     if experiment.files.missing:
@@ -56,10 +56,23 @@ def run(
         _refuse_foreign_files(experiment)
         events = EventLog(experiment.folder / EVENTS, watcher)
         names = [step.name for step in experiment.steps]
-        events.write("experiment", steps=[*names], slots=len(experiment.slots))
-        outcome = _Run(experiment, events).to_the_end()
+        with _executor(experiment) as executor:
+            events.write("experiment", steps=[*names], slots=executor.parallel)
+            outcome = _Run(experiment, events, executor).to_the_end()
         events.write("ended", exit_code=outcome.exit_code)
         return outcome
+
+
+@contextmanager
+def _executor(experiment: PreparedExperiment) -> Iterator[Executor]:
+    """Open where the steps run."""
+    if experiment.ray is None:
+        yield Slots(experiment.slots)
+        return
+    from pact_eval.experiments.ray_tasks import ray_tasks  # loads Ray
+
+    with ray_tasks(experiment, experiment.ray) as tasks:
+        yield tasks
 
 
 @contextmanager
@@ -72,7 +85,7 @@ def _locked(folder: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout  # slow to import
 
     try:
-        with FileLock(folder / _LOCK, timeout=0):
+        with FileLock(folder / LOCK, timeout=0):
             yield
     except Timeout:
         message = f"{folder}: another pact-eval experiment works here; wait for it, or end it"
@@ -119,13 +132,27 @@ def _terminable() -> Iterator[None]:
 
 
 @dataclass
+class _Running:
+    """A step that was given to the executor."""
+
+    execution: Execution
+    receipt: Receipt
+    why: str
+
+    @property
+    def step(self) -> Step:
+        return self.execution.order.step
+
+
+@dataclass
 class _Run:
     """One pass over the steps of an experiment."""
 
     experiment: PreparedExperiment
     events: EventLog
+    executor: Executor
     outcomes: dict[str, StepOutcome] = field(default_factory=dict)
-    running: dict[int, tuple[StepProcess, Receipt]] = field(default_factory=dict)
+    running: list[_Running] = field(default_factory=list)
 
     def to_the_end(self) -> ExperimentOutcome:
         """Run every step, or say why it was not run."""
@@ -148,15 +175,12 @@ class _Run:
         outcomes = [self.outcomes[step.name] for step in self.experiment.steps]
         return self.experiment.outcome(outcomes)
 
-    def _has_room(self) -> bool:
-        return len(self.running) < len(self.experiment.slots)
-
     def _start_waiting(self, waiting: list[Step]) -> Step | None:
         """Start what can start, until a step is over without a start; return that step.
 
         What needs it may come before those that wait.
         """
-        while waiting and (self._is_blocked(waiting[0]) or self._has_room()):
+        while waiting and (self._is_blocked(waiting[0]) or self.executor.has_room()):
             step = waiting.pop(0)
             if self._is_blocked(step) or not self._start(step):
                 return step
@@ -180,56 +204,40 @@ class _Run:
         if standing.state == "done":
             self._note(StepOutcome(step, "up to date"))
             return False
+        timeout = self.experiment.plan.train.timeout_seconds if step.stage == "train" else None
+        order = StepOrder(step, receipts.start, self.experiment.folder, timeout)
         begun = receipts.written(step) is not None
         if begun and (standing.state == "changed" or not step.resumes):
-            with step_lock(self.experiment.folder, step):  # an earlier process may still end
-                for path in step.removes:
-                    _remove(receipts.start / path)
+            clear_step(order)
         receipts.start_step(expected)
-        slot = min({*range(len(self.experiment.slots))} - {*self.running})
-        timeout = self.experiment.plan.train.timeout_seconds if step.stage == "train" else None
-        process = start(
-            step,
-            folder=receipts.start,
-            places=self.experiment.folder,
-            environment=self.experiment.slots[slot],
-            timeout_seconds=timeout,
-        )
-        self.running[slot] = process, expected
-        self.events.write("started", step.name, why=standing.why, slot=slot)
+        self.running.append(_Running(self.executor.start(order), expected, standing.why))
         return True
 
     def _ended(self) -> Iterator[Step]:
-        """Yield the steps whose process has ended, with their outcome noted."""
-        for slot, (process, expected) in [*self.running.items()]:
-            code = process.poll()
-            if code is not None:
-                del self.running[slot]
-                self._note(self._outcome(process, expected, code))
-                yield process.step
+        """Yield the steps whose command has ended, with their outcome noted."""
+        for running in [*self.running]:
+            for facts in running.execution.new_starts():
+                self.events.write("started", running.step.name, why=running.why, **facts)
+            ending = running.execution.poll()
+            if ending is not None:
+                self.running.remove(running)
+                self._note(self._outcome(running, ending))
+                yield running.step
 
-    def _outcome(self, process: StepProcess, expected: Receipt, code: int) -> StepOutcome:
-        step = process.step
-        if process.timed_out:
-            why = f"ended after {process.timeout_seconds:g} s, the timeout of the plan"
-            return self._failure(process, why, InputError.exit_code)
-        if code != 0:
-            return self._failure(process, _why(code), self._exit_code(step, code))
-        process.keep_stdout()
+    def _outcome(self, running: _Running, ending: Ending) -> StepOutcome:
+        step, log = running.step, running.execution.log
         acceptance = Acceptance("accepted")
-        lacking = [path for path in step.outputs if not (self._place(path)).exists()]
-        if lacking:
-            why = f"exit code 0, but no {', '.join(map(str, lacking))}"
-            return self._failure(process, why, InputError.exit_code)
-        if step.adapter is not None:
+        why, exit_code = ending.why, self._exit_code(step, ending.code)
+        if not why and step.adapter is not None:
             acceptance = self._accept(step.adapter)
         if acceptance.verdict != "accepted":
             why = f"adapter not accepted: {'; '.join(acceptance.reasons)}"
-            return self._failure(process, why, acceptance.exit_code)
-        self.experiment.receipts.finish_step(step, expected)
-        return StepOutcome(
-            step, "done", seconds=process.seconds, log=process.log, notes=acceptance.reasons
-        )
+            exit_code = acceptance.exit_code
+        if why:
+            lines = ending.log_lines
+            return StepOutcome(step, "failed", why, exit_code, ending.seconds, log, lines)
+        self.experiment.receipts.finish_step(step, running.receipt)
+        return StepOutcome(step, "done", seconds=ending.seconds, log=log, notes=acceptance.reasons)
 
     def _exit_code(self, step: Step, code: int) -> int:
         """Return what the experiment exits with because of a command that failed.
@@ -255,17 +263,6 @@ class _Run:
     def _place(self, path: Path) -> Path:
         return self.experiment.receipts.start / path
 
-    def _failure(self, process: StepProcess, why: str, exit_code: int) -> StepOutcome:
-        return StepOutcome(
-            process.step,
-            "failed",
-            why,
-            exit_code,
-            process.seconds,
-            process.log,
-            process.tail(LOG_LINES),
-        )
-
     def _note(self, outcome: StepOutcome) -> None:
         self.outcomes[outcome.step.name] = outcome
         facts: dict[str, Json] = {
@@ -278,33 +275,10 @@ class _Run:
         self.events.write(outcome.state, outcome.step.name, **kept)
 
     def _interrupt(self) -> None:
-        """End all processes: first ask all of them, then wait for each."""
-        for process, _ in self.running.values():
-            process.stop()
-        for process, _ in self.running.values():
-            process.join()
-            self.events.write("interrupted", process.step.name)
+        """End all commands: first ask all of them, then wait for each."""
+        for running in self.running:
+            running.execution.stop()
+        for running in self.running:
+            running.execution.join()
+            self.events.write("interrupted", running.step.name)
         self.events.write("ended", exit_code=1)
-
-
-def _remove(path: Path) -> None:
-    """Remove what an earlier start of a step left behind."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _why(code: int) -> str:
-    """Return the exit code of a supervised command in words.
-
-    Examples:
-        >>> _why(2), _why(137)
-        ('exit code 2', 'ended by signal 9 (SIGKILL)')
-    """
-    number = -code if code < 0 else code - 128
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        return f"exit code {code}"
-    return f"ended by signal {number} ({name})"

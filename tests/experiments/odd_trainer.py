@@ -20,7 +20,15 @@ if arm.startswith("luck"):  # a tenth of the arms and seeds fails, always the sa
     if digest[0] < 256 / 10:
         sys.stdout.write("".join(f"line {number}\n" for number in range(30)))
         sys.exit("out of luck")
-if arm in ("works", "breaks", "leaks", "resumes") or arm.startswith("luck"):
+if arm == "slow":  # six seconds of training, resumed after the last step that is logged
+    out.mkdir(parents=True, exist_ok=True)
+    log = out / "log.jsonl"
+    steps = len(log.read_text().splitlines()) if log.exists() else 0
+    for step in range(steps, 60):
+        with log.open("a") as lines:
+            lines.write(json.dumps({"step": step + 1, "total": 1 / (step + 1)}) + "\n")
+        time.sleep(0.1)
+if arm in ("works", "slow", "breaks", "leaks", "resumes") or arm.startswith("luck"):
     subprocess.run([sys.executable, "train.py", *sys.argv[1:]], check=True)
 weights = out / "adapter_model.safetensors"
 if arm == "fails":

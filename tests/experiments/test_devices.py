@@ -10,7 +10,7 @@ import pytest
 
 from pact_eval.data.processes import usable_cores
 from pact_eval.errors import InputError
-from pact_eval.experiments.devices import gpus_here, slot_environments
+from pact_eval.experiments.devices import gpus_here, slot_environments, task_environment
 
 
 def test_each_slot_has_one_gpu_and_one_slot_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +21,23 @@ def test_each_slot_has_one_gpu_and_one_slot_has_all(monkeypatch: pytest.MonkeyPa
     assert [slot["CUDA_VISIBLE_DEVICES"] for slot in slot_environments(1, devices)] == ["3,5"]
     with pytest.raises(InputError, match="at most 2"):
         slot_environments(3, devices)
+
+
+def test_slots_have_as_many_gpus_as_a_step_needs() -> None:
+    slots = slot_environments(2, ("0", "1", "4", "5", "6"), gpus=2)
+    assert [slot["CUDA_VISIBLE_DEVICES"] for slot in slots] == ["0,1", "4,5"]
+    with pytest.raises(InputError, match="each slot has 2 GPUs.* at most 2"):
+        slot_environments(3, ("0", "1", "4", "5", "6"), gpus=2)
+
+
+def test_a_task_without_gpus_sees_none_and_has_a_thread_per_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    assert task_environment(cpus=4, gpus=0)["CUDA_VISIBLE_DEVICES"] == ""
+    task = task_environment(cpus=4, gpus=1)
+    assert (task["CUDA_VISIBLE_DEVICES"], task["MKL_NUM_THREADS"]) == ("3", "4")
 
 
 def test_without_gpus_slots_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

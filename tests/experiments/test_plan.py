@@ -29,6 +29,8 @@ dtype = "float8"
 [train]
 command = "python train.py {arm} {sed} --out {out}"
 timeout = -1
+gpus = -1
+cpus = 0
 [arms]
 base = {}
 "my arm" = { sett = {}, ablation = "yes" }
@@ -59,6 +61,8 @@ PROBLEMS = [
     "train: command: unknown placeholder {out}",
     "train: command: expected the placeholder {adapter}",
     "train: expected timeout as a number above 0, got -1",
+    "train: expected cpus as an integer of at least 1, got 0",
+    "train: expected gpus as an integer of at least 0, got -1",
     "judge: method: no arm is called mine",
     "judge: expected k as an integer of at least 1, got 0",
     "judge: expected calibrator, one of auto, scalar, per-kind, contextual",

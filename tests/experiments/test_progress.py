@@ -57,6 +57,11 @@ def test_counts_and_running_steps(progress: ExperimentProgress) -> None:
     assert progress.running("mine-17") is None
 
 
+def test_the_experiment_says_how_many_steps_run_at_a_time(progress: ExperimentProgress) -> None:
+    progress.see(Event("experiment", None, {"slots": 4}))
+    assert progress.slots == 4
+
+
 def test_time_left_against_hand_computation(progress: ExperimentProgress) -> None:
     done(progress, "audit", 1.0)
     assert progress.time_left() is None  # neither a training nor a scoring has finished

@@ -21,6 +21,7 @@ import transformers
 from builders import write_jsonl
 from click.testing import CliRunner
 from messages import assert_says
+from ray_cluster import held_cluster, token_of
 
 from pact_cli.main import main
 from pact_eval.errors import WorkerError
@@ -38,29 +39,11 @@ WINDOWS = 6  # of the 324 records of the holdout
 SECONDS = 240.0
 _OF_A_PROCESS = ("created", "finished", "wall_seconds", "command_line", "workers", "seal")
 
-# A Ray that exists: its driver is another process, as on a cluster.
-HOLD = """
-import os, sys
-from pact_eval.scoring.workers.cluster import connected
-from pact_eval.scoring.workers.request import WorkersRequest
-with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
-    import ray
-    address = ray.get_runtime_context().gcs_address
-    print(address, os.environ["RAY_AUTH_TOKEN"], flush=True)
-    sys.stdin.read()
-"""
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[dict[str, str]]:
-    """A Ray cluster for two workers: its address, and the environment that reaches it."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        address, token = process.stdout.readline().split()
-        yield {"address": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    with held_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +75,6 @@ def _started(command: list[str], **environment: str) -> subprocess.Popen[str]:
         text=True,
         env=os.environ | environment,
     )
-
-
-def _token(cluster: dict[str, str]) -> dict[str, str]:
-    """What the environment of a process needs, to be let in."""
-    return {name: value for name, value in cluster.items() if name.startswith("RAY_")}
 
 
 def _parts(run: Path) -> int:
@@ -133,7 +111,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_is_that_of_one_process(
 ) -> None:
     run = tmp_path / "run"
     command = _command(adapter, qwen3, run, "--workers", "2", "--ray", cluster["address"])
-    process = _started(command, **_token(cluster))
+    process = _started(command, **token_of(cluster))
     _wait_for_parts(process, run, 1)
     victim = random.choice(_recorded(run)["workers"])
     os.kill(victim["pid"], signal.SIGKILL)
@@ -186,7 +164,7 @@ def test_workers_of_a_quantised_base_give_the_rows_of_one_process(
     assert "Quantised: nf4" in result.stderr
     workers = ("--workers", "2", "--ray", cluster["address"])
     words = _command(adapter, MODEL, tmp_path / "two", *more, *workers)
-    process = _started(words, **_token(cluster))
+    process = _started(words, **token_of(cluster))
     errors = _ended(process)
     assert process.returncode == 0, errors
     assert "Quantised: nf4" in errors
@@ -224,7 +202,7 @@ def test_a_window_that_always_fails_is_named_with_its_records(
             *("--k", "1", "--out", str(run)),
             *("--workers", "2", "--ray", cluster["address"]),
         ],
-        **_token(cluster),
+        **token_of(cluster),
     )
     errors = _ended(process)
     assert process.returncode == 1

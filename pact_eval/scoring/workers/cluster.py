@@ -91,7 +91,7 @@ class Cluster:
         try:
             return ray.get(call)
         except ray.exceptions.RayError as error:
-            raise LostWorkerError(_first_line(error)) from None
+            raise LostWorkerError(first_line(error)) from None
 
     def kill(self, worker: Any) -> None:
         """End a worker at once, whatever it does."""
@@ -120,8 +120,26 @@ def connected(
         with _local(min(request.count or 1, most), device, threads) as cluster:
             yield cluster
     else:
-        with _initialised(f"--ray {request.address}", address=request.address) as ray:
+        with joined(request.address) as ray:
             yield _room(request, ray.nodes(), device, threads, most)
+
+
+@contextmanager
+def joined(address: str) -> Iterator[Any]:
+    """Connect to a Ray cluster for the duration of the block, which gets Ray.
+
+    SIGTERM raises KeyboardInterrupt in the block, as Ctrl-C does.
+
+    Args:
+        address: a node of the cluster, as host:port, or "auto" for that of this machine.
+
+    Raises:
+        WorkerError: it cannot be reached.
+        ModuleNotFoundError: Ray is not installed.
+    """
+    import_ray(WorkersRequest(address=address))
+    with _initialised(f"--ray {address}", address=address) as ray:
+        yield ray
 
 
 def cluster_has_gpus(address: str) -> bool:
@@ -130,7 +148,7 @@ def cluster_has_gpus(address: str) -> bool:
     Raises:
         WorkerError: it cannot be reached.
     """
-    with _initialised(f"--ray {address}", address=address) as ray:
+    with joined(address) as ray:
         return _total(ray.nodes(), "GPU") >= 1
 
 
@@ -229,7 +247,7 @@ def _start(ray: Any, option: str, settings: Mapping[str, Any]) -> None:
             warnings.simplefilter("ignore")
             ray.init(configure_logging=False, log_to_driver=False, **settings)
     except Exception as error:  # ConnectionError, RuntimeError, ValueError, and what else Ray has
-        message = f"{option}: Ray cannot be used: {_first_line(error)}"
+        message = f"{option}: Ray cannot be used: {first_line(error)}"
         raise WorkerError(message) from error
 
 
@@ -291,5 +309,11 @@ def _private_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="pact-ray-", dir=start))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the type of an error and the first line of its message.
+
+    Examples:
+        >>> first_line(ValueError("no room"))
+        'ValueError: no room'
+    """
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -43,7 +43,8 @@ def _planned(outcome: ExperimentOutcome) -> tuple[Part, ...]:
         )
         for number, step in enumerate(outcome.steps, start=1)
     ]
-    title = f"Steps of {one_line(str(outcome.plan))} with {counted(outcome.slots, 'slot')}"
+    where = f"on Ray {outcome.ray}" if outcome.ray else f"with {counted(outcome.slots, 'slot')}"
+    title = one_line(f"Steps of {outcome.plan} {where}")
     return (Table("steps", title, "", columns, tuple(rows), keys=2),)
 
 
@@ -120,7 +121,8 @@ def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
         "plan": str(outcome.plan),
         "folder": str(outcome.folder),
         "dry_run": outcome.is_dry,
-        "slots": outcome.slots,
+        "slots": None if outcome.ray else outcome.slots,
+        "ray": outcome.ray,
         "exit_code": outcome.exit_code,
         "trainings": outcome.count(["train"]),
         "scorings_and_calibrations": outcome.count(["score", "calibrate"]),
