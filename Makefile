@@ -10,7 +10,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris clean
+.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -92,6 +92,11 @@ replicate: $(VENV)/.model  ## the paper's experiment in miniature: two to six ho
 tetris: $(VENV)/.model  ## Tetris by typed decisions: a dataset of decisions, and policies on held-out sequences
 	PYTHONPATH=examples $(BIN)/python -m tetris record --out $(RUNS)/tetris-data
 	PYTHONPATH=examples $(BIN)/python -m tetris evaluate
+
+tetris-training: $(VENV)/.model  ## the trainings of Tetris as an experiment: nine of 300 updates, scored and calibrated
+	PYTHONPATH=examples $(BIN)/python -m tetris record --out $(RUNS)/tetris-data --splits
+	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --slots 2 --stage score
+	$(BIN)/pact-eval experiment examples/tetris_plan.toml --out $(RUNS)/tetris --slots 2 --stage calibrate
 
 clean:
 	rm -rf $(VENV) runs site

@@ -41,11 +41,13 @@ def shown_progress(prepared: PreparedExperiment) -> Iterator[Callable[[Event], N
     Args:
         prepared: the experiment; the block gives its events to the function that it gets.
     """
+    from pact_eval.experiments.events import EVENTS
     from pact_eval.experiments.progress_table import ExperimentProgress  # needs polars
 
     progress = ExperimentProgress(
         prepared.steps, prepared.receipts.start, slots=max(1, len(prepared.slots))
     )
+    progress.remember(prepared.folder / EVENTS)
     if quiet():
         yield progress.see
         return

@@ -16,10 +16,11 @@ from rich.table import Table
 
 from pact_cli.steps import watched_steps
 from pact_eval._files import write_atomically
+from pact_eval.data.files import ROLES
 from tetris.evaluate import BASELINES, Mean, Played, Policy, mean, mean_over_seeds, play_games
 from tetris.letters import ALWAYS_A, AlwaysA, LetterAudit
 from tetris.play import Chooser, save_svg, search_choice, watch
-from tetris.record import record_games
+from tetris.record import Recording, file_name, record_games
 
 BASE = Path(__file__).parents[2] / "fixtures" / "pact_fixtures" / "model"
 
@@ -39,6 +40,9 @@ def main() -> None:
 @click.option("--explore", default=0.2, show_default=True, help="Share of random placements.")
 @click.option("--source", type=_SOURCE, default="bag", show_default=True, help="Piece sequence.")
 @click.option("--seed", default=17, show_default=True, help="Seed of pieces and exploration.")
+@click.option(
+    "--splits", is_flag=True, help="Also write as many for each other split, from other games."
+)
 def record(
     out: Path,
     moves: int,
@@ -46,17 +50,22 @@ def record(
     explore: float,
     source: Literal["bag", "uniform"],
     seed: int,
+    splits: bool,
 ) -> None:
     """Write decisions of the two-ply search as a dataset."""
-    done = record_games(
-        out, moves=moves, most=candidates, explore=explore, source=source, seed=seed
+    recorded = record_games(
+        out,
+        Recording(moves, candidates, explore, source, seed),
+        roles=ROLES if splits else ("eval",),
     )
-    Console().print(
-        f"{done.moves:,} decisions from {done.games} games in {out / 'decisions-eval.jsonl'}; "
-        f"{done.pruned:,} of {done.legal:,} legal placements are not shown "
-        f"(at most {candidates} per decision)",
-        highlight=False,
-    )
+    for role, done in recorded.items():
+        Console().print(
+            f"{done.moves:,} decisions from {done.games} games in {out / file_name(role)}; "
+            f"{done.pruned:,} of {done.legal:,} legal placements are not shown "
+            f"(at most {candidates} per decision)",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 @main.command()
@@ -150,9 +159,24 @@ def evaluate(
 @click.option("--updates", default=200, show_default=True, help="Updates by REINFORCE.")
 @click.option("--start", type=_FOLDER, help="Adapter or checkpoint to start from.")
 @click.option("--candidates", default=8, show_default=True, help="Placements per decision, to 26.")
-@click.option("--learning-rate", default=1e-4, show_default=True, help="Of the A matrices.")
+@click.option(
+    "--imitation-learning-rate",
+    default=5e-4,
+    show_default=True,
+    help="Of the A matrices, by cross-entropy.",
+)
+@click.option(
+    "--learning-rate", default=1e-4, show_default=True, help="Of the A matrices, by REINFORCE."
+)
 @click.option("--seed", default=17, show_default=True, help="Seed of everything random.")
 @click.option("--long", is_flag=True, help="1,574 REINFORCE updates, as many as the paper.")
+@click.option(
+    "--settings",
+    "stated",
+    metavar="JSON",
+    default="{}",
+    help='Any of the settings, instead of options: {"imitation": 300, "updates": 0}.',
+)
 @click.option("--base", type=_FOLDER, default=BASE, help="Base model.  [default: the tiny one]")
 def train(
     out: Path,
@@ -160,22 +184,32 @@ def train(
     updates: int,
     start: Path | None,
     candidates: int,
+    imitation_learning_rate: float,
     learning_rate: float,
     seed: int,
     long: bool,
+    stated: str,
     base: Path,
 ) -> None:
-    """Train an adapter: cross-entropy, then REINFORCE."""
+    """Train an adapter: cross-entropy, then REINFORCE.
+
+    Each of the two begins anew on the adapter of the one before, with its own games and optimiser.
+    """
     from tetris.train import Settings
     from tetris.train import train as train_adapter
 
-    settings = Settings(
-        imitation=imitation,
-        updates=1574 if long else updates,
-        candidates=candidates,
-        learning_rate=learning_rate,
-        seed=seed,
-    )
+    options = {
+        "imitation": imitation,
+        "updates": 1574 if long else updates,
+        "candidates": candidates,
+        "imitation_learning_rate": imitation_learning_rate,
+        "learning_rate": learning_rate,
+        "seed": seed,
+    }
+    try:
+        settings = Settings.from_json(stated, options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     with watched_steps(told=sys.stderr.isatty()):
         train_adapter(base, out, settings, start)
 

@@ -10,7 +10,7 @@ description. The answers are in the order of the placements, by rotation and col
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from pact_eval._json import Json
 from pact_eval.data.records import Record, parse_record
 from tetris.game import Game, placements
 from tetris.search import LOST, Search
+
+Split = Literal["train", "validation"]
+"""What a record says of its file."""
 
 MOST_CANDIDATES: Final = 26
 """One letter each."""
@@ -100,7 +103,15 @@ def _words(features: list[int]) -> str:
     return f"rows {rows}, height {height}, holes {holes}, bumps {bumps}"
 
 
-def record_json(game: Game, result: Search, kept: Candidates, *, name: str, sequence: str) -> Json:
+def record_json(
+    game: Game,
+    result: Search,
+    kept: Candidates,
+    *,
+    name: str,
+    sequence: str,
+    split: Split = "validation",
+) -> Json:
     """Return the decision as one line of a dataset file.
 
     Args:
@@ -109,6 +120,7 @@ def record_json(game: Game, result: Search, kept: Candidates, *, name: str, sequ
         kept: its candidates; two or more.
         name: id of the record.
         sequence: name of the piece sequence, the source family of the record.
+        split: "validation" to evaluate on, "train" for all else.
     """
     moves = placements(game.piece)
     keys = [
@@ -120,7 +132,7 @@ def record_json(game: Game, result: Search, kept: Candidates, *, name: str, sequ
         "id": name,
         "family": name,
         "source_family": sequence,
-        "split": "validation",
+        "split": split,
         "domain": "tetris",
         "variant": "base",
         "input": {

@@ -3,14 +3,18 @@
 Several games run side by side (32), and every update takes one move of each. Prompts come from the
 `Encoder` that scoring uses, with the letters in a random order. A reward is the two-ply value in
 standard deviations of the values of its state, so that one learning rate fits all boards.
+
+A training has one phase or two. Each begins anew, with its own games, optimiser and learning rate,
+on the adapter that the phase before has saved. So two phases in one command are the same as two
+commands, of which the second starts from the adapter of the first.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +22,7 @@ import numpy as np
 import torch
 from peft import PeftModel, get_peft_model
 
+from pact_eval._json import loads
 from pact_eval.progress import tracked
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
@@ -50,7 +55,8 @@ class Settings:
         updates: updates by REINFORCE.
         moves: moves per update, one in each of as many games.
         candidates: placements per decision.
-        learning_rate: of the A matrices of LoRA.
+        imitation_learning_rate: of the A matrices of LoRA, by cross-entropy.
+        learning_rate: the same by REINFORCE.
         lora_plus_ratio: learning rate of the B matrices over it.
         entropy_weight: weight of the entropy bonus.
         max_gradient_norm: gradients are clipped to this norm.
@@ -63,6 +69,7 @@ class Settings:
     updates: int = 200
     moves: int = 32
     candidates: int = 8
+    imitation_learning_rate: float = 5e-4
     learning_rate: float = 1e-4
     lora_plus_ratio: float = 4.0
     entropy_weight: float = 0.01
@@ -71,26 +78,85 @@ class Settings:
     source: Source = "bag"
     seed: int = 17
 
+    @classmethod
+    def from_json(cls, text: str, options: Mapping[str, object]) -> Settings:
+        """Return settings from a JSON object, and from options where it says nothing.
+
+        Args:
+            text: a JSON object.
+            options: further values by name.
+
+        Raises:
+            ValueError: it is not a JSON object, a name or a type is not that of a setting, or no
+                update is left.
+
+        Examples:
+            >>> Settings.from_json('{"imitation": 300}', {"updates": 0}).phases[0].updates
+            300
+        """
+        stated = loads(text)
+        if not isinstance(stated, dict):
+            message = f"expected settings as a JSON object, got {text}"
+            raise ValueError(message)
+        names = [field.name for field in fields(cls)]
+        for name, value in stated.items():
+            if name not in names:
+                message = f"unknown setting {name}; expected {', '.join(names)}"
+                raise ValueError(message)
+            kind = type(getattr(cls, name))
+            if type(value) is not kind and not (kind is float and type(value) is int):
+                message = f"expected {name} as {kind.__name__}, got {value!r}"
+                raise ValueError(message)
+        settings = cls(**{**options, **stated})  # type: ignore[arg-type]
+        if not settings.phases:
+            message = "expected imitation or updates of at least 1"
+            raise ValueError(message)
+        return settings
+
     @property
-    def phases(self) -> list[str]:
-        """The phases of the training: `imitation`, `reinforce`, or both."""
-        return ["imitation"] * (self.imitation > 0) + ["reinforce"] * (self.updates > 0)
+    def phases(self) -> list[Phase]:
+        """The phases of the training in order; those without updates are left out."""
+        phases = (
+            Phase("imitation", "cross-entropy", self.imitation, self.imitation_learning_rate),
+            Phase("reinforce", "reinforce", self.updates, self.learning_rate),
+        )
+        return [phase for phase in phases if phase.updates > 0]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Consecutive updates with one objective.
+
+    Attributes:
+        name: as the arm has it.
+        objective: the objective.
+        updates: number of updates.
+        learning_rate: of the A matrices of LoRA.
+    """
+
+    name: str
+    objective: Objective
+    updates: int
+    learning_rate: float
 
 
 class Trainer:
-    """A LoRA adapter of a base model, and the games that it is trained on.
+    """A LoRA adapter of a base model, and the games that it is trained on in one phase.
 
     Args:
         base: folder of the base model.
         settings: how to train.
+        phase: the phase.
         start: adapter to start from; None for a new one.
     """
 
-    def __init__(self, base: Path, settings: Settings, start: Path | None = None) -> None:
+    def __init__(
+        self, base: Path, settings: Settings, phase: Phase, start: Path | None = None
+    ) -> None:
         torch.manual_seed(settings.seed)
         self.how = settings
         self.base = base
-        self.arm = "-".join(([] if start is None else [arm_of(start)]) + settings.phases)
+        self.arm = phase.name if start is None else f"{arm_of(start)}-then-{phase.name}"
         model, self.tokenizer = load_base(base)
         model.set_attn_implementation("eager")
         self.model: Any = (
@@ -101,7 +167,9 @@ class Trainer:
         self.model.train()
         self.encoder = Encoder(self.tokenizer, NIMBLE)
         self.optimizer = lora_plus_optimizer(
-            self.model, learning_rate=settings.learning_rate, ratio=settings.lora_plus_ratio
+            self.model,
+            learning_rate=phase.learning_rate,
+            ratio=settings.lora_plus_ratio,
         )
         self.rng = np.random.default_rng((settings.seed, 1))
         self.sequences: list[Iterator[str]] = [
@@ -146,7 +214,7 @@ class Trainer:
         ]
         return {
             "ce": float(ce.detach()),
-            "loss": float(loss.detach()),
+            "total": float(loss.detach()),
             "entropy_nats": float(outcome.entropy.detach().mean()),
             "advantage": float(outcome.advantage.mean()),
             "top_pick_rate": float(np.mean(hits)),
@@ -221,16 +289,18 @@ def train(base: Path, out: Path, settings: Settings, start: Path | None = None) 
         start: adapter to start from; None for a new one.
     """
     wall, cpu = time.monotonic(), time.process_time()
-    trainer = Trainer(base, settings, start)
     out.mkdir(parents=True, exist_ok=True)
-    total = settings.imitation + settings.updates
+    step = 0
     with (out / "log.jsonl").open("w", buffering=1, encoding="utf-8", newline="\n") as log:
-        for step in tracked(range(1, total + 1), "Training", "updates"):
-            first = step <= settings.imitation
-            facts = trainer.update("cross-entropy" if first else "reinforce")
-            log.write(json.dumps({"step": step} | facts) + "\n")
-            if step % settings.save_every == 0 or step == settings.imitation:
-                trainer.save(out / "checkpoints" / f"{step:05d}")
+        for phase in settings.phases:
+            trainer = Trainer(base, settings, phase, start)
+            for left in tracked(range(phase.updates - 1, -1, -1), "Training", "updates"):
+                step += 1
+                facts = trainer.update(phase.objective)
+                log.write(json.dumps({"step": step} | facts) + "\n")
+                if step % settings.save_every == 0 or left == 0:
+                    trainer.save(out / "checkpoints" / f"{step:05d}")
+            start = out / "checkpoints" / f"{step:05d}"
     trainer.save(out)
     card = (
         {"arm": trainer.arm}

@@ -4,7 +4,7 @@
     {"format": "pact-measured-1", "processor": ..., "versions": {distribution: version},
      "plan": {...},                                  what the times depend on for all arms
      "records": {"holdout": 324, "ablated": 324, "selection": 40, "calibration": 40},
-     "arms": {"mine": {"settings": {...},
+     "arms": {"mine": {"recipe": null, "settings": {...},
                        "training": {"start_seconds": 20.0, "seconds_per_step": 0.9,
                                     "further_steps": 1199},
                        "scoring": {"4": {"start_seconds": 15.0, "seconds_per_record": 0.2}}}}}
@@ -25,7 +25,7 @@ from pact_eval._choices import ExperimentStage
 from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
 from pact_eval.errors import InputError
-from pact_eval.experiments.plan import BASE_RUN, Plan
+from pact_eval.experiments.plan import BASE_RUN, Arm, Plan
 from pact_eval.experiments.steps import Step, graph_of
 
 MEASURED: Final = "measured.json"

@@ -93,6 +93,21 @@ class ExperimentOutcome(Result):
             >>> outcome.repeat_command(step)
             "cd exp && pact-audit data 'my data'"
         """
-        line = shlex.join(step.words)
+        return self._from_plan(shlex.join(step.words))
+
+    @property
+    def report_command(self) -> str | None:
+        """The line for a shell that reports the runs that are scored; None if there is none."""
+        runs = [
+            str(outcome.step.outputs[0].parent)
+            for outcome in self.of_state("done", "up to date")
+            if outcome.step.stage == "score" and outcome.step.name.endswith("-holdout")
+        ]
+        if not runs:
+            return None
+        return self._from_plan(shlex.join(["pact-eval", "report", *runs, "--html", "so-far.html"]))
+
+    def _from_plan(self, line: str) -> str:
+        """Return a line that runs in the folder of the plan."""
         folder = self.plan.parent
         return line if folder == Path() else f"cd {shlex.quote(str(folder))} && {line}"

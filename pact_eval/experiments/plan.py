@@ -1,7 +1,7 @@
 """The plan of an experiment: a TOML file, read strictly, with all of its problems together.
 
     [data]
-    folder = "data"            # with the manifest; select, calibrate, seed: of the split; unpaired
+    folder = "data"            # with the manifest; checks, unpaired; select, calibrate, seed
     [model]
     base = "models/base"       # or organisation/name@revision; dtype, device, attention, cpus, gpus
     [train]                    # for arms without a recipe
@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, get_args
 
-from pact_eval._choices import ExperimentStage, Mode
+from pact_eval._choices import DATA_CHECK_NAMES, ExperimentStage, Mode
 from pact_eval._files import TomlError, parse_toml, read_text
 from pact_eval._json import Json
 from pact_eval._toml import TomlTable, did_you_mean, value_in_words
@@ -52,7 +52,7 @@ UNSTATED: Final = "?"
 _CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
-_DATA_KEYS: Final = ("folder", "ablated", "select", "calibrate", "seed", "unpaired")
+_DATA_KEYS: Final = ("folder", "ablated", "checks", "select", "calibrate", "seed", "unpaired")
 _MODEL_KEYS: Final = ("base", "dtype", "device", "attention", "cpus", "gpus")
 _TRAIN_KEYS: Final = ("command", "timeout", "cpus", "gpus")
 _ARM_KEYS: Final = ("recipe", "set", "ablation")
@@ -69,6 +69,7 @@ class DataPlan:
     Attributes:
         folder: folder of the dataset, with its manifest, from the folder of the plan.
         ablates: whether the models are also scored on ablated contexts.
+        checks: the checks of the audit; empty for all.
         select: source families of the selection split, if the experiment makes the splits.
         calibrate: source families of the calibration split, likewise.
         seed: seed of the split.
@@ -77,6 +78,7 @@ class DataPlan:
 
     folder: Path
     ablates: bool
+    checks: tuple[str, ...]
     select: int
     calibrate: int
     seed: int
@@ -375,6 +377,7 @@ def _data(table: TomlTable) -> DataPlan:
     return DataPlan(
         folder=Path(table.text("folder", 'a path such as "data"') or UNSTATED),
         ablates=ablates,
+        checks=table.several_of("checks", DATA_CHECK_NAMES) if "checks" in table.values else (),
         select=table.whole_number("select", default=2, least=1),
         calibrate=table.whole_number("calibrate", default=2, least=1),
         seed=table.whole_number("seed", default=17),

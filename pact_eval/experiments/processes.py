@@ -106,7 +106,12 @@ class StepProcess:
                 self.stdout[0].replace(self.stdout[1])
             lacking = self.order.lacking()
             why = f"exit code 0, but no {', '.join(map(str, lacking))}" if lacking else ""
-        return Ending(why, code, self.seconds, log_tail(self.log, self.offset))
+        return Ending(why, code, self.seconds, self._tail())
+
+    def _tail(self) -> tuple[str, ...]:
+        """Return the last lines of its standard output, which an audit writes to, and its log."""
+        shown = () if self.stdout is None else log_tail(self.stdout[0])
+        return (*shown, *log_tail(self.log, self.offset))[-LOG_LINES:]
 
     def _end_group(self) -> None:
         """Kill what the command has left behind, also if its supervisor was killed."""

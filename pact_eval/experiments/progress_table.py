@@ -75,6 +75,19 @@ def _numbers(line: str) -> Iterator[tuple[str, float]]:
                 yield name, finite
 
 
+@dataclass(frozen=True)
+class TimeLeft:
+    """Estimate of the time that an experiment still takes.
+
+    Attributes:
+        seconds: the estimate.
+        is_least: whether stages are left that no step has finished: they are not counted.
+    """
+
+    seconds: float
+    is_least: bool
+
+
 @dataclass
 class ExperimentProgress:
     """State of each step, from the events so far.
@@ -98,6 +111,24 @@ class ExperimentProgress:
     def __post_init__(self) -> None:
         self._by_name = {step.name: step for step in self.steps}
 
+    def remember(self, events: Path) -> None:
+        """Take over the times of steps that earlier commands have done.
+
+        Args:
+            events: their events; lines that cannot be read are left out.
+        """
+        try:
+            lines = events.read_text("utf-8", errors="replace").splitlines()
+        except OSError:
+            return
+        for line in lines:
+            try:
+                event = loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and event.get("event") == "done":
+                self._take_time(str(event.get("step")), event.get("seconds"))
+
     def see(self, event: Event) -> None:
         """Take over an event."""
         if event.name == "experiment" and isinstance(count := event.facts.get("slots"), int):
@@ -109,9 +140,13 @@ class ExperimentProgress:
             self.started[event.step] = time.monotonic()
             return
         self.started.pop(event.step, None)
-        seconds = finite_number(event.facts.get("seconds"))
-        if event.name == "done" and seconds is not None:
-            self.seconds.setdefault(self._by_name[event.step].stage, []).append(seconds)
+        if event.name == "done":
+            self._take_time(event.step, event.facts.get("seconds"))
+
+    def _take_time(self, name: str, value: object) -> None:
+        step, seconds = self._by_name.get(name), finite_number(value)
+        if step is not None and seconds is not None:
+            self.seconds.setdefault(step.stage, []).append(seconds)
 
     @property
     def over(self) -> int:
@@ -122,6 +157,11 @@ class ExperimentProgress:
     def models(self) -> tuple[str, ...]:
         """Names of the models, the base model first if it has steps."""
         return tuple(dict.fromkeys(step.model for step in self.steps if step.model is not None))
+
+    def seed(self, model: str | None) -> int | None:
+        """Return the seed of a model; None for the base model, and for no model."""
+        trainings = (step.training for step in self._of(model))
+        return next((training.seed for training in trainings if training is not None), None)
 
     def running(self, model: str | None) -> Step | None:
         """Return the running step of a model, or of the experiment itself for None."""
@@ -140,21 +180,20 @@ class ExperimentProgress:
         """Return the last numbers of a training."""
         return LoggedNumbers() if step.adapter is None else last_logged(self.start / step.adapter)
 
-    def seconds_left(self) -> float | None:
+    def time_left(self) -> TimeLeft | None:
         """Return the time left, from the mean time of finished steps of the same stage.
 
-        None as long as a stage that is left has no finished step.
+        None as long as no stage that is left has a finished step.
         """
         left = [step for step in self.steps if self.states.get(step.name) not in _OVER]
-        if any(step.stage not in self.seconds for step in left):
+        timed = [step for step in left if step.stage in self.seconds]
+        if left and not timed:
             return None
-        total = sum(fmean(self.seconds[step.stage]) for step in left)
-        now = time.monotonic()
-        spent = sum(
-            min(now - start, fmean(self.seconds[self._by_name[name].stage]))
-            for name, start in self.started.items()
-        )
-        return (total - spent) / self.slots
+        now, total = time.monotonic(), 0.0
+        for step in timed:
+            mean = fmean(self.seconds[step.stage])
+            total += max(0.0, mean - (now - self.started.get(step.name, now)))
+        return TimeLeft(total / self.slots, is_least=len(timed) < len(left))
 
     def _of(self, model: str | None) -> list[Step]:
         return [step for step in self.steps if step.model == model]

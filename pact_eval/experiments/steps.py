@@ -211,7 +211,8 @@ class _Planner:
     def preparation(self) -> list[Step]:
         """Return the steps before the first model."""
         data, out = self.plan.data, self.folder / "audit.txt"
-        words = _flat(("pact-audit", "data", data.folder))
+        only = (("--only", check) for check in data.checks)
+        words = _flat(("pact-audit", "data", data.folder, *only))
         steps = [Step("audit", "audit", words, (), self.files.data, (out,), stdout=out)]
         if not self.files.has_splits:
             steps.append(self._split())

@@ -8,15 +8,20 @@ keeps a repeated experiment from starting it a second time. The exit code is tha
 The supervisor is a child of the script's process, which only passes its exit code on. A Ray worker
 that ends kills its own children: the supervisor outlives that, sees the pipe close, and can still
 end the command.
+
+If the supervisor is killed, the first process kills all that the command has started. If both are
+killed, the kernel of Linux kills the command, so that none outlives the lock.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from filelock import FileLock, Timeout
@@ -25,6 +30,8 @@ LOCK_SECONDS = 180.0
 """Longest wait for the lock: a server of NFS keeps that of a machine that is gone for 90 s."""
 
 _CANNOT_START = 127
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _LOCKED = 1
 
 
@@ -35,7 +42,10 @@ def main(lock: str, grace_seconds: float, words: list[str]) -> int:
     if hasattr(os, "fork"):
         supervisor = os.fork()
         if supervisor:
-            return _as_exit_code(os.waitstatus_to_exitcode(os.waitpid(supervisor, 0)[1]))
+            code = os.waitstatus_to_exitcode(os.waitpid(supervisor, 0)[1])
+            if code < 0:
+                _signal_group([], signal.SIGKILL)
+            return _as_exit_code(code)
     processes: list[subprocess.Popen[bytes]] = []
     threading.Thread(target=_wait_for_end, args=(processes, grace_seconds), daemon=True).start()
     try:
@@ -49,7 +59,9 @@ def main(lock: str, grace_seconds: float, words: list[str]) -> int:
 
 def _run(words: list[str], processes: list[subprocess.Popen[bytes]]) -> int:
     try:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL)  # noqa: S603 -- no shell
+        process = subprocess.Popen(  # noqa: S603 -- no shell; one call into libc
+            words, stdin=subprocess.DEVNULL, preexec_fn=_dying_with(os.getpid())
+        )
     except OSError as error:
         print(f"{words[0]}: cannot be started: {error.strerror}", file=sys.stderr)  # noqa: T201
         return _CANNOT_START
@@ -60,6 +72,19 @@ def _run(words: list[str], processes: list[subprocess.Popen[bytes]]) -> int:
 def _as_exit_code(code: int) -> int:
     """Return an exit code of Python's `subprocess` as a shell has it."""
     return code if code >= 0 else 128 - code
+
+
+def _dying_with(parent: int) -> Callable[[], None] | None:
+    """Return what a new process calls so that it is killed when `parent` ends; None elsewhere."""
+    if _LIBC is None:
+        return None
+
+    def ask_kernel() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has ended in between
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return ask_kernel
 
 
 def _wait_for_end(processes: list[subprocess.Popen[bytes]], grace_seconds: float) -> None:

@@ -243,7 +243,12 @@ class _Loop:
         facts |= {"ramp": float(loss.ramp_at(step.progress)), "gradient_norm": float(norm)}
         # A term of weight 0 may have no finite value; the log has none then.
         rounded = {name: round(value, 6) for name, value in facts.items() if math.isfinite(value)}
-        return {"step": step.number + 1, "steps": self.n_steps, **rounded, "learning_rate": rate}
+        return {
+            "step": step.number + 1,
+            "steps": self.n_steps,
+            **rounded,
+            "learning_rate": float(rate),
+        }
 
 
 class _Selection:

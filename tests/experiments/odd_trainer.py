@@ -15,6 +15,11 @@ if arm == "resumes" and not checkpoint.exists():
     out.mkdir(parents=True)
     checkpoint.write_text(options["--settings"])
     sys.exit("out of time")
+if arm.startswith("luck"):  # a tenth of the arms and seeds fails, always the same
+    digest = hashlib.sha256(f"{arm} {options['--seed']}".encode()).digest()
+    if digest[0] < 256 / 10:
+        sys.stdout.write("".join(f"line {number}\n" for number in range(30)))
+        sys.exit("out of luck")
 if arm == "slow":  # six seconds of training, resumed after the last step that is logged
     out.mkdir(parents=True, exist_ok=True)
     log = out / "log.jsonl"
@@ -23,7 +28,7 @@ if arm == "slow":  # six seconds of training, resumed after the last step that i
         with log.open("a") as lines:
             lines.write(json.dumps({"step": step + 1, "total": 1 / (step + 1)}) + "\n")
         time.sleep(0.1)
-if arm in ("works", "slow", "breaks", "leaks", "resumes"):
+if arm in ("works", "slow", "breaks", "leaks", "resumes") or arm.startswith("luck"):
     subprocess.run([sys.executable, "train.py", *sys.argv[1:]], check=True)
 weights = out / "adapter_model.safetensors"
 if arm == "fails":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pact_fixtures
@@ -85,6 +88,19 @@ def write_plan(
     return plan
 
 
+def write_whole_plan(folder: Path) -> Path:
+    """Write a plan of two arms with everything: hypotheses, ablated contexts, checkpoints."""
+    plan = write_plan(
+        folder,
+        arms=("mine = {}", "weak = { set = { scale = 0.001 } }"),
+        command=COMMAND.replace("train.py", "slow_train.py"),
+        hypotheses=True,
+        ablated=True,
+    )
+    shutil.copy(TRAINER.with_name("slow_train.py"), folder)
+    return plan
+
+
 def write_data(folder: Path) -> None:
     """Write a few families of the bundled data: four source families to train, two to evaluate."""
     folder.mkdir()
@@ -110,3 +126,19 @@ def _few(file: str, source_families: Iterable[str], families: int) -> list[bytes
 def opened(plan: Path, **choice: object) -> PreparedExperiment:
     """Open a plan with fields of `Choice`."""
     return open_experiment(plan, Choice(**choice))  # type: ignore[arg-type]
+
+
+def started(plan: Path, *words: str) -> subprocess.Popen[bytes]:
+    """Start an experiment in a process of its own, and do not wait for it."""
+    command = [sys.executable, "-P", "-m", "pact_cli", "experiment", str(plan), *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds, at most ten minutes."""
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.1)
+    message = "it never happened"
+    raise AssertionError(message)

@@ -22,6 +22,7 @@ WRONG = """
 [data]
 folder = 3
 selct = 2
+checks = ["schema", "speling"]
 [model]
 base = ""
 dtype = "float8"
@@ -53,6 +54,7 @@ PROBLEMS = [
     "arms: swept: set: rank names 8 twice",
     "arms: swept: set: expected empty as text, a finite number or true/false, or a list",
     "seeds: main names 17 twice",
+    "data: expected checks, one of hashes, schema, families",
     "data: unknown key selct in data; did you mean select?",
     'data: expected folder, a path such as "data", got 3',
     "model: expected base",

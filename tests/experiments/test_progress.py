@@ -10,7 +10,12 @@ import pytest
 
 from pact_eval.experiments.events import EVENTS, Event, EventLog
 from pact_eval.experiments.plan import Arm, Training
-from pact_eval.experiments.progress_table import ExperimentProgress, LoggedNumbers, last_logged
+from pact_eval.experiments.progress_table import (
+    ExperimentProgress,
+    LoggedNumbers,
+    TimeLeft,
+    last_logged,
+)
 from pact_eval.experiments.steps import Step
 
 
@@ -59,15 +64,34 @@ def test_the_experiment_says_how_many_steps_run_at_a_time(progress: ExperimentPr
 
 def test_time_left_against_hand_computation(progress: ExperimentProgress) -> None:
     done(progress, "audit", 1.0)
-    done(progress, "train-mine-17", 100.0)
-    assert progress.seconds_left() is None  # no scoring has finished
+    assert progress.time_left() is None  # neither a training nor a scoring has finished
     done(progress, "score-mine-17-holdout", 10.0)
-    assert progress.seconds_left() == 10.0 / 2
+    assert progress.time_left() == TimeLeft(10.0 / 2, is_least=True)  # the training is not timed
+    done(progress, "train-mine-17", 100.0)
+    assert progress.time_left() == TimeLeft(10.0 / 2, is_least=False)
     progress.see(Event("started", "score-mine-17-ablated"))
     progress.started["score-mine-17-ablated"] = time.monotonic() - 4
-    assert progress.seconds_left() == pytest.approx((10 - 4) / 2, abs=0.5)
+    left = progress.time_left()
+    assert left is not None
+    assert left.seconds == pytest.approx((10 - 4) / 2, abs=0.5)
+    progress.started["score-mine-17-ablated"] = time.monotonic() - 40
+    assert progress.time_left() == TimeLeft(0.0, is_least=False)
     progress.see(Event("done", "score-mine-17-ablated", {"seconds": 12.0}))
-    assert progress.seconds_left() == 0.0
+    assert progress.time_left() == TimeLeft(0.0, is_least=False)
+
+
+def test_times_of_earlier_commands_count(progress: ExperimentProgress, tmp_path: Path) -> None:
+    path = tmp_path / EVENTS
+    progress.remember(path)  # the first command: there is none
+    log = EventLog(path)
+    log.write("done", "train-mine-17", seconds=60.0)
+    log.write("done", "score-mine-17-holdout", seconds=20.0)
+    log.write("done", "of-another-plan", seconds=1.0)
+    log.write("failed", "audit", seconds=1.0)
+    with path.open("a") as file:
+        file.write('["no event"]\n{"event": "done", "ste')
+    progress.remember(path)
+    assert progress.time_left() == TimeLeft((60.0 + 20.0 + 20.0) / 2, is_least=True)
 
 
 def test_the_last_numbers_of_a_log_that_is_being_written(tmp_path: Path) -> None:

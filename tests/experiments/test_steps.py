@@ -127,3 +127,9 @@ def test_a_training_that_gets_the_data_folder_reads_the_dataset(
     train = next(step for step in steps if step.stage == "train")
     assert (Path("data/holdout.jsonl") in train.inputs) is is_input
     assert Path("plan/parts/train.jsonl") in train.inputs
+
+
+def test_checks_that_a_plan_chooses_are_those_of_the_audit(plan: Plan, files: PlanFiles) -> None:
+    chosen = replace(plan, data=replace(plan.data, checks=("hashes", "schema")))
+    audit = planned_steps(chosen, files, Path("out"))[0]
+    assert audit.words == ("pact-audit", "data", "data", "--only", "hashes", "--only", "schema")

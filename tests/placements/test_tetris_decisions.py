@@ -12,20 +12,23 @@ import pytest
 from numpy.typing import NDArray
 
 from pact_eval.api import audit_dataset
+from pact_eval.data.files import ROLES
 from pact_eval.data.records import read_records
 from tetris.decisions import candidates, descriptions, record
 from tetris.evaluate import BASELINES, play_games
 from tetris.game import new_game, pieces
 from tetris.letters import AlwaysA, released_order
-from tetris.record import DATA_NAME, Recorded, record_games
+from tetris.record import Recorded, Recording, file_name, record_games
 from tetris.search import LOST, Search, search
+
+DATA_NAME = file_name("eval")
+RECORDING = Recording(moves=40, most=8, explore=0.2, source="bag", seed=3)
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recorded]:
     folder = tmp_path_factory.mktemp("tetris")
-    done = record_games(folder, moves=40, most=8, explore=0.2, source="bag", seed=3)
-    return folder, done
+    return folder, record_games(folder, RECORDING)["eval"]
 
 
 def test_pruning_keeps_the_highest_values_in_canonical_order() -> None:
@@ -148,8 +151,15 @@ def test_recording_again_gives_the_same_bytes(
     dataset: tuple[Path, Recorded], tmp_path: Path
 ) -> None:
     folder, _ = dataset
-    record_games(tmp_path, moves=40, most=8, explore=0.2, source="bag", seed=3)
+    record_games(tmp_path, RECORDING, ROLES)
     assert (tmp_path / DATA_NAME).read_bytes() == (folder / DATA_NAME).read_bytes()
+    # The other splits are of other games, so no two files share a source family.
+    games = {
+        role: {record.source_family for record in read_records(tmp_path / file_name(role))}
+        for role in ROLES
+    }
+    assert all(games.values())
+    assert len(set[str]().union(*games.values())) == sum(map(len, games.values()))
 
 
 def test_the_recorded_record_is_the_one_that_a_policy_is_asked(

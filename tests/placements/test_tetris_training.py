@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def test_the_log_has_the_rates_of_both_objectives(trained: Path) -> None:
     for name in ("top_pick_rate", "greedy_top_pick_rate"):
         _, rates = log.known(name)
         assert ((rates >= 0) & (rates <= 1)).all()
-    _, loss = log.known("loss")
+    _, loss = log.known("total")
     _, ce = log.known("ce")
     assert loss[0] == ce[0]
     assert loss[1] != ce[1]
@@ -51,14 +52,31 @@ def test_reinforce_changes_the_weights_and_the_audit_accepts_them(trained: Path)
 
 
 @pytest.mark.slow
-def test_a_training_goes_on_from_a_checkpoint(trained: Path, tmp_path: Path) -> None:
-    start = trained / "checkpoints" / "00001"
-    train(MODEL, tmp_path, Settings(updates=0, moves=3, candidates=3), start)
-    before = load_file(start / "adapter_model.safetensors")
-    after = load_file(tmp_path / "adapter_model.safetensors")
-    assert all((before[name] == after[name]).all() for name in before)
-    train(MODEL, tmp_path / "more", Settings(updates=1, moves=3, candidates=3), start)
-    assert arm_of(tmp_path / "more") == "imitation-reinforce-reinforce"
+def test_two_phases_in_one_training_equal_two_trainings(trained: Path, tmp_path: Path) -> None:
+    """Bit for bit: the second phase starts as a command does that continues the first."""
+    few = Settings(imitation=1, updates=0, moves=3, candidates=3)
+    train(MODEL, tmp_path / "first", few)
+    start = tmp_path / "first"
+    train(MODEL, tmp_path / "then", replace(few, imitation=0, updates=1), start)
+    after = load_file(tmp_path / "then" / "adapter_model.safetensors")
+    both = load_file(trained / "adapter_model.safetensors")
+    assert all((both[name] == after[name]).all() for name in both)
+    assert arm_of(start) == "imitation"
+    assert arm_of(tmp_path / "then") == "imitation-then-reinforce"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[]", "JSON object"),
+        ('{"moves": "3"}', "moves as int"),
+        ('{"rate": 1}', "unknown setting rate"),
+        ('{"updates": 0}', "at least 1"),
+    ],
+)
+def test_settings_that_are_none_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Settings.from_json(text, {})
 
 
 def _played(*points: float) -> Played:
@@ -68,7 +86,7 @@ def _played(*points: float) -> Played:
 
 @pytest.mark.slow
 def test_games_of_checkpoints_go_into_the_lines_of_their_updates(trained: Path) -> None:
-    assert arm_of(trained) == "imitation-reinforce"
+    assert arm_of(trained) == "imitation-then-reinforce"
     assert list(checkpoints(trained)) == [1, 2]
     before = read_training_log(trained / "log.jsonl")
     log_games(trained, {2: _played(100, 300)})

@@ -59,12 +59,13 @@ def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
         reasons.setdefault(step.why, []).append(step.step.name)
     for why, names in reasons.items():
         yield Line(f"Not run ({one_line(why)}): {', '.join(names)}", "caution")
+    yield from _lacking_results(outcome)
     for note, names in _notes(outcome).items():
         yield Line(f"{one_line(note)}: {', '.join(names)}", "info")
     if any(tuning.tuned for tuning in outcome.tuning):
         yield tuning_table(outcome.tuning)
     for step in outcome.of_state("done", "up to date"):
-        if step.step.stage in _RESULTS:
+        if _is_result(step):
             path = outcome.folder / step.step.outputs[0].name
             yield Line(one_line(str(path)), unbroken=True)
 
@@ -76,6 +77,22 @@ def _failure(outcome: ExperimentOutcome, failure: StepOutcome) -> Iterator[Part]
         yield from (Line(f"    {one_line(line)}", unbroken=True) for line in failure.log_lines)
     command = outcome.repeat_command(failure.step)
     yield Line(f"  repeat it alone: {one_line(command)}", unbroken=True)
+
+
+def _lacking_results(outcome: ExperimentOutcome) -> Iterator[Part]:
+    """Yield why there is no scorecard, page or paper, and how to report what is scored."""
+    lacking = [step.step.name for step in outcome.of_state("not run") if _is_result(step)]
+    if not lacking or outcome.report_command is None:
+        return
+    yield Line(f"No {', '.join(lacking)}: they compare all arms, and some are not scored.")
+    yield Line(
+        f"  report those that are: {one_line(outcome.report_command)}",
+        unbroken=True,
+    )
+
+
+def _is_result(step: StepOutcome) -> bool:
+    return step.step.stage in _RESULTS
 
 
 def _notes(outcome: ExperimentOutcome) -> dict[str, list[str]]:

@@ -1,0 +1,58 @@
+"""Content of every file of an experiment, without what two equal experiments may differ in.
+
+These are the exempt fields of docs/experiments.md. What is not listed here is compared, so a new
+field that differs fails the tests.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+HAPPENED = ("experiment.lock", "events.jsonl", "logs", "locks")
+"""They say what happened; nothing of them is compared."""
+
+FIELDS = {
+    "run.json": ("created", "finished", "wall_seconds", "seal.provenance_sha256"),
+    "hypotheses.lock": ("registered_at", "lock_sha256"),
+}
+"""Exempt fields of JSON files."""
+
+SHOW_TIMES = (
+    *("page.html", "scorecard.txt", "report.md", "cost.csv", "cost.md", "cost.tex"),
+    *("scorecard.csv", "scorecard.md", "scorecard.tex"),
+)
+"""Files that show times, costs and the digest of runs; the rest of them is compared."""
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """Return the content of every file of an experiment by its path in the folder."""
+    files = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    return {
+        name: _content(path) for name, path in files.items() if name.split("/")[0] not in HAPPENED
+    }
+
+
+def _content(path: Path) -> object:
+    if path.name in SHOW_TIMES:
+        return _without_times(path.read_text("utf-8"))
+    if path.name not in FIELDS and path.parent.name != "receipts":
+        return path.read_bytes()
+    value = json.loads(path.read_bytes())
+    for field in FIELDS.get(path.name, ()):
+        table, _, key = field.rpartition(".")
+        (value[table] if table else value).pop(key)
+    for part in ("inputs", "outputs") if path.parent.name == "receipts" else ():
+        exempt = (*FIELDS, *SHOW_TIMES)
+        value[part] = {
+            name: sha for name, sha in value[part].items() if Path(name).name not in exempt
+        }
+    return value
+
+
+def _without_times(text: str) -> str:
+    return text
