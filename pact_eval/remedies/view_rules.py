@@ -101,6 +101,7 @@ def view_rule(
         risk=adaptive.risk,
         full_share=adaptive.full_share,
         full_seed=adaptive.full_seed,
+        decimals=run.provenance.rounding.decimals,
         fit={
             "run": RunIdentity.of(run.provenance).to_json(),
             "k": k,
