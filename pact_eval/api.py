@@ -308,14 +308,15 @@ def _pool(workers: int | None, ray: str | None) -> WorkersRequest | None:
 
 def _adaptive(options: ScoreOptions) -> AdaptiveViews | None:
     """Take the options of views out of those of a model or server."""
-    if not {"views", "views_from", "risk", "full_share", "full_seed"} & options.keys():
+    from pact_eval.scoring.options import ViewOptions
+
+    values = cast("dict[str, Any]", options)
+    chosen = {name: values.pop(name) for name in ViewOptions.__annotations__ if name in values}
+    if not chosen:
         return None
     from pact_eval.remedies.view_rules import adaptive_views
 
-    values = cast("dict[str, Any]", options)
-    names = ("views_from", "risk", "full_share", "full_seed")
-    chosen = {name: values.pop(name) for name in names if name in values}
-    return adaptive_views(values.pop("views", "all"), chosen)
+    return adaptive_views(**chosen)
 
 
 def _with_rule(dataset: Dataset, adaptive: AdaptiveViews | None, source: RowSource) -> Dataset:

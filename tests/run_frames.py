@@ -12,11 +12,12 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
+from pact_eval.runs.content_free import CONTENTS, MOST_VIEWS, SETTING
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import write_provenance
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
-from pact_eval.runs.seal import PREDICTIONS, UNANSWERED, seal_of_rows, sealed
+from pact_eval.runs.seal import CONTENT_FREE, PREDICTIONS, UNANSWERED, seal_of_rows, sealed
 
 KINDS = ("choice", "boolean", "score")
 
@@ -171,3 +172,20 @@ def without_seal(folder: Path) -> Path:
 def labels(folder: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((folder / "run.json").read_bytes())
     return content
+
+
+def write_content_free(folder: Path, frame: pl.DataFrame, seed: int = 0) -> Path:
+    """Writes content-free prompts of two views into the folder of a run with these rows."""
+    rng = np.random.default_rng(seed)
+    views = frame.filter(pl.col("view") < MOST_VIEWS)
+    logits = [rng.normal(size=len(row)).tolist() for row in views["logits"]]
+    noise = views.with_columns(logits=pl.Series(logits, dtype=views.schema["logits"]))
+    prompts = pl.concat(
+        [
+            noise.with_columns(id=pl.format("{}/{}", pl.lit(number), pl.col("id")))
+            for number in range(len(CONTENTS))
+        ]
+    )
+    write_run(folder / CONTENT_FREE, prompts)
+    edit_run(folder / CONTENT_FREE, settings={SETTING: [*CONTENTS]})
+    return folder

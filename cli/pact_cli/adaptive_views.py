@@ -4,45 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from pact_cli.console import announce
 from pact_cli.number_types import Number, WholeNumber
 from pact_cli.options import RUN, gathered
-from pact_cli.parameters import option
+from pact_cli.parameters import choice, option
+from pact_eval._choices import TakenViews
 from pact_eval._json import Json
+from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval.remedies.view_rules import AdaptiveViews
     from pact_eval.scoring.windows import Dataset
 
-_NAMES: Final = ("views_from", "risk", "full_share", "full_seed")
 
-
-def _gather(views: str, **values: object) -> AdaptiveViews | None:
+def _gather(views: TakenViews, **values: object) -> AdaptiveViews | None:
     """Return what the options ask for; None for all views.
 
     Raises:
         click.UsageError: an option changes nothing, or the run of the threshold is missing.
     """
     chosen = {name: value for name, value in values.items() if value is not None}
-    if views == "all":
-        if chosen:
-            option_name = f"--{next(iter(chosen)).replace('_', '-')}"
-            message = f"{option_name} changes nothing without --views adaptive"
-            raise click.UsageError(message)
+    if views == "all" and not chosen:
         return None
-    if "views_from" not in chosen:
-        message = (
-            "--views adaptive: expected --views-from RUN, a run of all views on other families, "
-            "such as one of the calibration split"
-        )
-        raise click.UsageError(message)
-    from pact_eval.remedies.view_rules import AdaptiveViews
+    from pact_eval.remedies.view_rules import adaptive_views
 
-    return AdaptiveViews(chosen.pop("views_from"), **chosen)  # type: ignore[arg-type]  # by name
+    try:
+        return adaptive_views(views, **chosen)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 adaptive_options = gathered(
@@ -52,7 +45,7 @@ adaptive_options = gathered(
         option(
             "--views",
             group="Views",
-            type=click.Choice(["all", "adaptive"]),
+            type=choice(TakenViews),
             default="all",
             show_default=True,
             help="Views of a record: all K of them, or one after the other until its answer is "

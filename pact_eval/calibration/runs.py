@@ -213,7 +213,8 @@ def fit_on_run(
     Raises:
         RunError: a folder is not a complete run.
         InputError: a holdout has another adapter, base or contract, its families meet those of the
-            run, or the items cannot be fitted.
+            run, or the items cannot be fitted. Or it is for several views, which were taken one by
+            one in a run.
         GateError: the adapter was trained or selected on items of a run.
     """
     run = read_run(source)
@@ -229,6 +230,9 @@ def fit_on_run(
             *check_disjoint(members, Members.of_run(other.predictions)),
         )
     )
+    if decoding == "ensemble":
+        for read in (run, *others.values()):
+            read.predictions.require_all_views(f"{read.place}: a calibrator of several views")
     items = CalibrationItems.from_predictions(run.predictions, decoding)
     choice = choose_mode(items) if mode == "auto" else None
     form, ridge = (choice.mode, choice.ridge) if choice is not None else (mode, 0.0)

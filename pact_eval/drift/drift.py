@@ -268,11 +268,15 @@ def measure_drift(
     Raises:
         ValueError: the settings have no margin.
         RunError: a folder is not a complete run.
-        InputError: the runs cannot be paired (`PairedRuns.of`) or checked (`gate_changes`).
+        InputError: the runs cannot be paired (`PairedRuns.of`) or checked (`gate_changes`). Or
+            numbers are of several views, which were taken one by one in a run.
     """
     if settings.margin is None:
         raise ValueError("settings: expected a margin, got none")
     runs, data = opened_runs(first, second, settings)
+    if settings.decoding == "ensemble":
+        for run in runs:
+            run.predictions.require_all_views(f"{run.place}: a change over several views")
     pair = PairedRuns.of(*runs, settings)
     paired, probabilities = pair.pairing.paired, not pair.answers_only
     moved = None

@@ -244,7 +244,7 @@ class ExperimentRun:
 
         Raises:
             InputError: `calibrated` is true and there is no calibrator, or it was fitted on another
-                decoding.
+                decoding, or views were taken one by one: their mean is of unlike numbers of them.
         """
         if calibrated and self.calibrator is None:
             message = (
@@ -258,6 +258,8 @@ class ExperimentRun:
             from pact_eval.calibration.ownership import check_decoding
 
             check_decoding(self.calibrator, decoding, allow=self._allow, where=self.place)
+            if decoding == "ensemble" and self.provenance.view_rule is not None:
+                self.predictions.require_all_views(f"{self.place}: a calibrator of several views")
         return self.calibrator
 
     def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:

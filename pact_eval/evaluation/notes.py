@@ -289,12 +289,15 @@ class DifferentViews:
         common: the number of views that all runs have.
         ensembles: whether the distributions are ensembles, so that every metric depends on K.
         unlike: number of items of which the runs have different orders.
+        adaptive: names of the runs whose views were taken one by one. Of their items, view 0 is
+            compared, and all views of the families that got them whatever they answered.
     """
 
     ks: Mapping[str, int]
     common: int
     ensembles: bool
     unlike: int = 0
+    adaptive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

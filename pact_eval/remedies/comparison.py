@@ -29,6 +29,7 @@ from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked
+from pact_eval.remedies.contextual import ContentFree
 from pact_eval.remedies.costs import ItemTokens, NoTokens, RemedyCost, cost_of
 from pact_eval.remedies.cross_fitting import CrossFitted, Folds, FoldUnit, cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for
@@ -37,12 +38,7 @@ from pact_eval.remedies.fitting import check_fitted
 from pact_eval.remedies.second_orders import second_orders
 from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
-from pact_eval.runs.content_free import (
-    CONTENTS,
-    content_free_probabilities,
-    content_free_run,
-)
-from pact_eval.runs.folder import RunFolder
+from pact_eval.runs.content_free import CONTENTS
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
 
@@ -145,35 +141,6 @@ class RemedyRow:
 RemedyStatus: TypeAlias = Literal["some help", "none shown", "cannot tell"]
 """some help: one or more remedies are shown to improve accuracy or NLL; none shown: none is; cannot
 tell: the run has one view, or no interval can be given."""
-
-
-@dataclass(frozen=True, eq=False)
-class ContentFree:
-    """Content-free prompts of the items of a run.
-
-    Attributes:
-        probabilities: (n, V, C) their mean distribution in the first V views, canonical order; NaN
-            if it is not known.
-        tokens: of these prompts, per item.
-    """
-
-    probabilities: FloatArray
-    tokens: ItemTokens
-
-    @classmethod
-    def of_run(cls, run: RunFolder, predictions: Predictions) -> ContentFree | None:
-        """Read those of a run; None if it has none.
-
-        Raises:
-            RunError: they are not those of the run, or are damaged.
-        """
-        own = content_free_run(run)
-        if own is None:
-            return None
-        tokens = ItemTokens.of_run(own.provenance, own.predictions)
-        return cls(
-            content_free_probabilities(predictions, own.predictions), tokens.times(len(CONTENTS))
-        )
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,46 @@ question has its own prompt, and so its own p_cf in each order; nothing is fitte
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.errors import InputError
 from pact_eval.metrics.decoding import log_softmax
+from pact_eval.remedies.costs import ItemTokens
+from pact_eval.runs.content_free import CONTENTS, content_free_probabilities, content_free_run
+from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
+
+
+@dataclass(frozen=True, eq=False)
+class ContentFree:
+    """Content-free prompts of the items of a run.
+
+    Attributes:
+        probabilities: (n, V, C) their mean distribution in the first V views, canonical order; NaN
+            if it is not known.
+        tokens: of these prompts, per item.
+    """
+
+    probabilities: FloatArray
+    tokens: ItemTokens
+
+    @classmethod
+    def of_run(cls, run: RunFolder, predictions: Predictions) -> ContentFree | None:
+        """Read those of a run; None if it has none.
+
+        Raises:
+            RunError: they are not those of the run, or are damaged.
+        """
+        own = content_free_run(run)
+        if own is None:
+            return None
+        tokens = ItemTokens.of_run(own.provenance, own.predictions)
+        return cls(
+            content_free_probabilities(predictions, own.predictions), tokens.times(len(CONTENTS))
+        )
 
 
 def usable(content_free: FloatArray, predictions: Predictions) -> BoolArray:

@@ -11,13 +11,13 @@ from pact_eval.calibration.notes import FitNote
 from pact_eval.calibration.ownership import check_owner
 from pact_eval.calibration.runs import Members, check_disjoint
 from pact_eval.errors import GateError, InputError, counted
+from pact_eval.remedies.contextual import ContentFree
 from pact_eval.remedies.decodings import Remedy, remedied, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy
 from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.remedies.temperatures import fit_temperature
-from pact_eval.runs.content_free import content_free_probabilities, content_free_run
 from pact_eval.runs.custody import refuse_trained_on, trained_on_json
-from pact_eval.runs.folder import Run, RunFolder, RunSource, read_run
+from pact_eval.runs.folder import Run, RunSource, read_run
 from pact_eval.runs.identity import RunIdentity
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
@@ -43,7 +43,8 @@ def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = (
     run = read_run(source)
     run.predictions.require_all_views("a remedy")
     trained = refuse_trained_on([run], allow)
-    content_free = content_free_of(run)
+    own = ContentFree.of_run(run, run.predictions)
+    content_free = None if own is None else own.probabilities
     remedy = _remedy_named(name, run.predictions, content_free)
     prior = None if remedy.prior is None else fit_letter_prior(run.predictions, remedy.prior)
     if prior is not None and not prior.log_prior:
@@ -92,18 +93,6 @@ def check_fitted(
         raise GateError(message)
     owner = check_owner(fitted.identity, applied, allow=allow, where=where, what="remedy")
     return (*owner, *check_disjoint(fitted.members, members))
-
-
-def content_free_of(run: RunFolder) -> FloatArray | None:
-    """Return (n, V, C) content-free probabilities of a run; None if it has none.
-
-    Raises:
-        RunError: they are not those of the run, or are damaged.
-    """
-    own = content_free_run(run)
-    if own is None:
-        return None
-    return content_free_probabilities(read_run(run).predictions, own.predictions)
 
 
 def _remedy_named(name: str, predictions: Predictions, content_free: FloatArray | None) -> Remedy:

@@ -64,11 +64,6 @@ class LetterPrior:
             numbers[self.views[count]] += items
         return dict(numbers)
 
-    @property
-    def prompts(self) -> int:
-        """Number of prompts that the fit took."""
-        return sum(views * items for views, items in self.items_by_views.items())
-
     def covers(self, n_choices: IntArray) -> BoolArray:
         """Return (n,) whether there is a prior for items of these numbers of answers."""
         covered: BoolArray = np.isin(n_choices, list(self.log_prior))

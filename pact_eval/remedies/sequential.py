@@ -12,7 +12,7 @@ keeps the risk on average over families, if they are exchangeable (conformal ris
 than 1 / risk - 1 families cannot keep it: all views are taken.
 
 An order that an item had before says nothing new, so repeats are left out: an item of two answers
-has two views.
+has two views. The same number of views for every item is replayed next to the rule.
 
 References:
     Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", ICLR 2024.
@@ -28,8 +28,10 @@ import numpy as np
 
 from pact_eval._choices import ClusterUnit
 from pact_eval._typing import FloatArray, IntArray, TextArray
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.comparison import metric_difference
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric, mean_interval
 from pact_eval.evaluation.report import default_resamples
@@ -48,6 +50,9 @@ RISKS: Final = (0.01, 0.02, 0.05, 0.1)
 
 RISK: Final = 0.02
 """The share that the answer is about."""
+
+FIXED_VIEWS: Final = (1, 2, 4, 8)
+"""Numbers of views that every item takes, with which the rule is compared."""
 
 # Families have unlike sizes: their shares add up to the budget only within rounding.
 _ROUNDING: Final = 1e-9
@@ -204,6 +209,21 @@ class SequentialPoint:
 
 
 @dataclass(frozen=True)
+class FixedPoint:
+    """A run of which every item takes its first views, whatever its answers.
+
+    Attributes:
+        k: number of views; an item of fewer orders takes all of them.
+        views: mean number of views per item.
+        agreement: share of the items with the answer of all views.
+    """
+
+    k: int
+    views: Estimate
+    agreement: Estimate
+
+
+@dataclass(frozen=True)
 class SequentialReplay:
     """Views one by one, against all views of a run.
 
@@ -211,6 +231,9 @@ class SequentialReplay:
         status: whether views are saved at `RISK`.
         risk: that risk.
         points: the curve, the smallest risk first; empty if views repeat one order.
+        fixed: those of `FIXED_VIEWS` that are fewer than all; empty if views repeat one order.
+        items: number of items.
+        families: number of families.
         k: views per item of the run.
         most: mean number of distinct orders per item: what all views are.
         least_families: number of families that a fit needs for the risk.
@@ -220,6 +243,9 @@ class SequentialReplay:
     status: SequentialStatus
     risk: float
     points: tuple[SequentialPoint, ...]
+    fixed: tuple[FixedPoint, ...]
+    items: int
+    families: int
     k: int
     most: float
     least_families: int
@@ -271,6 +297,9 @@ def replay_views(
         status="cannot tell",
         risk=risk,
         points=(),
+        fixed=(),
+        items=len(predictions),
+        families=len(np.unique(predictions.family)),
         k=predictions.k,
         most=float(sequence.most.mean()),
         least_families=least_families(risk),
@@ -282,8 +311,38 @@ def replay_views(
         sequence, folds, rng, resamples or default_resamples(len(predictions)), unit
     )
     in_order = tracked(sorted(risks), "Replaying views", "risks", counts=len(predictions))
-    replay = replace(replay, points=tuple(map(sampled.point, in_order)))
+    replay = replace(
+        replay,
+        points=tuple(map(sampled.point, in_order)),
+        fixed=tuple(sampled.fixed(k) for k in FIXED_VIEWS if k < predictions.k),
+    )
     return replace(replay, status=_status(replay))
+
+
+def replay_run(experiment: Experiment, run: ExperimentRun) -> SequentialReplay:
+    """Replay a run of an experiment, with its resamples, seed and units.
+
+    Args:
+        experiment: the runs and their settings.
+        run: a run on full contexts.
+
+    Raises:
+        InputError: it has one view per item, repeats one order, has answers and no probabilities,
+            or its views were taken one by one; or see `replay_views`.
+        RunError: the run is on ablated contexts, which have no references.
+    """
+    run.run.require_references()
+    predictions, settings = run.predictions, experiment.settings
+    predictions.require_all_views(f"{run.label}: views one by one")
+    if predictions.answers_only:
+        raise missing_probabilities(f"{run.label}: views one by one")
+    replay = replay_views(
+        predictions, rng=settings.rng(), resamples=settings.resamples, unit=settings.unit
+    )
+    if not replay.points:
+        message = f"{run.label}: no item is shown in two orders; score the data with --k 16"
+        raise InputError(message)
+    return replay
 
 
 def _status(replay: SequentialReplay) -> SequentialStatus:
@@ -317,12 +376,11 @@ class _Replayed:
             taken[held] = views_taken(self.sequence.firm[held], thresholds[-1])
         stopped = self.sequence.stopped(taken)
         group, all_views = self._group(stopped), self._group(self._of_all_views())
-        as_reference = replace(stopped, references=self.sequence.final, accepted=None)
         return SequentialPoint(
             risk=risk,
             thresholds=tuple(thresholds),
             views=self._mean(taken),
-            agreement=self._group(as_reference, ("accuracy",)).estimate("accuracy"),
+            agreement=self._agreement(stopped),
             accuracy=group.estimate("accuracy"),
             nll_nats=group.estimate("nll_nats"),
             accuracy_difference=metric_difference("accuracy", [(group, all_views)])[0],
@@ -331,6 +389,15 @@ class _Replayed:
                 (np.bincount(taken, minlength=stopped.k + 1)[1:] / len(taken)).tolist()
             ),
         )
+
+    def fixed(self, k: int) -> FixedPoint:
+        taken = np.minimum(self.sequence.most, k)
+        return FixedPoint(k, self._mean(taken), self._agreement(self.sequence.stopped(taken)))
+
+    def _agreement(self, stopped: Predictions) -> Estimate:
+        """Return the share of the items with the answer of all views, as an accuracy is."""
+        as_reference = replace(stopped, references=self.sequence.final, accepted=None)
+        return self._group(as_reference, ("accuracy",)).estimate("accuracy")
 
     def _of_all_views(self) -> Predictions:
         return self.sequence.stopped(self.sequence.most)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from pact_eval._choices import TakenViews, check_choice
 from pact_eval._json import Json, sha256_of_json
 from pact_eval.data.records import Record
 from pact_eval.errors import GateError, InputError
@@ -40,26 +41,39 @@ class AdaptiveViews:
     full_seed: int = 0
 
 
-def adaptive_views(views: str, chosen: Mapping[str, Any]) -> AdaptiveViews | None:
-    """Return what options of views ask for; None for all views.
+def adaptive_views(views: TakenViews = "all", **chosen: Any) -> AdaptiveViews | None:
+    """Return what options of views ask for, named as on the command line; None for all views.
 
     Args:
         views: "all" or "adaptive".
         chosen: options that were given: `views_from`, `risk`, `full_share`, `full_seed`.
 
     Raises:
-        InputError: an option changes nothing, or the run of the threshold is missing.
+        InputError: `views` is neither, an option changes nothing, or the run of the threshold is
+            missing.
+
+    Examples:
+        >>> adaptive_views("adaptive", views_from="runs/calibration", risk=0.05).risk
+        0.05
+        >>> adaptive_views(risk=0.05)
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.InputError: --risk changes nothing without --views adaptive
     """
-    if views != "adaptive":
+    check_choice("--views", views, get_args(TakenViews))
+    if views == "all":
         if chosen:
-            message = f"{next(iter(chosen))}: changes nothing without views adaptive"
+            option = f"--{next(iter(chosen)).replace('_', '-')}"
+            message = f"{option} changes nothing without --views adaptive"
             raise InputError(message)
         return None
     if "views_from" not in chosen:
-        message = "views adaptive: expected views_from, a run of all views on other families"
+        message = (
+            "--views adaptive: expected --views-from RUN, a run of all views on other families, "
+            "such as one of the calibration split"
+        )
         raise InputError(message)
-    own = {name: value for name, value in chosen.items() if name != "views_from"}
-    return AdaptiveViews(chosen["views_from"], **own)
+    return AdaptiveViews(chosen.pop("views_from"), **chosen)
 
 
 def view_rule(
@@ -101,6 +115,7 @@ def view_rule(
         risk=adaptive.risk,
         full_share=adaptive.full_share,
         full_seed=adaptive.full_seed,
+        decimals=run.provenance.rounding.decimals,
         fit={
             "run": RunIdentity.of(run.provenance).to_json(),
             "k": k,

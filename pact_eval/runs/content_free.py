@@ -19,10 +19,7 @@ from pact_eval._typing import FloatArray
 from pact_eval.errors import RunError
 from pact_eval.runs.folder import Run, RunFolder, read_run
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.seal import PREDICTIONS
-
-FOLDER: Final = "content-free"
-"""Name of the folder in the folder of the run."""
+from pact_eval.runs.seal import CONTENT_FREE, PREDICTIONS
 
 CONTENTS: Final = ("N/A", "[MASK]", "")
 """What replaces the context, as published: Zhao et al., ICML 2021."""
@@ -46,6 +43,16 @@ def content_free_id(record_id: str, content: int) -> str:
     return f"{content}/{record_id}"
 
 
+def record_id_of(prompt_id: str) -> str:
+    """Return the id of the record of a content-free prompt.
+
+    Examples:
+        >>> record_id_of(content_free_id("travel-01/base", 2))
+        'travel-01/base'
+    """
+    return prompt_id.partition("/")[2]
+
+
 def content_free_run(run: RunFolder) -> Run | None:
     """Return the content-free prompts of a run; None if it has none, or not all of them yet.
 
@@ -53,7 +60,7 @@ def content_free_run(run: RunFolder) -> Run | None:
         RunError: they were scored with other settings than the run, or are damaged.
         TamperedError: they have changed since they were scored.
     """
-    folder = run.folder / FOLDER
+    folder = run.folder / CONTENT_FREE
     if not (folder / PREDICTIONS).exists():
         return None
     content_free = read_run(folder)

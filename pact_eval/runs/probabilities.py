@@ -120,19 +120,36 @@ def with_censored_zeros(
     return np.where(zeros, math.log(0.5 * 10.0**-digits / count), logits), True
 
 
-def with_rounding(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rounding | None]:
+def sent_decimals(logits: pl.Series) -> int | None:
+    """Return to how many decimals a server rounds; None if it does not, or nothing shows it.
+
+    Values of 0 and 1 alone do not show that they are rounded.
+
+    Args:
+        logits: lists of logs of the probabilities that it has sent.
+
+    Examples:
+        >>> sent_decimals(pl.Series([[math.log(0.75), math.log(0.25)], [0.0, -math.inf]]))
+        2
+    """
+    sent = np.exp(logits.explode(empty_as_null=False).drop_nulls().to_numpy())
+    return decimals(sent) if ((sent > 0) & (sent < 1)).any() else None
+
+
+def with_rounding(
+    rows: pl.DataFrame, digits: int | None = None
+) -> tuple[pl.DataFrame, Rounding | None]:
     """Give rows whose probabilities are rounded finite values for probabilities of 0.00.
 
     Args:
         rows: rows of a run whose logits are the logs of recorded probabilities.
+        digits: to how many decimals they are rounded; None finds out (`sent_decimals`).
 
     Returns:
-        The rows, and how the values are rounded; None if they are not. Values of 0 and 1 alone do
-        not show that they are.
+        The rows, and how the values are rounded; None if they are not.
     """
-    sent = np.exp(rows["logits"].explode(empty_as_null=False).drop_nulls().to_numpy())
-    digits = decimals(sent)
-    if digits is None or not ((sent > 0) & (sent < 1)).any():
+    digits = sent_decimals(rows["logits"]) if digits is None else digits
+    if digits is None:
         return rows, None
     lists, zeros = [], 0
     for logits in rows["logits"]:

@@ -35,6 +35,9 @@ CALIBRATION_NAME: Final = "calibration.json"
 UNANSWERED = "unanswered.parquet"
 """Name of the file of items without an answer, if there are any."""
 
+CONTENT_FREE: Final = "content-free"
+"""Name of the folder of content-free prompts in a run folder: a run with its own seal."""
+
 PARTS = "parts"
 """Name of the folder of rows while a run is being written."""
 

@@ -5,12 +5,16 @@ so the rows of views that it did not take are absent: an item has its views 0 to
 the most that an item can have. `run.json` has the rule among its settings:
 
     "views": {"threshold": c or null, "risk": r, "full_share": s, "full_seed": n,
+              "decimals": d, only of a server that rounds,
               "fit": {"run": identity of model and prompts, "k", "families", "items"}}
 
 After each view, an item stops if the firmness of its answer (`metrics.stopping`) reaches the
 threshold; null takes all views. An order is not asked twice: an item of two answers stops after two
 views. The families of a seeded sample get all views, whatever they answer. The stop depends on
 answers, so numbers that compare views (view TV, flips, letters) are of this sample alone.
+
+A server that rounds sends 0.00 for a small probability. Its log would be an infinite margin, and
+the item would stop. So the rule takes the finite value that the run records (`probabilities.py`).
 """
 
 from __future__ import annotations
@@ -42,6 +46,7 @@ class ViewRule:
         risk: share of answers that may differ from those of all views, for which it was chosen.
         full_share: share of the families that get all views, from 0 to 1.
         full_seed: seed of this sample.
+        decimals: to how many decimals the server rounds probabilities; None if it does not.
         fit: where the threshold was chosen: run, K, families and items.
     """
 
@@ -49,6 +54,7 @@ class ViewRule:
     risk: float
     full_share: float = FULL_SHARE
     full_seed: int = 0
+    decimals: int | None = None
     fit: Mapping[str, Json] = field(default_factory=dict)
 
     def gets_all_views(self, family: str) -> bool:
@@ -81,11 +87,18 @@ class ViewRule:
             (True, False)
             >>> rule.stops([[1.0, 0.0]], 1)
             True
+            >>> views = [[0.0, -math.inf], [math.log(0.4), math.log(0.6)]]  # 1.00 and 0.00, ...
+            >>> ViewRule(9.0, 0.02).stops(views, 4), ViewRule(9.0, 0.02, decimals=2).stops(views, 4)
+            (True, False)
         """
         # Here, because every reader of a `run.json` imports this module.
         from pact_eval.metrics.stopping import firmness, running_means
+        from pact_eval.runs.probabilities import with_censored_zeros
 
-        views = np.asarray(logits, dtype=np.float64)[np.newaxis]
+        views = np.asarray(logits, dtype=np.float64)
+        if self.decimals is not None:
+            views = np.stack([with_censored_zeros(view, self.decimals)[0] for view in views])
+        views = views[np.newaxis]
         firm = firmness(running_means(views, [views.shape[2]]), [most])
         return bool(firm[0, -1] >= self.threshold)
 
@@ -96,6 +109,8 @@ class ViewRule:
             "risk": self.risk,
             "full_share": self.full_share,
             "full_seed": self.full_seed,
+            # Runs that are not rounded keep the settings that they had before this was known.
+            **({} if self.decimals is None else {"decimals": self.decimals}),
             "fit": dict(self.fit),
         }
 
@@ -123,7 +138,16 @@ class ViewRule:
         risk, share = (_number(value, name, where) for name in ("risk", "full_share"))
         if not (0 < risk < 1 and 0 <= share <= 1 and threshold >= 0):
             raise RunError(f"{where}: expected a risk and a full_share within 0 and 1")
-        return cls(threshold, risk, share, seed, fit)
+        return cls(threshold, risk, share, seed, _decimals(value, where), fit)
+
+
+def _decimals(value: Mapping[str, Json], where: str) -> int | None:
+    decimals = value.get("decimals")
+    if decimals is None:
+        return None
+    if not isinstance(decimals, int) or isinstance(decimals, bool) or decimals < 1:
+        raise RunError(f"{where}: decimals: expected a whole number from 1")
+    return decimals
 
 
 def _number(value: Mapping[str, Json], name: str, where: str) -> float:

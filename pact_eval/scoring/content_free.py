@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pact_eval.data.records import Record
 from pact_eval.errors import InputError
-from pact_eval.runs.content_free import CONTENTS, FOLDER, MOST_VIEWS, content_free_id
+from pact_eval.runs.content_free import CONTENTS, MOST_VIEWS, content_free_id
 from pact_eval.runs.provenance import RunLabels
+from pact_eval.runs.seal import CONTENT_FREE
 from pact_eval.scoring.windows import Dataset, RowSource, score_windows
 
 
@@ -57,7 +58,7 @@ def score_content_free(
         PactError: as for `score_windows`.
     """
     content_free = content_free_dataset(dataset)
-    score_windows(source, content_free, out / FOLDER, labels=labels, allow=allow)
+    score_windows(source, content_free, out / CONTENT_FREE, labels=labels, allow=allow)
 
 
 def _content_free(record: Record, number: int) -> Record:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import Any, Final, TypedDict, get_args
 
-from pact_eval._choices import check_choice
+from pact_eval._choices import TakenViews, check_choice
 from pact_eval.errors import InputError, ServerError
 from pact_eval.models.hub_adapters import find_adapter
 from pact_eval.scoring.request import (
@@ -70,7 +70,7 @@ class ViewOptions(TypedDict, total=False):
     `views` is "all", the default, or "adaptive": one by one, at most `k` of a record.
     """
 
-    views: Literal["all", "adaptive"]
+    views: TakenViews
     views_from: Path | str
     risk: float
     full_share: float

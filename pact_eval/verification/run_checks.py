@@ -1,9 +1,10 @@
 """Checks of one run: its seal, its rows, and the files that it names.
 
 These are the adapter and its training record, the base, the data and their manifest, the
-tokenizer, the calibrator and the registration. Each check answers `ok`, `differs`, `leak` (data
-that the model was made from), `not stated` (no training record) or `not checked`. A check that
-cannot be made says why: a file that is not where the run recorded it, say. No weights are loaded.
+tokenizer, the content-free prompts, the calibrator and the registration. Each check answers `ok`,
+`differs`, `leak` (data that the model was made from), `not stated` (no training record) or `not
+checked`. A check that cannot be made says why: a file that is not where the run recorded it, say.
+No weights are loaded.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pact_eval.preregistration.registration import check_lock, lock_path, read_l
 from pact_eval.progress import tracked
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.content_free import content_free_run, record_id_of
 from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance, read_provenance
@@ -37,6 +39,7 @@ from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.runs.rows import check_columns, collected
 from pact_eval.runs.seal import (
     CALIBRATION_NAME,
+    CONTENT_FREE,
     check_seal,
     references_sha256,
     rows_changed,
@@ -418,6 +421,30 @@ def _prompts(run: _Checked) -> RunCheck | None:
     return RunCheck("tokenizer", "ok", f"chat template and tokenizer of {folder}")
 
 
+def _content_free(run: _Checked) -> RunCheck | None:
+    """Check the content-free prompts as a run of their own, and that they are of this run."""
+    folder = run.folder / CONTENT_FREE
+    if not folder.is_dir():
+        return None
+    try:
+        prompts = _Checked(folder, read_provenance(folder), run.places)
+        if prompts.provenance.status != "complete":
+            unfinished = "not complete; repeat the scoring command with --content-free"
+            return RunCheck("content-free", "not checked", unfinished)
+        for check in (_seal(prompts), _rows(prompts)):
+            if check.outcome != "ok":
+                return RunCheck("content-free", check.outcome, check.finding)
+        content_free_run(RunFolder(run.folder, run.provenance))
+        ids = set(run.frame["id"].to_list())
+        others = {name for name in prompts.frame["id"].to_list() if record_id_of(name) not in ids}
+    except (InputError, TamperedError) as error:
+        return RunCheck("content-free", "differs", str(error))
+    if others:
+        finding = f"{counted(len(others), 'prompt')} of other items, such as {min(others)}"
+        return RunCheck("content-free", "differs", finding)
+    return RunCheck("content-free", "ok", f"of this run; {_rows(prompts).finding}")
+
+
 def _calibrator(run: _Checked) -> RunCheck | None:
     path = run.folder / CALIBRATION_NAME
     if not path.exists():
@@ -464,6 +491,7 @@ _CHECKS: Final[tuple[Callable[[_Checked], RunCheck | None], ...]] = (
     _manifest,
     _contract,
     _prompts,
+    _content_free,
     _calibrator,
     _registration,
 )

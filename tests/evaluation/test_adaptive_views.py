@@ -18,7 +18,7 @@ from run_frames import write_run
 from pact_cli.main import main
 from pact_eval.errors import RunError
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.notes import AdaptiveViews
+from pact_eval.evaluation.notes import AdaptiveViews, DifferentViews
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import decode_ensemble
 from pact_eval.runs.folder import read_run
@@ -38,6 +38,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def full_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("full") / "full", FULL)
+
+
+@pytest.fixture(scope="module")
+def other_items(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adaptive run of other families."""
+    names = [pl.concat_str(pl.lit("other-"), name).alias(name) for name in ("id", "family")]
+    frame = full_rows(3, families=40).with_columns(names)
+    return write_adaptive(tmp_path_factory.mktemp("other") / "other", frame)
 
 
 def test_the_rows_are_those_that_were_taken(run: Path) -> None:
@@ -122,8 +130,58 @@ def test_compare_is_on_the_orders_that_both_runs_have(run: Path, full_run: Path)
     comparison = experiment.comparisons[0]
     difference = comparison.groups[0].metrics["accuracy"].difference
     assert difference.value == 0.0
-    printed = runner(main, "compare")(run, full_run, "--json", "--resamples", 100).stdout
-    assert json.loads(printed)
+    (note,) = (note for note in comparison.notes if isinstance(note, DifferentViews))
+    assert note.adaptive == ("A",)
+    brief = runner(main, "compare")(run, full_run, "--resamples", 100).stdout
+    assert_says(brief, "adaptive", "one by one", "view 0", "all views where families")
+
+
+def test_further_views_are_compared_in_the_sample_alone(run: Path, full_run: Path) -> None:
+    adaptive, whole = Experiment.read([run, full_run], SETTINGS).at_common_views.runs
+    sample = RULE.in_sample(whole.predictions.family)
+    orders = whole.predictions.code_order
+    assert whole.predictions.k == 4
+    assert np.array_equal(orders[sample], read_run(full_run).predictions.code_order[sample])
+    assert (orders[~sample] == orders[~sample][:, :1]).all()
+    for compared in (adaptive, whole):
+        assert np.isnan(compared.scored("ensemble").view_tv[~sample]).all()
+
+
+def test_two_runs_of_one_model_do_not_differ_where_one_stopped(tmp_path: Path) -> None:
+    """Where a run stopped it is firm, and another run of this model is not."""
+    rng = np.random.default_rng(11)
+    frames = [one_model_rows(rng) for _ in range(2)]
+    adaptive = write_adaptive(tmp_path / "adaptive", frames[0], ViewRule(3.0, 0.05, 0.2))
+    whole = write_run(tmp_path / "whole", frames[1])
+    experiment = Experiment.read([adaptive, whole], SETTINGS)
+    difference = experiment.comparisons[0].groups[0].metrics["nll_nats"].difference
+    assert difference.low < 0 < difference.high
+    runs = [read_run(folder).predictions for folder in (adaptive, whole)]
+    stopped = runs[0].stopped
+    assert stopped is not None
+    views = np.where(stopped, 0, np.arange(4))  # what comparing at the views taken would be
+    values = [
+        -item.chosen_views(views).log_probs("ensemble")[np.arange(len(item)), item.reference]
+        for item in runs
+    ]
+    paired = values[0] - values[1]
+    assert paired.mean() > 2 * paired.std() / math.sqrt(len(paired))
+
+
+def one_model_rows(rng: np.random.Generator, families: int = 600) -> pl.DataFrame:
+    """A run of a model without letter preferences whose answers vary with the order."""
+    frame = full_rows(5, families=families)
+    answers = {
+        name: np.random.default_rng(at).normal(size=5)
+        for at, name in enumerate(frame["id"].unique(maintain_order=True))
+    }
+    by_order: dict[tuple[object, ...], list[float]] = {}
+    logits = []
+    for row in frame.iter_rows(named=True):
+        n, key = row["n_choices"], (row["id"], *row["code_order"])
+        noisy = answers[row["id"]][:n] + 2.5 * rng.normal(size=n)
+        logits.append(by_order.setdefault(key, noisy.tolist()))
+    return frame.with_columns(logits=pl.Series(logits, dtype=pl.List(pl.Float32())))
 
 
 def test_two_adaptive_runs_have_the_views_that_both_took(tmp_path: Path, run: Path) -> None:
@@ -144,13 +202,63 @@ def test_two_adaptive_runs_have_the_views_that_both_took(tmp_path: Path, run: Pa
             ("thresholds", "RUN", "--target-error", "0.2", "--decoding", "ensemble"),
             ("thresholds", "all 4 views"),
         ),
+        (("thresholds", "RUN", "--sets", "--decoding", "ensemble"), ("all 4 views",)),
+        (("calibrate", "RUN", "--decoding", "ensemble"), ("calibrator", "all 4 views")),
+        (
+            ("compare", "FULL", "RUN", "--margin", "0.05", "--gate", "--decoding", "ensemble"),
+            ("change", "all 4 views"),
+        ),
+        (
+            ("compare", "RUN", "OTHER", "--margin", "0.05", "--gate", "--decoding", "ensemble"),
+            ("change", "all 4 views"),
+        ),
     ],
 )
 def test_what_needs_all_views_is_refused(
-    run: Path, words: tuple[str, ...], parts: tuple[str, ...]
+    run: Path, full_run: Path, other_items: Path, words: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
-    refused = refuser(main)(*(run if word == "RUN" else word for word in words))
+    places = {"RUN": run, "FULL": full_run, "OTHER": other_items}
+    refused = refuser(main)(*(places.get(word, word) for word in words))
     assert_says(refused, *parts)
+
+
+def test_a_calibrator_of_one_view_is_of_view_0(
+    run: Path, full_run: Path, other_items: Path, tmp_path: Path
+) -> None:
+    files = [tmp_path / "adaptive.json", tmp_path / "full.json"]
+    for folder, file in zip((run, full_run), files, strict=True):
+        runner(main, "calibrate")(folder, "--mode", "scalar", "--out", file)
+    weights = [json.loads(file.read_text())["weights"] for file in files]
+    assert weights[0] == weights[1]
+    runner(main, "report")(other_items, "--calibration", files[0], "--resamples", 100)
+
+
+def test_a_calibrator_of_all_views_is_refused_on_views_one_by_one(
+    full_run: Path, other_items: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "ensemble.json"
+    calibrate = ("--mode", "scalar", "--decoding", "ensemble", "--out", file)
+    runner(main, "calibrate")(full_run, *calibrate)
+    words = (other_items, "--calibration", file, "--decoding", "ensemble")
+    assert_says(refuser(main)("report", *words), "calibrator", "all 4 views")
+
+
+def test_drift_at_view_0_is_that_of_all_views_and_its_view_metrics_are_of_the_sample(
+    run: Path, full_run: Path, tmp_path: Path
+) -> None:
+    later = write_run(tmp_path / "later", full_rows(2))
+    gate = ("--margin", 0.05, "--gate", "--resamples", 100, "--json")
+    drifts = [
+        json.loads(runner(main, "compare")(before, later, *gate, code=4).stdout)
+        for before in (run, full_run)
+    ]
+    assert drifts[0]["accuracy"] == drifts[1]["accuracy"]
+    assert drifts[0]["answers"] == drifts[1]["answers"]
+    without = write_adaptive(tmp_path / "without", FULL, NO_SAMPLE)
+    (drift,) = [json.loads(runner(main, "compare")(without, later, *gate, code=4).stdout)]
+    for metric in drift["metrics"]:
+        if metric["spec"]["name"] in ("view_tv", "flip_rate"):
+            assert metric["change"]["value"] is None
 
 
 def test_thresholds_at_view_0_and_tables_work(run: Path, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_the_file_gives_back_what_was_fitted(runs: tuple[Path, Path], remedy_fil
     assert read.prior is not None
     for count, log_prior in fitted.prior.log_prior.items():
         assert np.array_equal(read.prior.log_prior[count], log_prior)
-    assert (read.prior.items, read.prior.prompts) == (fitted.prior.items, fitted.prior.prompts)
+    assert (read.prior.items, read.prior.views) == (fitted.prior.items, fitted.prior.views)
     assert fitted.calibrator is not None
     assert read.calibrator is not None
     assert temperature_of(read.calibrator) == pytest.approx(temperature_of(fitted.calibrator))

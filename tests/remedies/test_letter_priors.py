@@ -77,7 +77,7 @@ def test_pride_is_that_of_the_paper_on_cyclic_orders(n_choices: int) -> None:
             divided[answer] = observed[answer] / sum(observed) / mean[slot]
         expected = [np.log(value / sum(divided)) for value in divided]
         assert debiased[item, view] == pytest.approx(expected, abs=1e-12)
-    assert (fitted.items, fitted.prompts) == ({n_choices: 7}, 7 * n_choices)
+    assert (fitted.items, fitted.views) == ({n_choices: 7}, {n_choices: n_choices})
 
 
 @pytest.mark.parametrize("n_choices", range(2, 11))

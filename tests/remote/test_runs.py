@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 from commands import refuser, runner
 from messages import assert_says
 from preregistration.checks import criteria
 from remote.s3_server import S3, Lying, Silent, served
-from run_frames import edit_run, other_items, rows, write_run
+from run_frames import edit_run, other_items, rows, write_content_free, write_run
 
 from pact_cli.main import main
 from pact_eval import Experiment, compare, evaluate, read_run
@@ -158,6 +159,39 @@ def test_a_run_is_copied_again_if_it_changes(remote: str, bucket: Path, copied: 
     shutil.rmtree(bucket / "runs" / "one-1")
     with pytest.raises(RunError, match="one-1: no such run"):
         open_run(url)
+
+
+def test_content_free_prompts_are_read_with_their_run(
+    local: Path, remote: str, bucket: Path
+) -> None:
+    for folder in (local, bucket / "runs"):
+        write_content_free(folder / "one-1", rows(1, families=9, k=2))
+    words = ("--remedies", "--json", *FEW)
+    expected = run("report", local / "one-1", *words).stdout
+    assert '"contextual": true' in expected
+    assert run("report", f"{remote}/one-1", *words).stdout.replace(remote, str(local)) == expected
+    verified = run("verify", f"{remote}/one-1").stdout
+    assert_says(verified, "content-free", "ok", "54 items")
+    content_free = bucket / "runs" / "one-1" / "content-free"
+    edit_run(content_free, settings={"k": 1})
+    assert_says(run("verify", f"{remote}/one-1", code=5).stdout, "content-free", "differs")
+    shutil.rmtree(content_free)
+    words = ("report", f"{remote}/one-1", "--remedies", "--json", *FEW)
+    assert '"contextual": true' not in run(*words).stdout
+
+
+def test_changed_content_free_prompts_are_refused(local: Path, remote: str, bucket: Path) -> None:
+    for folder in (local, bucket / "runs"):
+        place = write_content_free(folder / "one-1", rows(1, families=9, k=2)) / "content-free"
+        pl.read_parquet(place / "predictions.parquet").head(9).write_parquet(
+            place / "predictions.parquet"
+        )
+    errors = [
+        run("report", f"{place}/one-1", "--remedies", *FEW, code=5).stderr
+        for place in (local, remote)
+    ]
+    assert_says(errors[1], f"{remote}/one-1/content-free/predictions.parquet: changed", "sealed")
+    assert errors[1].replace(remote, str(local)) == errors[0]
 
 
 def test_changed_rows_are_refused(remote: str, bucket: Path, local: Path) -> None:

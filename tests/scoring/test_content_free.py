@@ -22,14 +22,14 @@ from pact_cli.main import main
 from pact_eval.data.records import AblatedFrom
 from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.progress import watched
-from pact_eval.remedies.fitting import content_free_of
+from pact_eval.remedies.contextual import ContentFree
 from pact_eval.runs.content_free import (
     CONTENTS,
-    FOLDER,
     content_free_probabilities,
     content_free_run,
 )
 from pact_eval.runs.folder import open_run, read_run
+from pact_eval.runs.seal import CONTENT_FREE
 from pact_eval.scoring.content_free import content_free_dataset, score_content_free
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
@@ -66,7 +66,7 @@ def test_prompts_keep_question_and_orders_and_lose_the_context(
     records = content_free_dataset(dataset).records
     assert [record.state for record in records[:3]] == ["N/A", "[MASK]", ""]
     loaded = model.load()
-    rows = pl.read_parquet(run / FOLDER / "predictions.parquet")
+    rows = pl.read_parquet(run / CONTENT_FREE / "predictions.parquet")
     for record, original in zip(records[:9:3], dataset.records[:3], strict=True):
         views = model.encoder.encode([record], 2, 0)
         expected = model.encoder.encode([original], 2, 0)
@@ -105,7 +105,8 @@ def test_a_complete_run_gets_them_without_a_change_of_its_own(
     score_content_free(LocalSource(model), dataset, tmp_path / "run", labels={})
     assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
     added, together = (
-        (folder / FOLDER / "predictions.parquet").read_bytes() for folder in (tmp_path / "run", run)
+        (folder / CONTENT_FREE / "predictions.parquet").read_bytes()
+        for folder in (tmp_path / "run", run)
     )
     assert added == together
 
@@ -121,7 +122,8 @@ def test_interrupted_and_resumed_they_have_the_same_bytes(
     assert content_free_run(open_run(tmp_path / "run")) is None
     score_content_free(source, dataset, tmp_path / "run", labels={})
     resumed, whole = (
-        (folder / FOLDER / "predictions.parquet").read_bytes() for folder in (tmp_path / "run", run)
+        (folder / CONTENT_FREE / "predictions.parquet").read_bytes()
+        for folder in (tmp_path / "run", run)
     )
     assert resumed == whole
 
@@ -137,7 +139,7 @@ def test_a_killed_command_resumes_with_the_same_bytes(
     process = subprocess.Popen(
         [*program, *words, str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    parts = killed / FOLDER / "parts"
+    parts = killed / CONTENT_FREE / "parts"
     while process.poll() is None and not list(parts.glob("part-*")):
         time.sleep(0.002)
     process.kill()
@@ -146,23 +148,30 @@ def test_a_killed_command_resumes_with_the_same_bytes(
     for folder in (killed, tmp_path / "whole"):
         result = CliRunner().invoke(main, [*words, str(folder)])
         assert result.exit_code == 0, result.output
-    for name in ("predictions.parquet", f"{FOLDER}/predictions.parquet"):
+    for name in ("predictions.parquet", f"{CONTENT_FREE}/predictions.parquet"):
         assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def _prompts_of(folder: Path) -> ContentFree | None:
+    run = read_run(folder)
+    return ContentFree.of_run(run, run.predictions)
 
 
 def test_those_of_another_run_are_refused(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
-    other = tmp_path / "run" / FOLDER / "run.json"
+    other = tmp_path / "run" / CONTENT_FREE / "run.json"
     recorded = json.loads(other.read_text())
     recorded["settings"]["dtype"] = "bfloat16"
     other.write_text(json.dumps(recorded))
     with pytest.raises(TamperedError):
-        content_free_of(open_run(tmp_path / "run"))
-    shutil.rmtree(tmp_path / "run" / FOLDER)
-    shutil.copytree(run, tmp_path / "run" / FOLDER)  # a run of other records, with its own seal
+        _prompts_of(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / CONTENT_FREE)
+    shutil.copytree(
+        run, tmp_path / "run" / CONTENT_FREE
+    )  # a run of other records, with its own seal
     with pytest.raises(RunError) as error:
-        content_free_of(open_run(tmp_path / "run"))
-    assert_says(error.value, FOLDER, "--content-free")
+        _prompts_of(tmp_path / "run")
+    assert_says(error.value, CONTENT_FREE, "--content-free")
 
 
 def test_the_report_has_contextual_rows_only_with_them(run: Path) -> None:
@@ -182,8 +191,9 @@ def test_a_server_is_asked_for_them_too(tmp_path: Path) -> None:
         score_content_free(source, dataset, tmp_path / "run", labels={})
         states = {sent.body["state"] for sent in server.posts[before:]}
     assert states == set(CONTENTS)
-    p_cf = content_free_of(open_run(tmp_path / "run"))
-    assert p_cf is not None
+    prompts = _prompts_of(tmp_path / "run")
+    assert prompts is not None
+    p_cf = prompts.probabilities
     names = ["answer_0", "answer_1", "answer_2"]
     expected = np.mean([softmax_of_names(names, json.dumps(text)) for text in CONTENTS], axis=0)
     assert p_cf[0, 0, :3] == pytest.approx(expected)

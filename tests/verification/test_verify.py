@@ -13,7 +13,7 @@ import pytest
 from builders import question, record, write_jsonl
 from click.testing import CliRunner, Result
 from messages import assert_says
-from run_frames import edit_rows, edit_run, rows, without_seal, write_run
+from run_frames import edit_rows, edit_run, rows, without_seal, write_content_free, write_run
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
@@ -27,6 +27,7 @@ from pact_eval.models.folders import sha256_of_weights
 from pact_eval.preregistration.registration import register
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.runs.content_free import CONTENTS
 from pact_eval.runs.folder import open_run
 from pact_eval.runs.seal import seal_digest
 from pact_eval.scoring.tokenizer import load_tokenizer
@@ -166,6 +167,41 @@ def test_a_run_without_its_seal(run: Path) -> None:
     checked = verify_run(run)
     assert checked.digest is None
     assert checked.checks[0].outcome == "differs"
+
+
+def test_content_free_prompts_are_a_sealed_run_of_the_same_items(run: Path) -> None:
+    frame = pl.read_parquet(run / "predictions.parquet")
+    recorded = json.loads((run / "run.json").read_text())["settings"]
+
+    def written(rows_of: pl.DataFrame = frame) -> Path:
+        shutil.rmtree(run / "content-free", ignore_errors=True)
+        write_content_free(run, rows_of)
+        data = recorded["data"] | {"records": 36}
+        settings = recorded | {"data": data, "k": 2, "content_free": [*CONTENTS]}
+        return edit_run(run / "content-free", settings=settings)
+
+    def findings() -> dict[str, str]:
+        return {check.subject: check.finding for check in verify_run(run).checks}
+
+    folder = written()
+    assert outcomes(run)["content-free"] == "ok", findings()["content-free"]
+    assert verify(run, "--strict").exit_code == 0
+    path = folder / "predictions.parquet"
+    pl.read_parquet(path).head(12).write_parquet(path)
+    assert outcomes(run)["content-free"] == "differs"
+    result = verify(run)
+    assert result.exit_code == 5
+    assert_says(result.output, "differs", "content-free", "predictions.parquet")
+    edit_run(written(), settings={"dtype": "another"})
+    assert outcomes(run)["content-free"] == "differs"
+    written(frame.with_columns(id=pl.format("other-{}", pl.col("id"))))
+    assert_says(findings()["content-free"], "other items", "other-")
+    (written() / "run.json").write_text("{")
+    assert outcomes(run)["content-free"] == "differs"
+    path = written() / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "running"}))
+    assert outcomes(run)["content-free"] == "not checked"
+    assert verify_run(run).digest is not None  # that of the run, whatever is in the folder
 
 
 def test_the_calibrator_of_another_adapter(run: Path) -> None:

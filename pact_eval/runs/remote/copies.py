@@ -5,6 +5,7 @@ exact bytes.
 
     /tmp/pact-eval-x1y2/0/pact-17/run.json             s3://bucket/runs/pact-17
                          /pact-17/predictions.parquet
+                         /pact-17/content-free/run.json, ...
 
 A run is copied once per process. Later, only its small files are read again: `run.json` has the
 hash of the rows, so an equal `run.json` means equal rows. The folder is removed at the end.
@@ -32,7 +33,7 @@ from pact_eval.progress import step
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.runs.remote.stores import RemoteFile, Store, absence, store_of
 from pact_eval.runs.remote.urls import Url, is_name, stands_for
-from pact_eval.runs.seal import CALIBRATION_NAME, PREDICTIONS, UNANSWERED
+from pact_eval.runs.seal import CALIBRATION_NAME, CONTENT_FREE, PREDICTIONS, UNANSWERED
 
 MOST_FILES: Final = 10_000
 """Most files of a log that are copied."""
@@ -42,8 +43,10 @@ LISTING_SECONDS: Final = 120.0
 
 Listing = TypeVar("Listing")
 
-_SMALL: Final = (PROVENANCE_NAME, CALIBRATION_NAME)
-_ROWS: Final = (PREDICTIONS, UNANSWERED)
+_SMALL: Final = (PROVENANCE_NAME, CALIBRATION_NAME, f"{CONTENT_FREE}/{PROVENANCE_NAME}")
+_ROWS: Final = tuple(
+    f"{folder}{name}" for folder in ("", f"{CONTENT_FREE}/") for name in (PREDICTIONS, UNANSWERED)
+)
 
 
 def copied_runs(url: Url) -> list[Path]:

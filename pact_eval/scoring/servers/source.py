@@ -25,7 +25,7 @@ from pact_eval.errors import ServerError
 from pact_eval.progress import step
 from pact_eval.prompts.code_orders import Order, with_reverse_second
 from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.probabilities import with_rounding
+from pact_eval.runs.probabilities import sent_decimals, with_rounding
 from pact_eval.runs.provenance import ProbedServer, RecordedServer, Rounding, RunNames
 from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA, UNANSWERED
 from pact_eval.runs.view_rule import ViewRule
@@ -361,6 +361,8 @@ class _ServerScorer:
                 answers[number] = ItemAnswer(views, reply.missing)
                 for at, answer in enumerate(views[len(before) :], start=len(before)):
                     logits[number, at] = answer.logits
+            if self._source.wire.values == "probabilities":
+                _refuse_other_rounding(rule, [*logits.values()])
             taking.answered(logits)
             on_views(taking.finished * self._dataset.k)
         return answers
@@ -371,7 +373,8 @@ class _ServerScorer:
             self._probe = self._probe.with_facts(self._end(self._probe))
         if self._source.wire.values != "probabilities":
             return self._without_false_mass(rows)
-        kept, self._rounding = with_rounding(rows)
+        rule = self._dataset.rule
+        kept, self._rounding = with_rounding(rows, None if rule is None else rule.decimals)
         return kept
 
     def _without_false_mass(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -413,6 +416,32 @@ class _ServerScorer:
 def _least_change(probe: ProbedServer) -> float:
     """Return the smallest TV that is not put down to noise; infinity if it is not known."""
     return math.inf if probe.least_change is None else probe.least_change
+
+
+def _refuse_other_rounding(rule: ViewRule, logits: Sequence[Sequence[float]]) -> None:
+    """Refuse answers of another precision than those on which the rule was chosen.
+
+    Without probabilities of 0.00, those of a few answers do not show a precision.
+
+    Raises:
+        ServerError: the rule would stop at other margins than it was chosen for.
+    """
+    decimals = sent_decimals(pl.Series(logits, dtype=pl.List(pl.Float64())))
+    fit = rule.decimals
+    zeros = any(-math.inf in view for view in logits)
+    some_inside = any(-math.inf < value < 0.0 for view in logits for value in view)
+    finer = fit is not None and some_inside and (decimals is None or decimals > fit)
+    if finer or (fit is None and decimals is not None and zeros):
+        message = (
+            f"probabilities of the server are {_precision(decimals)}, those of --views-from "
+            f"{_precision(fit)}: the risk of stopping early would not hold; score that run again "
+            "with this server"
+        )
+        raise ServerError(message)
+
+
+def _precision(decimals: int | None) -> str:
+    return "not rounded" if decimals is None else f"rounded to {decimals} decimals"
 
 
 def _rows(record: Record, item: AskedItem, answer: ItemAnswer) -> list[dict[str, Json]]:

@@ -103,7 +103,11 @@ def named_note(note: Note, names: ArmNames) -> Note:
         case UnmatchedSeeds():
             return replace(note, a=names.arm(note.a), b=names.arm(note.b))
         case DifferentViews():
-            return replace(note, ks={names.run(label): k for label, k in note.ks.items()})
+            return replace(
+                note,
+                ks={names.run(label): k for label, k in note.ks.items()},
+                adaptive=tuple(map(names.run, note.adaptive)),
+            )
         case RoundedProbabilities() | SeveralRight():
             return replace(note, run=names.run(note.run))
         case _:
@@ -406,6 +410,9 @@ def _different_views(note: DifferentViews) -> str:
     what = "View TV, flip rate and ensemble gain"
     if note.ensembles:
         what = "Ensembles, view TV, flip rate and ensemble gain"
+    if note.adaptive:
+        rest = "" if note.common == 1 else ", and all views where families got them regardless"
+        return f"{' and '.join(note.adaptive)}: taken one by one. Compared at view 0{rest}."
     if note.unlike:
         count = "1 item" if note.unlike == 1 else f"{note.unlike:,} items"
         return (

@@ -30,7 +30,7 @@ from pact_reports.sentences.brief import (
 from pact_reports.sentences.conclusions import adjustment, claim_text, power_words
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import prior_sentence
-from pact_reports.sentences.notes import unlike_sentence
+from pact_reports.sentences.notes import note_sentence, unlike_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
 
@@ -53,6 +53,7 @@ def brief_comparison(
     names = short_names((conclusion.left, conclusion.right))
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
     answer = better_line(comparison.conclusion, leak)
+    notes = [_named(note, names[::turn]) for note in comparison.notes]
     return Brief(
         answer=(*leak_lines(leak), Line(answer, "strong"), *cautions(comparison.experiment)),
         facts=[
@@ -66,12 +67,24 @@ def brief_comparison(
             *_letter_prior(comparison),
             Fact("items", _discordant(comparison, names, turn)),
             *_differences(conclusion),
+            *_views_taken(notes),
             *_tested(comparison, conclusion),
         ],
-        notes=[_named(note, names[::turn]) for note in comparison.notes],
+        notes=[note for note in notes if not _is_adaptive(note)],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
         lines=others,
     ).parts()
+
+
+def _is_adaptive(note: Note) -> bool:
+    """Whether a note says at which views an adaptive run is compared."""
+    return isinstance(note, DifferentViews) and bool(note.adaptive)
+
+
+def _views_taken(notes: Sequence[Note]) -> list[Fact]:
+    """Write at which views adaptive runs are compared: differences over K views need it."""
+    adaptive = filter(_is_adaptive, notes)
+    return [Fact("views", note_sentence(note), "caution") for note in adaptive]
 
 
 def _named(note: Note, names: Sequence[str]) -> Note:
@@ -79,7 +92,11 @@ def _named(note: Note, names: Sequence[str]) -> Note:
     called = dict(zip("AB", names, strict=True))
     match note:
         case DifferentViews():
-            return replace(note, ks={called.get(run, run): k for run, k in note.ks.items()})
+            return replace(
+                note,
+                ks={called.get(run, run): k for run, k in note.ks.items()},
+                adaptive=tuple(called.get(run, run) for run in note.adaptive),
+            )
         case RoundedProbabilities() | SeveralRight():
             return replace(note, run=called.get(note.run, note.run))
         case _:
@@ -154,14 +171,16 @@ def brief_comparisons(
     group = first.groups[0]
     sample = sample_text(group.items, group.clusters, first.unit)
     answer = Line(several_line(conclusions, leak), "strong")
+    notes = _each_once(comparisons)
     return Brief(
         answer=(*leak_lines(leak), answer, *cautions(experiment)),
         facts=[
             Fact("sample", f"{sample}; {decoding_text(experiment)}"),
             data_fact(experiment.data),
+            *_views_taken(notes),
             Fact("adjusted", adjustment(conclusions[0]).removeprefix("p-values are ").strip()),
         ],
-        notes=_each_once(comparisons),
+        notes=[note for note in notes if not _is_adaptive(note)],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
         tables=[_runs_table(comparisons)],
         lines=others,

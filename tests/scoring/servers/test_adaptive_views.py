@@ -124,6 +124,64 @@ def test_a_later_view_without_an_answer_leaves_the_item_without_numbers(tmp_path
     assert set(run.predictions.n_choices.tolist()) == {2}
 
 
+def rounding(sent: Sent) -> Response:
+    """Answers a choice to two decimals: its first answer is sure in every second context."""
+    (asked,) = sent.body["questions"].values()
+    names = list(asked["criteria"])
+    shares = softmax_of_names(names, sent.body["state"])
+    if int(sent.body["state"].split()[1]) % 2:
+        shares = [1.0, *[0.0] * (len(names) - 1)]
+    p = {name: round(share, 2) for name, share in zip(names, shares, strict=True)}
+    answer = {"type": "choice", "choice": max(p, key=p.__getitem__), "probabilities": p}
+    return systemone(sent, answers={"decision": answer})
+
+
+def choices_file(folder: Path, families: int, name: str = "holdout") -> Path:
+    """Pairs of choices of three answers."""
+    return write_jsonl(
+        folder / f"{name}.jsonl",
+        [
+            record(f"{name}{family}-{variant}", state=f"{name} {family} {variant}")
+            for family in range(families)
+            for variant in ("base", "counterfactual")
+        ],
+    )
+
+
+def test_probabilities_rounded_to_zero_are_no_infinite_margin(tmp_path: Path) -> None:
+    data = choices_file(tmp_path, 20)
+    # 1.00 and 0.00 are log(1 / 0.0025) nats apart at most: a firmness of 6.9 after one of four.
+    rule = ViewRule(threshold=8.0, risk=0.05, full_share=0.0, decimals=2)
+    with serving(rounding) as server:
+        score(server, data, tmp_path / "full")
+        score(server, data, tmp_path / "adaptive", rule)
+    full, adaptive = (
+        pl.read_parquet(tmp_path / name / "predictions.parquet") for name in ("full", "adaptive")
+    )
+    assert adaptive.equals(taken_rows(full, rule))
+    at_first = adaptive.filter(pl.col("view") == 0)
+    sure = at_first.filter(pl.col("logits").list.max() == 0.0)["id"]
+    assert len(sure) == 20
+    assert (adaptive.filter(pl.col("id").is_in(sure)).group_by("id").len()["len"] > 1).all()
+    assert read_run(tmp_path / "adaptive").provenance.rounding.decimals == 2
+
+
+def test_the_precision_of_the_server_is_that_of_the_fit(tmp_path: Path) -> None:
+    data, calibration = choices_file(tmp_path, 10), choices_file(tmp_path, 24, "calibration")
+    with serving(rounding) as server:
+        score(server, calibration, tmp_path / "fit")
+        runner(main)(*command(server, data, tmp_path / "fit", tmp_path / "run"))
+    assert read_run(tmp_path / "run").settings["views"]["decimals"] == 2
+    with serving(order_dependent) as exact:
+        words = command(exact, data, tmp_path / "fit", tmp_path / "other")
+        assert_says(refuser(main)(*words), "not rounded", "--views-from", "2 decimals")
+        score(exact, calibration, tmp_path / "exact-fit")
+    with serving(rounding) as server:
+        words = command(server, data, tmp_path / "exact-fit", tmp_path / "third")
+        assert_says(refuser(main)(*words), "rounded to 2 decimals", "--views-from", "risk")
+    assert not list((tmp_path / "third" / "parts").glob("part-*"))
+
+
 def command(server: Loopback, data: Path, fit: Path, out: Path, *more: str) -> list[str]:
     words = ["score", "--server", server.url, "--model", "mine", "--no-probe", "--data", data]
     adaptive = ["--views", "adaptive", "--views-from", fit, "--risk", "0.1"]
