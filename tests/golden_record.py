@@ -83,7 +83,7 @@ def of_runs(runs: list[str]) -> Iterator[Case]:
         name = run.replace("/", "-")
         yield Case(f"report-{name}", ("pact-eval", "report", run, "--full"))
         yield Case(f"report-{name}-single", ("pact-eval", "report", run, "--decoding", "single"))
-        yield Case(f"sweep-{name}", ("pact-eval", "report", "--views", run))
+        yield Case(f"sweep-{name}", ("pact-eval", "report", "--views", run, "--full"))
         yield Case(f"verify-{name}", ("pact-eval", "verify", run))
     for run in runs[:2]:
         name = run.replace("/", "-")

@@ -193,16 +193,17 @@ def report(
     With --html, the path is printed, and the answer of the page. The calibration.json in the folder
     of each run is applied. `pact-eval paper` writes figures and tables.
 
-    --views shows accuracy, NLL, ECE, view TV and flip rate for every number of views. Views are
-    added in their order; K = 1 is the canonical view alone. View TV and flip rate are computed on
-    raw views.
+    --views shows accuracy, NLL, ECE, view TV and flip rate for every number of views, and with
+    --full their intervals. Views are added in their order; K = 1 is the canonical view alone. View
+    TV and flip rate are computed on raw views.
 
     --model-card adds the results to the metadata and the text of a model card, and keeps all else
     in it. Results on the same data are replaced.
 
     --remedies compares decodings that remove order effects, by their price in prompts: several
     views, letter priors fitted on other families, batch calibration, and views one by one, which
-    stop when more of them can hardly change the answer.
+    stop when more of them can hardly change the answer. --full prints every remedy, its cost and
+    the letters of right answers.
 
     Exits with 3 if items of a RUN are also in a file that the model is made from (see
     --without-leaks) or a remedy of --fitted was fitted on its families, and with 5 if the criteria
@@ -214,13 +215,13 @@ def report(
         from pact_cli.views_of_run import print_views
 
         settings = replace(settings, data=named_data(outputs.data))
-        print_views(runs, views.numbers, settings, as_json=as_json)
+        print_views(runs, views.numbers, settings, full=full, as_json=as_json)
         return
     if remedies:
         from pact_cli.views_of_run import print_remedies
 
         settings = replace(settings, data=named_data(outputs.data))
-        print_remedies(runs, settings, fitted=fitted, as_json=as_json)
+        print_remedies(runs, settings, fitted=fitted, full=full, as_json=as_json)
         return
     if fitted:
         raise click.UsageError("--fitted is for --remedies, which was not given")

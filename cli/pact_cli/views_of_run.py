@@ -15,13 +15,16 @@ from pact_cli.errors import exit_on_leak
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
 
-_OF_RUN: Final = ("runs", "resamples", "seed", "allow", "data", "audit", "without_leaks", "as_json")
+_OF_RUN: Final = (
+    *("runs", "resamples", "seed", "allow", "data", "audit", "without_leaks"),
+    *("full", "as_json"),
+)
 _OF_VIEWS: Final = (*_OF_RUN, "views", "calibration", "shipped")
 _OF_REMEDIES: Final = (*_OF_RUN, "remedies", "fitted", "unit")
 
 
 def print_views(
-    runs: Sequence[Path], numbers: range | None, settings: Settings, *, as_json: bool
+    runs: Sequence[Path], numbers: range | None, settings: Settings, *, full: bool, as_json: bool
 ) -> None:
     """Print the metrics of a run for several numbers of views.
 
@@ -29,6 +32,7 @@ def print_views(
         runs: the run.
         numbers: the numbers of views; None stands for all that the run has.
         settings: those of the report; the decoding is that of the ensemble.
+        full: print every metric with its interval below the answer.
         as_json: print JSON.
 
     Raises:
@@ -43,12 +47,17 @@ def print_views(
     experiment = Experiment.read([source], replace(settings, decoding="ensemble"))
     (swept,) = experiment.all_runs
     points = experiment.sweep(swept, numbers)
-    emit(present(experiment, swept, points), as_json=as_json)
+    emit(present(experiment, swept, points, full=full), as_json=as_json)
     exit_on_leak([experiment.data])
 
 
 def print_remedies(
-    runs: Sequence[Path], settings: Settings, *, fitted: Sequence[Path] = (), as_json: bool
+    runs: Sequence[Path],
+    settings: Settings,
+    *,
+    fitted: Sequence[Path] = (),
+    full: bool,
+    as_json: bool,
 ) -> None:
     """Print the remedies of the order effects of a run.
 
@@ -56,6 +65,7 @@ def print_remedies(
         runs: the run.
         settings: those of the report; distributions are raw.
         fitted: files of remedies of other families.
+        full: print every table below the answer.
         as_json: print JSON.
 
     Raises:
@@ -72,7 +82,8 @@ def print_remedies(
     (run,) = experiment.all_runs
     comparison = remedies_of_run(experiment, run, fitted)
     warned = warn(map(warning_sentence, experiment.applied_warnings))
-    emit(present(comparison, leak=experiment.data.leak), warned=warned, as_json=as_json)
+    presenter = present(comparison, leak=experiment.data.leak, full=full)
+    emit(presenter, warned=warned, as_json=as_json)
     exit_on_leak([experiment.data])
 
 

@@ -35,7 +35,13 @@ from pact_eval.remedies.cross_fitting import CrossFitted, Folds, FoldUnit, cross
 from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
-from pact_eval.remedies.second_orders import second_orders
+from pact_eval.remedies.letter_balance import (
+    BalanceStatus,
+    LetterBalance,
+    balance_status,
+    letter_balance,
+)
+from pact_eval.remedies.second_orders import SecondOrderCounts, second_orders
 from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
 from pact_eval.runs.content_free import CONTENTS
@@ -172,12 +178,11 @@ class RemedyComparison(Result):
         families: number of families.
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
-        letter_shares: (C,) share of items whose reference is at letter A, B, ... in view 0.
+        letter_balance: letters of the references in view 0, by number of answers.
         sequential: views one by one against all of them; None of a run of one view.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
-        with_reverse: items of three answers or more: those that have the reverse of their first
-            order among their views, and all of them; None if views repeat one order.
+        second_orders: how many items have second orders; None if views repeat one order.
         reverse_against_other: by metric, two views of reverse orders minus two of other orders,
             adjusted together; empty if not all items have both.
         notes: too few resamples for Holm's adjustment.
@@ -194,14 +199,19 @@ class RemedyComparison(Result):
     families: int
     fold_unit: FoldUnit
     folds: int
-    letter_shares: tuple[float, ...]
+    letter_balance: tuple[LetterBalance, ...]
     sequential: SequentialReplay | None
     no_tokens: NoTokens | None
     content_free: bool
-    with_reverse: tuple[int, int] | None
+    second_orders: SecondOrderCounts | None
     reverse_against_other: Mapping[str, RemedyDifference]
     notes: tuple[TooFewResamples, ...]
     fit_notes: tuple[FittedNote, ...] = ()
+
+    @property
+    def balance(self) -> BalanceStatus:
+        """Whether the references are balanced over letters, as batch calibration assumes."""
+        return balance_status(self.letter_balance)
 
     def row(self, name: str) -> RemedyRow:
         """Return the row of a remedy.
@@ -266,7 +276,6 @@ def compare_remedies(
         by_cost = sorted(sampled, key=lambda remedy: costs[remedy].prompts)
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_cost]
         rows, notes = _adjusted(rows)
-    with_reverse = None if orders is None else (orders.with_reverse, int(orders.several.sum()))
     some = next(iter(sampled.values())).raw.items
     helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
     return RemedyComparison(
@@ -280,11 +289,11 @@ def compare_remedies(
         families=some.n_families,
         fold_unit=folds.unit,
         folds=folds.number,
-        letter_shares=_letter_shares(predictions),
+        letter_balance=letter_balance(predictions, unit),
         sequential=_one_by_one(predictions, rng, resamples, unit),
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
-        with_reverse=with_reverse,
+        second_orders=None if orders is None else orders.counts,
         reverse_against_other=_reverse_against_other(sampled),
         notes=notes,
     )
@@ -522,14 +531,15 @@ def _decides(metric: RemedyMetric) -> bool:
 def _status(rows: Sequence[RemedyRow], k: int, helping: Sequence[str]) -> RemedyStatus:
     if helping:
         return "some help"
-    compared = [
-        against
+    one = Remedy(1).name
+    over_one = [
+        metric.differences[one].difference
         for row in rows
-        for name in _DECIDING
-        for against in row.metric(name).differences.values()
+        for metric in map(row.metric, _DECIDING)
+        if one in metric.differences
     ]
-    shown = any(math.isfinite(against.difference.low) for against in compared)
-    return "none shown" if k > 1 and shown else "cannot tell"
+    has_interval = any(math.isfinite(difference.low) for difference in over_one)
+    return "none shown" if k > 1 and has_interval else "cannot tell"
 
 
 def _enough(rows: Sequence[RemedyRow], all_views: Remedy) -> str | None:
@@ -542,9 +552,3 @@ def _enough(rows: Sequence[RemedyRow], all_views: Remedy) -> str | None:
         if row.helps(one) and not worse:
             return row.remedy.name
     return None
-
-
-def _letter_shares(predictions: Predictions) -> tuple[float, ...]:
-    first = predictions.code_order[:, 0]
-    reference = predictions.reference[:, np.newaxis]
-    return tuple((first == reference).mean(axis=0).tolist())

@@ -7,6 +7,7 @@ whether its answer still depends on the orders that it happened to get.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -35,6 +36,13 @@ _REMOVED: Final[Mapping[PriorMethod, str]] = {
     "batch": ", batch calibrated",
 }
 
+
+_NAME: Final = re.compile(r"k(\d{1,4})(?:_[a-z_]+)?")
+_MOST_NAMED: Final = 1_000
+_LEAST_VIEWS: Final[Mapping[Combination, int]] = {"probability": 2, "majority": 3}
+_PRIORS_OF_ORDERS: Final[tuple[PriorMethod, ...]] = ("additive", "pride")
+_MOST_CORRECTED: Final = 2
+"""Letters are removed from at most so many views: further orders cancel what is left of them."""
 
 SecondOrder = Literal["next", "reverse", "other"]
 """Which order the second view of an item shows."""
@@ -126,25 +134,48 @@ def remedies_for(
         content_free: number of views of which the content-free distributions are known.
         seconds: second orders that all items have, besides the next view.
 
+    Means of p need two views, and majorities three: of two views, a majority is a tie.
+
     Examples:
-        >>> [remedy.name for remedy in remedies_for(2)]
-        ['k1', 'k1_additive', 'k1_pride', 'k1_batch', 'k1_batch_as_published', 'k2', 'k2_additive']
+        >>> [remedy.name for remedy in remedies_for(1)]
+        ['k1', 'k1_batch', 'k1_batch_as_published']
+        >>> [remedy.name for remedy in remedies_for(3)][-3:]
+        ['k3', 'k3_probability', 'k3_majority']
     """
-    of_one = [Remedy(1, prior="batch"), Remedy(1, prior="batch", as_published=True)]
-    if k > 1 and not same_orders:
-        of_one = [Remedy(1, prior="additive"), Remedy(1, prior="pride"), *of_one]
-    if content_free:
-        of_one.append(Remedy(1, contextual=True))
-    several = [Remedy(views) for views in range(2, k + 1)]
-    several[1:1] = [Remedy(2, second=second) for second in seconds]
-    if k > 1 and content_free > 1:
-        several.insert(1, Remedy(2, contextual=True))
-    if k > 1 and not same_orders:
-        several.insert(1, Remedy(2, prior="additive"))
-    if k > 1:
-        several += [Remedy(k, "probability")] if k > 2 else []
-        several += [Remedy(k, "majority")] if k > 2 else []
-    return (Remedy(1), *of_one, *several)
+    remedies: list[Remedy] = []
+    for views in range(1, k + 1):
+        remedies.append(Remedy(views))
+        if views == 2:
+            remedies += [Remedy(2, second=second) for second in seconds]
+        remedies += [Remedy(views, way) for way, least in _LEAST_VIEWS.items() if views >= least]
+        if views <= _MOST_CORRECTED:
+            methods = _PRIORS_OF_ORDERS if k > 1 and not same_orders else ()
+            remedies += [Remedy(views, prior=method) for method in (*methods, "batch")]
+            remedies.append(Remedy(views, prior="batch", as_published=True))
+            remedies += [Remedy(views, contextual=True)] if content_free >= views else []
+    return tuple(remedies)
+
+
+def remedy_of_name(name: str) -> Remedy:
+    """Return the remedy of a name, except those of a file.
+
+    Raises:
+        InputError: no remedy has that name.
+
+    Examples:
+        >>> remedy_of_name("k2_additive") == Remedy(2, prior="additive")
+        True
+    """
+    match = _NAME.fullmatch(name)
+    views = 0 if match is None else int(match[1])
+    # Letters can be removed from one view if the run has two.
+    largest = max(views, 2) if 0 < views <= _MOST_NAMED else 0
+    seconds: tuple[SecondOrder, ...] = ("reverse", "other")
+    for remedy in remedies_for(largest, content_free=_MOST_CORRECTED, seconds=seconds):
+        if remedy.name == name:
+            return remedy
+    message = f"expected the name of a remedy, such as k2 or k2_additive, got {name!r}"
+    raise InputError(message)
 
 
 def remedied(

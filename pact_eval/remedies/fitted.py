@@ -12,8 +12,8 @@ The hash shows changes; it is no signature.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from pact_eval.calibration.runs import Members
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.remedies.cross_fitting import CrossFitted, untouched
-from pact_eval.remedies.decodings import Remedy, remedied, remedies_for
+from pact_eval.remedies.decodings import Remedy, remedied, remedy_of_name
 from pact_eval.remedies.letter_priors import LetterPrior
 from pact_eval.remedies.prior_json import prior_from_json, prior_to_json
 from pact_eval.remedies.temperatures import calibrator_of, temperature_of, tempered
@@ -39,7 +39,6 @@ FORMAT: Final = "pact-remedy-1"
 """What the format calls itself."""
 
 _MEMBERS: Final = ("format", "remedy", "letter_prior", "temperature", "fit", "sha256")
-_NAME: Final = re.compile(r"k(\d{1,4})(?:_\w+)?")
 _ADVICE: Final = "restore it from a copy, or fit it again with `pact-eval calibrate --remedy`"
 
 REMEDY_NAME = "remedy.json"
@@ -173,11 +172,11 @@ def read_remedy(path: Path) -> FittedRemedy:
 
 
 def _remedy(name: Json, where: str) -> Remedy:
-    match = _NAME.fullmatch(name) if isinstance(name, str) else None
-    # A name of K views is one of a run of 2 K views or more, whatever else that run can show.
-    for remedy in () if match is None else remedies_for(2 * max(int(match[1]), 1), content_free=2):
-        if remedy.name == name and not remedy.as_published and remedy.has_probabilities:
-            return remedy
+    if isinstance(name, str):
+        with suppress(InputError):
+            remedy = remedy_of_name(name)
+            if not remedy.as_published and remedy.has_probabilities:
+                return remedy
     raise InputError(f"{where}: expected the name of a remedy, got {describe(name)} {name!r}")
 
 

@@ -16,6 +16,23 @@ from pact_eval.runs.predictions import Predictions
 _NONE = -1
 
 
+@dataclass(frozen=True)
+class SecondOrderCounts:
+    """How many items have second orders among their views.
+
+    Attributes:
+        items: number of items.
+        several: those of three answers or more.
+        with_reverse: items that have the reverse of their first order.
+        with_other: items that have another order than these two; of two answers, the reverse.
+    """
+
+    items: int
+    several: int
+    with_reverse: int
+    with_other: int
+
+
 @dataclass(frozen=True, eq=False)
 class SecondOrders:
     """Views of second orders of every item.
@@ -37,9 +54,14 @@ class SecondOrders:
         return bool((self.reverse >= 0).all() and (self.other >= 0).all() and self.several.any())
 
     @property
-    def with_reverse(self) -> int:
-        """Number of items of three answers or more that have a reverse order."""
-        return int(((self.reverse >= 0) & (self.several > 0)).sum())
+    def counts(self) -> SecondOrderCounts:
+        """Numbers of items that have these orders."""
+        return SecondOrderCounts(
+            items=len(self.reverse),
+            several=int(self.several.sum()),
+            with_reverse=int((self.reverse >= 0).sum()),
+            with_other=int((self.other >= 0).sum()),
+        )
 
 
 def second_orders(predictions: Predictions) -> SecondOrders:

@@ -189,6 +189,10 @@ class SequentialPoint:
         risk: share of changed answers for which thresholds were chosen.
         thresholds: that of each fold, chosen on the others; infinity takes all views.
         views: mean number of views per item.
+        saved: mean number of views that an item saves: its distinct orders minus its views. The
+            interval is that of these differences.
+        same_saving: whether every item saves as many: there is no interval then, for lack of
+            spread.
         agreement: share of the items with the answer of all views.
         accuracy: share of right answers.
         nll_nats: NLL.
@@ -200,6 +204,8 @@ class SequentialPoint:
     risk: float
     thresholds: tuple[float, ...]
     views: Estimate
+    saved: Estimate
+    same_saving: bool
     agreement: Estimate
     accuracy: Estimate
     nll_nats: Estimate
@@ -349,11 +355,11 @@ def _status(replay: SequentialReplay) -> SequentialStatus:
     point = replay.point(replay.risk)
     if replay.fitted_families < replay.least_families:
         return "cannot tell"
-    if max(point.stopped_at) == 1:  # no spread, so no interval
-        return "saves views" if point.views.value < replay.most else "none saved"
-    if math.isnan(point.views.high):
+    if point.same_saving:
+        return "saves views" if point.saved.value > 0 else "none saved"
+    if math.isnan(point.saved.low):
         return "cannot tell"
-    return "saves views" if point.views.high < replay.most else "none saved"
+    return "saves views" if point.saved.low > 0 else "none saved"
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,12 +380,15 @@ class _Replayed:
             held = self.folds.fold == fold
             thresholds.append(fit_threshold(critical[~held], families[~held], risk))
             taken[held] = views_taken(self.sequence.firm[held], thresholds[-1])
+        saved = self.sequence.most - taken
         stopped = self.sequence.stopped(taken)
         group, all_views = self._group(stopped), self._group(self._of_all_views())
         return SequentialPoint(
             risk=risk,
             thresholds=tuple(thresholds),
             views=self._mean(taken),
+            saved=self._mean(saved),
+            same_saving=bool((saved == saved[0]).all()),
             agreement=self._agreement(stopped),
             accuracy=group.estimate("accuracy"),
             nll_nats=group.estimate("nll_nats"),
@@ -413,15 +422,15 @@ class _Replayed:
             entries=[find_metric(name) for name in names],
         )
 
-    def _mean(self, taken: IntArray) -> Estimate:
+    def _mean(self, views: IntArray) -> Estimate:
         predictions = self.sequence.predictions
         items = ScoredItems.of(predictions.first_views(1), "single").over(self.unit)
         items = items.with_sorted_families()
-        statistic = mean_statistic(taken, items.cluster, items.n_clusters)
+        statistic = mean_statistic(views, items.cluster, items.n_clusters)
         drawn = resample(
             {"views": statistic},
             n_clusters=items.n_clusters,
-            n=len(taken),
+            n=len(views),
             rng=same_stream(self.rng),
             resamples=self.resamples,
         )

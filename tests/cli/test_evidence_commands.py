@@ -226,7 +226,7 @@ def test_what_is_undefined_says_why_beside_the_table(tmp_path: Path) -> None:
     reason = "one view only: K is 1"
     text = run("compare", one, other, *FAST, "--full").stdout
     assert f" {reason}.\n" in text
-    text = run("report", "--views", one, *FAST).stdout
+    text = run("report", "--views", one, "--full", *FAST).stdout
     assert f"¹ {reason}.\n" in text
     assert text.count("–¹") == 3
 
@@ -235,8 +235,10 @@ def test_every_number_of_a_sweep_names_its_decoding(a: Path, tmp_path: Path) -> 
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"mode": "scalar", "weights": WARM}))
     for options, calibration in ((), "raw"), (("--calibration", path), "calibrated"):
-        text = run("report", "--views", a, *FAST, *options).stdout
-        assert text.startswith(f"{a}\n\nDecoding: ensemble of the first K views, {calibration}; ")
+        text = run("report", "--views", a, "--full", *FAST, *options).stdout
+        assert f"\n{a}\n\nDecoding: ensemble of the first K views, {calibration}; " in text
+        brief = run("report", "--views", a, *FAST, *options).stdout
+        assert f"items in 30 families, {calibration}\n" in brief
         value = json.loads(run("report", "--views", a, *FAST, *options, "--json").stdout)
         assert value["decoding"] == {"views": "ensemble", "calibration": calibration}
 
@@ -248,7 +250,7 @@ def test_no_number_is_cut_in_a_narrow_terminal(
     for arguments in (
         ("compare", a, b, *FAST, "--holm"),
         ("compare", "--arms", *arms, *FAST, "--holm"),
-        ("report", "--views", a, *FAST),
+        ("report", "--views", a, "--full", *FAST),
         calibrate,
     ):
         wide, narrow = (run(*arguments, COLUMNS=str(width)).stdout for width in (400, 45))
@@ -289,7 +291,7 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
 
 
 def test_a_sweep_shows_every_number_of_views(a: Path) -> None:
-    text = run("report", "--views", a, *FAST).stdout
+    text = run("report", "--views", a, "--full", *FAST).stdout
     rows_of = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")]
     assert [name for name in rows_of if name] == ["K", "1", "2", "3"]
     value = json.loads(run("report", a, "--views", "2..3", *FAST, "--json").stdout)

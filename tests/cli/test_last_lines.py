@@ -61,14 +61,21 @@ def test_every_table_of_arms_ends_with_its_answer(home: Path) -> None:
     assert last.endswith("Over 2 seeds; tested for new families, same seeds.")
 
 
-def test_sweep_ends_with_the_gain_of_views(home: Path) -> None:
-    value = json.loads(run("report", "--views", home / "a-1", *FAST, "--json").stdout)["points"][-1]
-    gain = value["group"]["estimates"]["ensemble_gain"]["value"]
-    flips = value["group"]["estimates"]["flip_rate"]["value"]
-    last = text_of("report", "--views", home / "a-1", *FAST).rpartition("3 views - view 0 ")[2]
-    shown = points(gain) if gain else "0.0"
-    assert last.startswith(shown)
-    assert f"to {100 * flips:.1f} [" in last
+def test_sweep_starts_with_the_gain_of_views(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    words = ("report", "--views", home / "a-1", *FAST)
+    points_of = json.loads(run(*words, "--json").stdout)["points"]
+    estimates = points_of[-1]["group"]["estimates"]
+    gain, flips = (estimates[name]["value"] for name in ("ensemble_gain", "flip_rate"))
+    brief = run(*words).stdout.splitlines()
+    assert len(brief) <= 12
+    assert all(len(line) <= 100 for line in brief)
+    assert [line.split()[0] for line in brief if line.split()[0] in "123"] == ["1", "2", "3"]
+    for text in (text_of(*words), text_of(*words, "--full")):
+        first, _, rest = text.partition("3 views - view 0 ")
+        assert len(first) < 60
+        assert rest.startswith(points(gain) if gain else "0.0")
+        assert f"to {100 * flips:.1f} [" in rest
 
 
 def test_calibrate_ends_with_its_effect(home: Path) -> None:

@@ -11,7 +11,13 @@ from remedies.planted_orders import planted_run
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.remedies.decodings import Remedy, remedied, remedies_for
+from pact_eval.remedies.decodings import (
+    Remedy,
+    SecondOrder,
+    remedied,
+    remedies_for,
+    remedy_of_name,
+)
 from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 
@@ -113,6 +119,36 @@ def test_more_views_than_a_run_has_are_refused() -> None:
     with pytest.raises(InputError) as error:
         remedied(run, Remedy(3), None)
     assert_says(error.value, "K = 3", "3 views", "got 2")
+
+
+def test_every_number_of_views_has_its_combinations_and_one_and_two_their_corrections() -> None:
+    remedies = set(remedies_for(4, content_free=2))
+    assert {Remedy(views) for views in (1, 2, 3, 4)} <= remedies
+    assert {Remedy(views, "probability") for views in (2, 3, 4)} <= remedies
+    assert {Remedy(views, "majority") for views in (3, 4)} <= remedies
+    for views in (1, 2):
+        assert {Remedy(views, prior=prior) for prior in ("additive", "pride", "batch")} <= remedies
+        assert Remedy(views, prior="batch", as_published=True) in remedies
+        assert Remedy(views, contextual=True) in remedies
+    assert not any(remedy.prior or remedy.contextual for remedy in remedies if remedy.views > 2)
+
+
+def test_a_name_is_that_of_one_remedy() -> None:
+    seconds: tuple[SecondOrder, ...] = ("reverse", "other")
+    for remedy in remedies_for(5, content_free=2, seconds=seconds):
+        assert remedy_of_name(remedy.name) == remedy
+    for name in (
+        "k0",
+        "K2",
+        "k2_",
+        "k3_additive",
+        "k1_majority",
+        "k2_additive_from_file",
+        "k99999",
+    ):
+        with pytest.raises(InputError) as error:
+            remedy_of_name(name)
+        assert_says(error.value, "name of a remedy", "k2_additive", name)
 
 
 def test_names_are_distinct_and_repeats_have_no_remedy_of_letters() -> None:

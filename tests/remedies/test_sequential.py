@@ -151,3 +151,17 @@ def test_a_worse_nll_is_in_the_answer() -> None:
     replay = _replayed(planted_run(np.random.default_rng(2), k=8, order_noise=1.5))
     assert replay.point(0.02).nll_difference.low > 0
     assert_says(sequential_answer(replay), "probabilities are worse", "NLL")
+
+
+def test_the_status_is_that_of_the_paired_interval() -> None:
+    """The interval of the views holds all of them; that of what an item saves excludes 0."""
+    family = [f"f{number}" for number in range(60)]
+    run = planted_run(np.random.default_rng(7), families=60, k=6, choices=(2, 6), order_noise=1e-6)
+    replay = _replayed(replace(run, family=np.repeat(family, 2)))
+    point = replay.point(0.02)
+    assert (point.views.value, point.same_saving) == (1.0, False)
+    assert replay.status == "saves views"
+    saved = np.where(run.n_choices == 2, 1, 5)
+    assert point.saved.value == pytest.approx(saved.mean())
+    assert 0 < point.saved.low < point.saved.value < point.saved.high
+    assert_says(sequential_answer(replay), f"{point.saved.value:.2f} [{point.saved.low:.2f}")

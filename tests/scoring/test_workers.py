@@ -193,7 +193,7 @@ def test_workers_of_an_adaptive_run_are_killed_and_give_the_run_of_one_process(
 ) -> None:
     run = tmp_path / "run"
     workers = ("--workers", "2", "--ray", cluster["address"])
-    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **_token(cluster))
+    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster))
     _wait_for_parts(process, run, 1)
     victim = random.choice(_recorded(run)["workers"])
     os.kill(victim["pid"], signal.SIGKILL)
@@ -220,7 +220,7 @@ def test_an_adaptive_run_is_killed_with_workers_and_resumed_by_a_process_alone(
 ) -> None:
     run = tmp_path / "run"
     workers = ("--workers", "1", "--ray", cluster["address"])
-    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **_token(cluster))
+    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster))
     _wait_for_parts(process, run, 1)
     process.kill()
     _ended(process)

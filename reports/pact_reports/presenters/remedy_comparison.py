@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable, Iterator
+from typing import cast
 
+from pact_eval._json import Json
 from pact_eval.evaluation.conclusions.data import DataLeak
-from pact_eval.remedies.comparison import RemedyComparison
+from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.sentences.remedies import fit_sentences, remedies_answer, sequential_answer
-from pact_reports.tables.remedies import remedies_parts
+from pact_reports.table import Part
 from pact_reports.writers.json import to_json
 
 
-def present(comparison: RemedyComparison, *, leak: DataLeak | None = None) -> Presenter:
+def present(
+    comparison: RemedyComparison, *, leak: DataLeak | None = None, full: bool = True
+) -> Presenter:
     """Present the remedies of a run.
 
     Args:
         comparison: the remedies.
         leak: that of the data behind the run.
+        full: show every table below the answer; otherwise at most twelve lines.
     """
-    sequential = comparison.sequential
+
+    def headline() -> Iterator[str]:
+        yield remedies_answer(comparison)
+        if comparison.sequential is not None:
+            yield sequential_answer(comparison.sequential)
+
+    def tables() -> Iterable[Part]:
+        if full:
+            from pact_reports.tables.remedies import remedies_parts
+
+            return remedies_parts(comparison)
+        from pact_reports.tables.brief_remedies import brief_remedies
+
+        return brief_remedies(comparison, leak)
+
     return Presenter(
-        tables=partial(remedies_parts, comparison),
-        to_json=lambda: {
-            "answer": {
-                "status": comparison.status,
-                "helping": list(comparison.helping),
-                "enough": comparison.enough,
-                "sequential": None if sequential is None else sequential.status,
-            },
-            "remedies": to_json(comparison),
-        },
-        answers=lambda: _answers(comparison),
+        tables=tables,
+        to_json=lambda: _json(comparison),
         warnings=[*map(note_sentence, comparison.notes), *fit_sentences(comparison.fit_notes)],
-        leak=lambda: leak,
+        leak=lambda: leak if full else None,
+        headline=headline if full else tuple,
     )
 
 
-def _answers(comparison: RemedyComparison) -> list[str]:
+def _json(comparison: RemedyComparison) -> dict[str, Json]:
     sequential = comparison.sequential
-    return [
-        *([] if sequential is None else [sequential_answer(sequential)]),
-        remedies_answer(comparison),
-    ]
+    return {
+        "answer": {
+            "status": comparison.status,
+            "helping": list(comparison.helping),
+            "enough": comparison.enough,
+            "sequential": None if sequential is None else sequential.status,
+            "letters": comparison.balance,
+        },
+        "remedies": cast("dict[str, Json]", to_json(comparison))
+        | {"rows": [_row(row) for row in comparison.rows]},
+    }
+
+
+def _row(row: RemedyRow) -> dict[str, Json]:
+    """Return a row with the name of its remedy, which `calibrate --remedy` and hypotheses take."""
+    return {
+        "name": row.remedy.name,
+        "title": row.remedy.title,
+        **cast("dict[str, Json]", to_json(row)),
+    }

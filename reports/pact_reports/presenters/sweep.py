@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -12,29 +12,39 @@ from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.answers import sweep_answer
 from pact_reports.sentences.data import after_leak
 from pact_reports.sentences.notes import warning_sentence
-from pact_reports.table import Line
+from pact_reports.table import Line, Part
 from pact_reports.tables.sweep import sweep_table
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
 
-def present(experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint]) -> Presenter:
+def present(
+    experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPoint], *, full: bool = True
+) -> Presenter:
     """Present a sweep.
 
     Args:
         experiment: what it was computed with.
         run: the run.
         points: its numbers for each number of views.
+        full: show every number with its interval below the answer; otherwise at most twelve lines.
     """
 
-    def answers() -> list[str]:
+    def headline() -> list[str]:
         answer = sweep_answer(points)
         return [] if answer is None else [after_leak(answer, experiment.data.leak)]
 
-    return Presenter(
-        tables=lambda: (
+    def tables() -> Iterable[Part]:
+        if not full:
+            from pact_reports.tables.brief_sweep import brief_sweep
+
+            return brief_sweep(experiment, run.run.title, points, headline())
+        return (
             Line(one_line(run.run.title), "strong"),
             sweep_table(points, experiment.settings.calibration_name),
-        ),
+        )
+
+    return Presenter(
+        tables=tables,
         to_json=lambda: {
             "answer": answer_json([experiment.data]),
             "run": run.place,
@@ -42,7 +52,7 @@ def present(experiment: Experiment, run: ExperimentRun, points: Sequence[SweepPo
             "points": to_json(points),
             "warnings": warnings_json(experiment.applied_warnings),
         },
-        answers=answers,
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
-        leak=lambda: experiment.data.leak,
+        leak=lambda: experiment.data.leak if full else None,
+        headline=headline if full else tuple,
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from pact_eval.data.records import position_name
 from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMetric, RemedyRow
-from pact_eval.remedies.sequential import SequentialReplay
+from pact_eval.remedies.letter_balance import LetterBalance
+from pact_eval.remedies.sequential import SequentialPoint, SequentialReplay
 from pact_eval.runs.view_rule import ViewRule
-from pact_reports.numbers import has_width, interval_text
+from pact_reports.numbers import has_width, interval_text, value_text
 from pact_reports.sentences.calibration import calibration_sentence
 
 
@@ -18,8 +20,9 @@ def remedies_answer(comparison: RemedyComparison) -> str:
     if comparison.status == "cannot tell":
         if comparison.k == 1:
             return (
-                "Cannot tell whether a remedy helps: the run has one view per item. Views and "
-                "letter priors need several: `pact-eval score --k 4`, or a log with a row per view."
+                "Cannot tell whether a remedy helps: the run has one view per item. For K = 2 to 4 "
+                "and letter priors, repeat the scoring command with --k 4 and another --out, or "
+                "import a log with a row per view."
             )
         return "Cannot tell whether a remedy helps: there are too few families for an interval."
     if comparison.status == "none shown":
@@ -51,12 +54,9 @@ def sequential_answer(replay: SequentialReplay) -> str:
         )
     if replay.status == "cannot tell":
         return "Views one by one: cannot tell, because there are too few families for an interval."
-    views = f"{point.views.value:.2f}"
-    if has_width(point.views):
-        views += f" [{point.views.low:.2f}, {point.views.high:.2f}]"
+    taken = f"{point.views.value:.2f} of {replay.most:.2f} views per item"
     if replay.status == "none saved":
-        taken = f"{views} of {replay.most:.2f} are taken"
-        return f"{risk}, views one by one are not shown to save any: {taken}."
+        return f"{risk}, views one by one are not shown to save any: they take {taken}."
     agreement = interval_text(point.agreement, "percent", "%")
     worse = ""
     if point.nll_difference.low > 0:
@@ -65,9 +65,57 @@ def sequential_answer(replay: SequentialReplay) -> str:
             f"{interval_text(point.nll_difference, 'nats', ' nats')}."
         )
     return (
-        f"{risk}, views one by one take {views} per item instead of {replay.most:.2f}. "
+        f"{risk}, views one by one take {taken}: {_saved(point)} fewer. "
         f"They give the answer of all views in {agreement} of the items.{worse}"
     )
+
+
+def sequential_fact(replay: SequentialReplay) -> str:
+    """Say the same in a line: views, agreement, and NLL if it is shown to be worse."""
+    if not replay.points or replay.status != "saves views":
+        return sequential_answer(replay)
+    point = replay.point(replay.risk)
+    parts = [
+        f"risk {replay.risk:.0%}: {point.views.value:.2f} of {replay.most:.2f} views "
+        f"({_saved(point)} fewer)",
+        f"answer of all views in {interval_text(point.agreement, 'percent', '%')}",
+    ]
+    if point.nll_difference.low > 0:
+        parts.append(f"NLL higher by {interval_text(point.nll_difference, 'nats', ' nats')}")
+    return "; ".join(parts)
+
+
+def _saved(point: SequentialPoint) -> str:
+    saved = point.saved
+    ends = f" [{saved.low:.2f}, {saved.high:.2f}]" if has_width(saved) else ""
+    return f"{saved.value:.2f}{ends}"
+
+
+def balance_sentence(comparison: RemedyComparison) -> str:
+    """Say whether references are balanced over letters, as batch calibration assumes."""
+    assumed = (
+        "Batch calibration takes right answers to be at every letter equally often, among items "
+        "of as many answers"
+    )
+    if comparison.balance == "cannot tell":
+        return f"{assumed}. Cannot tell whether they are: there is no interval."
+    if comparison.balance == "balanced":
+        return f"{assumed}. No imbalance is shown."
+    places = "; ".join(
+        f"{', '.join(map(_letter_share(balance), balance.unbalanced))} of {balance.n_choices} "
+        f"answers ({value_text(balance.balanced_share, 'percent')}% if balanced)"
+        for balance in comparison.letter_balance
+        if balance.unbalanced
+    )
+    return f"{assumed}. They are shown not to be: {places}. Distrust its rows."
+
+
+def _letter_share(balance: LetterBalance) -> Callable[[int], str]:
+    def text(letter: int) -> str:
+        share = value_text(balance.shares[letter].value, "percent")
+        return f"{position_name(letter)} is right in {share}%"
+
+    return text
 
 
 def rule_sentence(rule: ViewRule, fitted_on: Path) -> str:

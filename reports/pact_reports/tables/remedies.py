@@ -16,9 +16,11 @@ from pact_eval.remedies.comparison import (
     RemedyMetric,
     RemedyRow,
 )
-from pact_reports.numbers import UNDEFINED, interval_text, methods_text, value_text
-from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
+from pact_reports.numbers import UNDEFINED, interval_text, methods_text
+from pact_reports.sentences.remedies import balance_sentence
+from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
 from pact_reports.tables.cells import estimate_cell, unit_of, value_cell
+from pact_reports.tables.letter_balance import balance_table
 from pact_reports.tables.remedy_costs import costs_table
 from pact_reports.tables.sequential_views import sequential_table
 
@@ -28,6 +30,7 @@ _VALUES = (
     ("nll_nats", False),
     ("nll_nats", True),
     ("ece", False),
+    ("ece", True),
     ("flip_rate", False),
 )
 _SHORT: Final = {"Pair accuracy": "Pairs", "Flip rate": "Flips"}
@@ -44,13 +47,14 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     if comparison.sequential is not None and comparison.sequential.points:
         yield sequential_table(comparison.sequential)
     yield costs_table(comparison)
-    without = [row for row in comparison.rows if row.without_prior]
-    for row in without:
-        yield Line(
-            f"Note: {row.remedy.title}: {row.without_prior:,} of {comparison.items:,} items stay "
-            f"as they are, because {_why_untouched(row)}.",
-            "caution",
-        )
+    without: dict[str, list[str]] = {}
+    for row in comparison.rows:
+        if row.without_prior:
+            reason = f"{row.without_prior:,} of {comparison.items:,} items stay as they are, "
+            reason += f"because {_why_untouched(row)}"
+            without.setdefault(reason, []).append(row.remedy.title)
+    for reason, titles in without.items():
+        yield Line(f"Note: {'; '.join(titles)}: {reason}.", "caution")
     if not comparison.content_free:
         yield Line(
             "Contextual calibration needs prompts without a context: repeat the scoring command "
@@ -58,11 +62,9 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
         )
     yield from _reverse_lines(comparison)
     if any(row.remedy.prior == "batch" for row in comparison.rows):
-        shares = ", ".join(value_text(share, "percent") for share in comparison.letter_shares)
-        yield Line(
-            f"Batch calibration takes right answers to be at every letter equally often. Here they "
-            f"are at A, B, ... in {shares}% of the items."
-        )
+        tone: Tone | None = "caution" if comparison.balance == "unbalanced" else None
+        yield Line(balance_sentence(comparison), tone)
+        yield balance_table(comparison)
 
 
 def _reverse_lines(comparison: RemedyComparison) -> Iterator[Line]:
@@ -73,14 +75,14 @@ def _reverse_lines(comparison: RemedyComparison) -> Iterator[Line]:
             for name, against in comparison.reverse_against_other.items()
         ]
         yield Line(f"K = 2, reverse order minus other order: {'; '.join(texts)}.")
-    elif comparison.with_reverse is not None and comparison.k > 1:
-        have, several = comparison.with_reverse
-        if several:
-            yield Line(
-                f"A reverse second order is not compared: {have:,} of the {several:,} items of "
-                "three answers or more have it among their views. Score the run with "
-                "--orders antithetic --k 3."
-            )
+        return
+    counts = comparison.second_orders
+    if counts is not None and counts.several and comparison.k > 1:
+        yield Line(
+            f"A reverse second order is not compared with another one: of {counts.items:,} items, "
+            f"{counts.with_reverse:,} have the reverse of their first order among their views, and "
+            f"{counts.with_other:,} another order. Score the run with --orders antithetic --k 3."
+        )
 
 
 def _difference_text(metric: RemedyMetric, against: RemedyDifference) -> str:

@@ -1,0 +1,98 @@
+"""What `report --remedies` prints without `--full`: the answer, and the main remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
+from pact_reports.numbers import interval_text, value_text
+from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.remedies import remedies_answer, sequential_fact
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.brief import COLUMNS, MOST_LINES, Brief, Fact
+from pact_reports.writers.terminal import to_text
+
+_MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch")
+"""Remedies that most runs can show, after those of the answer."""
+
+
+def brief_remedies(comparison: RemedyComparison, leak: DataLeak | None) -> tuple[Part, ...]:
+    """Lay out whether a remedy helps, and the main ones, in at most twelve lines.
+
+    Args:
+        comparison: the remedies.
+        leak: that of the data behind the run.
+    """
+    files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
+    names = [*comparison.references, comparison.enough, *files, *_MAIN]
+    known = {row.remedy.name for row in comparison.rows}
+    shown = [name for name in dict.fromkeys(names) if name in known]
+    parts = _laid_out(comparison, leak, shown)
+    while to_text(*parts, width=COLUMNS).count("\n") > MOST_LINES and len(shown) > 1:
+        shown.pop()
+        parts = _laid_out(comparison, leak, shown)
+    return parts
+
+
+def _laid_out(
+    comparison: RemedyComparison, leak: DataLeak | None, shown: Collection[str | None]
+) -> tuple[Part, ...]:
+    sequential = comparison.sequential
+    marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
+    letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
+    return Brief(
+        answer=(*leak_lines(leak), Line(remedies_answer(comparison), "strong")),
+        facts=[
+            Fact("one by one", "" if sequential is None else sequential_fact(sequential)),
+            Fact(
+                "sample",
+                f"{comparison.items:,} items, {comparison.families:,} families; fits by "
+                f"{comparison.fold_unit}{marks}{letters}",
+            ),
+        ],
+        notes=(),
+        more=f"All {len(comparison.rows)} remedies, their costs and letters: --full.",
+        tables=[_table([row for row in comparison.rows if row.remedy.name in shown])],
+    ).parts()
+
+
+def _table(rows: Sequence[RemedyRow]) -> Table:
+    return Table(
+        name="remedies",
+        title="",
+        caption="",
+        columns=(
+            Column("remedy", "left"),
+            Column("prompts"),
+            Column("accuracy"),
+            Column("- K = 1, points", "left"),
+            Column("NLL"),
+            Column("- K = 1, nats", "left"),
+        ),
+        rows=tuple(map(_row, rows)),
+        bare=True,
+    )
+
+
+def _row(row: RemedyRow) -> Row:
+    return Row(
+        (
+            Cell(row.remedy.title),
+            Cell(f"{row.cost.prompts:g}"),
+            *(cell for name in ("accuracy", "nll_nats") for cell in _cells(row, name)),
+        )
+    )
+
+
+def _cells(row: RemedyRow, name: str) -> tuple[Cell, Cell]:
+    """Return the value of a metric, and its difference from one view."""
+    metric = row.metric(name)
+    against = metric.differences.get("k1")
+    difference = ""
+    if against is not None:
+        difference = interval_text(against.difference, metric.spec.difference_unit)
+        difference += " *" if against.marked else ""
+    percent = "%" if metric.spec.unit == "percent" else ""
+    return Cell(f"{value_text(metric.value.value, metric.spec.unit)}{percent}"), Cell(difference)
