@@ -51,7 +51,7 @@ class ExperimentOutcome(Result):
         steps: its steps in order.
         is_dry: whether nothing was started.
         missing: files of the plan that do not exist; only a dry run goes on without them.
-        slots: number of slots; 0 on a cluster.
+        slots: number of slots; 1 on a cluster.
         ray: address of the Ray cluster; None for this machine.
     """
 
