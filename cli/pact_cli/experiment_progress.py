@@ -45,7 +45,7 @@ def shown_progress(prepared: PreparedExperiment) -> Iterator[Callable[[Event], N
     from pact_eval.experiments.progress_table import ExperimentProgress  # needs polars
 
     progress = ExperimentProgress(
-        prepared.steps, prepared.receipts.start, slots=max(1, len(prepared.slots))
+        prepared.steps, prepared.receipts.start, slots=len(prepared.slots)
     )
     progress.remember(prepared.folder / EVENTS)
     if quiet():

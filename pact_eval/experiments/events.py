@@ -3,7 +3,8 @@
     {"time": "2026-01-05T10:00:00+00:00", "event": "started", "step": "train-pact-17", "why": "new"}
 
 Events are `experiment` (it begins: its steps), `started`, `done`, `up to date`, `failed`,
-`not run`, `interrupted` and `ended`. A viewer follows the file; the terminal shows the same events.
+`not run`, `interrupted` and `ended`. A step that Ray starts again has another `started`, with its
+attempt. A viewer follows the file; the terminal shows the same events.
 """
 
 from __future__ import annotations

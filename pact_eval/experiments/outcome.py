@@ -54,7 +54,7 @@ class ExperimentOutcome(Result):
         is_dry: whether nothing was started.
         missing: files of the plan that do not exist, with which only a dry run goes on, and what
             else a user must know before it runs.
-        slots: number of slots; 0 on a cluster.
+        slots: number of slots; 1 on a cluster.
         ray: address of the Ray cluster; None for this machine.
         tuning: what was tuned of every arm.
         cost: what the steps to do would take; None if it was not measured, or of a real run.

@@ -12,7 +12,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.errors import InputError, PlanError, Problem, TamperedError
 from pact_eval.experiments.base_commit import base_commit
 from pact_eval.experiments.costs import MEASURED, estimated_cost, read_measured
-from pact_eval.experiments.devices import gpus_here, slot_environments
+from pact_eval.experiments.devices import gpus_here, slot_environments, step_environment
 from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepState
 from pact_eval.experiments.plan import Plan, check_plan
 from pact_eval.experiments.plan_files import PlanFiles, plan_files
@@ -58,7 +58,7 @@ class PreparedExperiment:
         folder: folder of the experiment.
         steps: the chosen steps in order.
         receipts: the receipts.
-        slots: the environment of each slot; none on a cluster.
+        slots: the environment of each slot; on a cluster, that of a step here.
         ray: address of the Ray cluster; None for this machine.
         notes: what a user must know before it runs, a sentence each.
     """
@@ -115,7 +115,7 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
     steps = planned_steps(plan, files, Path(os.path.relpath(folder, start_folder)))
     try:
         chosen = chosen_steps(steps, arm=choice.arm, stage=choice.stage)
-        environments = () if choice.ray else _slots(plan, choice.slots)
+        environments = (step_environment(),) if choice.ray else _slots(plan, choice.slots)
     except InputError as error:
         raise PlanError(str(path), [Problem(None, None, str(error))]) from None
     receipts = Receipts(start_folder, folder / "receipts")

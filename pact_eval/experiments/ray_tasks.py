@@ -11,6 +11,7 @@ lock of its step, until the command of the earlier attempt has ended.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import secrets
@@ -90,6 +91,8 @@ class RayTask:
             if not self.ray.wait([self.call], timeout=0)[0]:
                 return None
             self.ending, self.ended = self._reply(), time.monotonic()
+            self.looked = -math.inf  # its last start is told before its end
+            return None
         if self.ending.why or not self.order.lacking():
             return self.ending
         if time.monotonic() - self.ended < LATE_SECONDS:

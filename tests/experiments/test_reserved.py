@@ -24,6 +24,16 @@ def test_without_ray_the_message_names_the_extra(
     assert_says(text, "pip install", ".[model,ray]")
 
 
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("127.0.0.1:9", "nothing answers"), ("ray://head:10001", "--ray auto")],
+)
+def test_an_address_without_a_cluster(tmp_path: Path, address: str, expected: str) -> None:
+    plan = write_plan(tmp_path)
+    assert_says(refused("experiment", plan, "--ray", address), f"--ray {address}", expected)
+    assert not (tmp_path / "plan/receipts").exists()
+
+
 def test_slots_and_ray_exclude_each_other(tmp_path: Path) -> None:
     text = refused("experiment", write_plan(tmp_path), "--ray", "auto", "--slots", 2, code=2)
     assert_says(text, "--slots", "--ray", "cpus and gpus in [train] and [model]")

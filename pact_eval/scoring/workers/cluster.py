@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import socket
 import tempfile
 import threading
 import warnings
@@ -26,6 +27,7 @@ from pact_eval.scoring.workers.guard import guarded
 from pact_eval.scoring.workers.request import WorkersRequest
 
 _OBJECT_BYTES: Final = 100 * 2**20  # rows of a window take some 100 kB
+_CONNECT_SECONDS: Final = 20.0
 _LONGEST_FOLDER: Final = 24  # the path of a Unix socket has 107 bytes at most
 
 # Ray reads them when it is imported, so they are set before. What the user has set is kept.
@@ -138,8 +140,28 @@ def joined(address: str) -> Iterator[Any]:
         ModuleNotFoundError: Ray is not installed.
     """
     import_ray(WorkersRequest(address=address))
+    _refuse_silent(address)
     with _initialised(f"--ray {address}", address=address) as ray:
         yield ray
+
+
+def _refuse_silent(address: str) -> None:
+    """Refuse an address where nothing listens: Ray would try it for minutes.
+
+    Raises:
+        WorkerError: nothing listens there.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        return  # auto
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        message = (
+            f"--ray {address}: nothing answers there ({error}); expected host:port of the head of "
+            "a Ray cluster, or auto"
+        )
+        raise WorkerError(message) from None
 
 
 def cluster_has_gpus(address: str) -> bool:
