@@ -62,6 +62,8 @@ def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
         yield Line(f"{one_line(note)}: {', '.join(names)}", "info")
     if any(tuning.tuned for tuning in outcome.tuning):
         yield tuning_table(outcome.tuning)
+    else:
+        yield Line("No arm was tuned.", "info")
     for step in outcome.of_state("done", "up to date"):
         if step.step.stage in _RESULTS:
             path = outcome.folder / step.step.outputs[0].name
