@@ -202,7 +202,8 @@ class _Meter:
         }
 
     def _started(self, step: Step, longest_seconds: float = _LONGEST_SECONDS) -> StepProcess:
-        self.say(f"measuring {step.name}")
+        views = f" with {_after(step.words, '--k')} views" if step.stage == "score" else ""
+        self.say(f"measuring {step.name}{views}")
         return start(
             replace(step, name=f"measure-{step.name}"),
             folder=self.experiment.receipts.start,

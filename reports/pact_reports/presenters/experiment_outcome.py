@@ -94,8 +94,8 @@ def _answers(outcome: ExperimentOutcome) -> Iterator[str]:
         trainings = counted(outcome.count(["train"]), "training")
         scorings = outcome.count(["score", "calibrate"])
         yield (
-            f"{total}, {len(outcome.of_state('to do')):,} to do: {trainings}, "
-            f"{scorings:,} scorings and calibrations."
+            f"{total}, among them {trainings}, and {scorings:,} scorings and calibrations; "
+            f"{len(outcome.of_state('to do')):,} to do."
         )
         yield from _cost(outcome)
         return
