@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     "--dry-run",
     is_flag=True,
     first_page=True,
-    help="List the steps in order, and why each would run; start nothing and load no model.",
+    help="List the steps in order, why each would run, and what they would cost if --measure has "
+    "measured it; start nothing and load no model.",
 )
 @option(
     "--slots",
@@ -82,8 +83,9 @@ def experiment(
     """Train, score and judge what PLAN.toml describes.
 
     Every step is a command in a process of its own: audit, split, ablate, register; for each arm
-    and seed train, score and calibrate; then scorecard, page and paper. The same command runs only
-    what is missing or has changed.
+    and seed train, score and calibrate; then scorecard, page and paper. An arm whose settings are
+    lists of values is trained with each of them, and the selection split chooses. The same command
+    runs only what is missing or has changed.
 
     A step that fails leaves the others running. Steps that need it are not run. The summary has the
     last lines of its log, and the command that repeats it. events.jsonl in the folder has every

@@ -157,7 +157,8 @@ def estimated_cost(plan: Plan, steps: Sequence[Step], slots: int, measured: Meas
             continue
         by_stage[step.stage] = by_stage.get(step.stage, 0.0) + seconds[step.name]
     total = elapsed_seconds(steps, lambda step: seconds.get(step.name, 0.0), slots)
-    return Cost(measured.processor, total, by_stage, slots, reasons)
+    ordered = {stage: by_stage[stage] for stage in TIMED_STAGES if stage in by_stage}
+    return Cost(measured.processor, total, ordered, slots, reasons)
 
 
 def elapsed_seconds(

@@ -204,7 +204,8 @@ class _Meter:
         }
 
     def _started(self, step: Step, longest_seconds: float = _LONGEST_SECONDS) -> StepProcess:
-        self.say(f"measuring {step.name}")
+        views = f" with {_after(step.words, '--k')} views" if step.stage == "score" else ""
+        self.say(f"measuring {step.name}{views}")
         measured = replace(step, name=f"measure-{step.name}")
         folder, places = self.experiment.receipts.start, self.experiment.folder
         order = StepOrder(measured, folder, places, longest_seconds)

@@ -213,6 +213,11 @@ def test_the_paper_of_tuned_arms_has_their_table(runs: list[Path], tmp_path: Pat
     run(*words, "--selected", path)
     assert "| other | not tuned | 1 |" in (tmp_path / "paper/tuning.md").read_text()
     assert "--selected" in refused(*words)
+    page = tmp_path / "page.html"
+    run("report", *judged, "--html", page, "--selected", path, "--resamples", 100)
+    text = page.read_text()
+    assert "Tuning of every arm" in text
+    assert "not tuned" in text
     alone = ("paper", judged[1], "--out", tmp_path / "paper", "--tables", "tuning")
     assert "mine" in refused(*alone, "--selected", path)
 

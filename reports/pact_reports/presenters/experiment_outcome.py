@@ -64,6 +64,8 @@ def _results(outcome: ExperimentOutcome) -> Iterator[Part]:
         yield Line(f"{one_line(note)}: {', '.join(names)}", "info")
     if any(tuning.tuned for tuning in outcome.tuning):
         yield tuning_table(outcome.tuning)
+    else:
+        yield Line("No arm was tuned.", "info")
     for step in outcome.of_state("done", "up to date"):
         if _is_result(step):
             path = outcome.folder / step.step.outputs[0].name
@@ -110,8 +112,8 @@ def _answers(outcome: ExperimentOutcome) -> Iterator[str]:
         trainings = counted(outcome.count(["train"]), "training")
         scorings = outcome.count(["score", "calibrate"])
         yield (
-            f"{total}, {len(outcome.of_state('to do')):,} to do: {trainings}, "
-            f"{scorings:,} scorings and calibrations."
+            f"{total}, among them {trainings}, and {scorings:,} scorings and calibrations; "
+            f"{len(outcome.of_state('to do')):,} to do."
         )
         yield from _cost(outcome)
         return
