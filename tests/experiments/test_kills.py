@@ -123,11 +123,12 @@ class _Killer:
         self.steps.clear()
         code: int | None = -1
         while code != 0 and self.kills < KILLS:
-            driver = started(plan, "--slots", "2")
+            driver, before = started(plan, "--slots", "2"), self.kills
             while driver.poll() is None and self.kills < KILLS:
                 self._disturb(driver)
             driver.kill()
             code = driver.wait()
+            assert code == 0 or self.kills > before, "it failed, but nothing was killed"
 
     def _disturb(self, driver: subprocess.Popen[bytes]) -> None:
         """Wait for a moment of a running step; kill, unless the step has ended before."""
