@@ -204,7 +204,7 @@ def clear_step(order: StepOrder) -> None:
     lock = _lock_path(order.places, order.step)
     try:
         with FileLock(lock, timeout=supervise.LOCK_SECONDS):
-            for path in order.step.removes:
+            for path in order.step.places:
                 _remove(order.folder / path)
     except Timeout:
         message = f"{lock}: another process still works on this step; end it, or wait for it"

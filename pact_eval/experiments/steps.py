@@ -107,7 +107,7 @@ class Step:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """What must not exist before its first start; a lock may, and is never replaced."""
+        """What must not exist before it starts afresh; a lock may, and is never replaced."""
         return self.removes or (() if self.resumes else self.outputs)
 
 

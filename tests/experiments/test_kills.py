@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.posix]
 run = runner(main)
 
 KILLS: Final = 20
+KILLS_OF_STEP: Final = 2
 VICTIMS: Final = ("driver", "supervisor", "command", "command", "driver and supervisor")
 
 
@@ -100,6 +101,8 @@ def _running(driver: subprocess.Popen[bytes]) -> list[_RunningStep]:
 class _Killer:
     """Kills processes of experiments at random moments, and counts what it hit.
 
+    Each step is hit at most twice, so that all of an experiment gets its share of the kills.
+
     Args:
         seconds: of each step, undisturbed.
     """
@@ -108,6 +111,7 @@ class _Killer:
         self.seconds = seconds
         self.rng = Random(41)
         self.hits: Counter[str] = Counter()
+        self.steps: Counter[str] = Counter()
 
     @property
     def kills(self) -> int:
@@ -116,22 +120,24 @@ class _Killer:
 
     def disturb(self, plan: Path) -> None:
         """Run an experiment again and again until it has ended or enough was killed."""
+        self.steps.clear()
         code: int | None = -1
         while code != 0 and self.kills < KILLS:
-            driver = started(plan, "--slots", "2")
+            driver, before = started(plan, "--slots", "2"), self.kills
             while driver.poll() is None and self.kills < KILLS:
                 self._disturb(driver)
             driver.kill()
             code = driver.wait()
+            assert code == 0 or self.kills > before, "it failed, but nothing was killed"
 
     def _disturb(self, driver: subprocess.Popen[bytes]) -> None:
         """Wait for a moment of a running step; kill, unless the step has ended before."""
-        steps = _running(driver)
+        steps = [step for step in _running(driver) if self.steps[step.name] < KILLS_OF_STEP]
         if not steps:
             time.sleep(0.02)
             return
         step, victim = self.rng.choice(steps), self.rng.choice(VICTIMS)
-        moment = step.since + self.rng.random() * 2 * self.seconds[step.name]
+        moment = step.since + self.rng.random() * 1.3 * self.seconds[step.name]
         while time.time() < moment and driver.poll() is None and _lives(step.commands[0]):
             time.sleep(0.01)
         if driver.poll() is not None or not _lives(step.commands[0]):
@@ -144,6 +150,7 @@ class _Killer:
                 driver.kill()
                 killed = driver.wait() == -9
         self.hits[victim] += killed
+        self.steps[step.name] += killed
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from commands import runner
-from experiments.plans import write_plan
-from experiments.test_running import gone, odd_plan, results, steps_of, wait_until
+from experiments.contents import contents
+from experiments.plans import wait_until, write_plan
+from experiments.test_running import gone, odd_plan, steps_of
 from messages import assert_says
 from ray_cluster import held_cluster, token_of
 
@@ -135,7 +136,7 @@ def test_a_killed_worker_and_a_killed_driver_leave_the_files_of_an_undisturbed_e
     again = on_ray(cluster, plan, "--stage", "calibrate")
     _, errors = again.communicate(timeout=600)
     assert again.returncode == 0, errors
-    expected, actual = results(undisturbed.with_suffix("")), results(folder)
+    expected, actual = contents(undisturbed.with_suffix("")), contents(folder)
     assert list(actual) == list(expected)
     assert not [name for name in expected if actual[name] != expected[name]]
     assert len(starts(plan, "train-slow-17")) == 2  # done before the driver was killed

@@ -249,3 +249,16 @@ def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path)
     steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
     repeated = [name for name, step in steps.items() if step["state"] == "done"]
     assert repeated == ["train-mine-17", "train-weak-17"]
+
+
+def test_a_step_that_was_killed_before_its_receipt_runs_again(whole: Path, tmp_path: Path) -> None:
+    """Every kind of step: its outputs are there, and its receipt says that it only began."""
+    whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name
+    before = contents(whole.with_suffix(""))
+    killed = ("audit", "split", "ablate", "register", "calibrate-mine-17", "scorecard", "page")
+    for name in killed:
+        receipt = whole.with_suffix("") / "receipts" / f"{name}.json"
+        receipt.write_text(json.dumps(json.loads(receipt.read_bytes()) | {"outputs": None}))
+    steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
+    assert [name for name, step in steps.items() if step["state"] == "done"] == [*killed]
+    assert contents(whole.with_suffix("")) == before
