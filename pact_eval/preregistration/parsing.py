@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
 from pact_eval._toml import TomlTable, did_you_mean, value_in_words
 from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.evaluation.arms.cells import MetricCell
 from pact_eval.evaluation.arms.margins import NO_MARGIN, Margin, margin_unit, parse_margin
 from pact_eval.evaluation.decoding import DECODING_NAMES, MetricDecoding
 from pact_eval.evaluation.registry import find_metric, metric_names
@@ -24,6 +25,7 @@ from pact_eval.preregistration.criteria import (
     Instead,
     Relation,
 )
+from pact_eval.remedies.decodings import remedy_of_name
 
 __all__ = ["parse_hypotheses", "read_hypotheses", "write_example"]
 
@@ -44,6 +46,10 @@ _CHECK_KEYS: Final = (
     "seeds",
     "needs",
 )
+_DECODINGS: Final = f"{', '.join(DECODING_NAMES)}, or a remedy such as k2_additive"
+_OF_NEXT_VIEWS: Final = "flip_rate"
+"""Of a remedy, the share of answers that are others from the next views."""
+
 _INSTEAD = 'such as { arm = "ce_only" }'
 
 
@@ -145,7 +151,7 @@ def _check(table: TomlTable) -> Check:
         says=table.text("says", "the check in a few words"),
         metric=metric or "accuracy",
         arms=table.several("arm", "the name of an arm"),
-        decodings=tuple(map(MetricDecoding.parse, table.several_of("decoding", DECODING_NAMES))),
+        decodings=_decodings(table),
         groups=_groups(table),
         minus=minus,
         relation=relation,
@@ -168,6 +174,32 @@ def _metric(table: TomlTable) -> str | None:
     hint = did_you_mean(str(name), metric_names()) if isinstance(name, str) else ""
     table.problem(f"expected metric, the name of a metric, got {value_in_words(name)}{hint}")
     return None
+
+
+def _decodings(table: TomlTable) -> tuple[MetricDecoding, ...]:
+    named = table.several("decoding", _DECODINGS)
+    decodings = (_decoding(table, name) for name in named)
+    return tuple(decoding for decoding in decodings if decoding is not None)
+
+
+def _decoding(table: TomlTable, name: str) -> MetricDecoding | None:
+    """Return the decoding of a name: of all views or one, or that of a remedy."""
+    if name in DECODING_NAMES:
+        return MetricDecoding.parse(name)
+    try:
+        remedy = remedy_of_name(name)
+    except InputError:
+        got = f"{value_in_words(name)}{did_you_mean(name, DECODING_NAMES)}"
+        table.problem(f"expected a decoding, or a remedy such as k2_additive, got {got}")
+        return None
+    if remedy.as_published:
+        fitted = remedy.name.removesuffix("_as_published")
+        table.problem(
+            f"decoding {name} is fitted on the families that it is evaluated on; use {fitted}, "
+            "which is fitted on others"
+        )
+        return None
+    return MetricDecoding("single", remedy=remedy.name)
 
 
 def _groups(table: TomlTable) -> tuple[str, ...]:
@@ -206,11 +238,11 @@ def _instead(table: TomlTable, key: str) -> Instead:
     inner = table.inside(value)
     inner.refuse_unknown(_CELL_KEYS, key)
     parts = _Parts(inner, value)
-    decoding = parts.one_of("decoding", DECODING_NAMES)
+    decoding = parts.text("decoding")
     return Instead(
         metric=parts.one_of("metric", metric_names()),
         arm=parts.text("arm"),
-        decoding=None if decoding is None else MetricDecoding.parse(decoding),
+        decoding=_decoding(inner, decoding) if decoding else None,
         group=parts.text("group"),
     )
 
@@ -241,9 +273,23 @@ def _contradiction(check: Check) -> str | None:
             names = ", ".join(dict.fromkeys(cell.metric for cell in question.cells))
             return f"{names} have different units and cannot be compared"
         for cell in question.cells:
-            if find_metric(cell.metric).of_views and cell.decoding.views == "single":
-                return (
-                    f"{cell.metric} is of the K views: its decoding is ensemble or "
-                    f"ensemble_calibrated, got {cell.decoding}"
-                )
+            if (problem := _unfit_decoding(cell)) is not None:
+                return problem
+    return None
+
+
+def _unfit_decoding(cell: MetricCell) -> str | None:
+    """Return why a metric is not one of a decoding."""
+    metric = find_metric(cell.metric)
+    if cell.decoding.remedy:
+        if metric.of_views and cell.metric != _OF_NEXT_VIEWS:
+            return f"{cell.metric} is of the K views, and not of a remedy, got {cell.decoding}"
+        if "ablated contexts" in metric.needs:
+            return f"{cell.metric} needs ablated contexts, and remedies need references"
+        return None
+    if metric.of_views and cell.decoding.views == "single":
+        return (
+            f"{cell.metric} is of the K views: its decoding is ensemble or "
+            f"ensemble_calibrated, got {cell.decoding}"
+        )
     return None

@@ -1,20 +1,23 @@
 """Hypotheses judged on runs: from run folders, or a table of metrics, to a scorecard.
 
 Every run is evaluated under each possible decoding: single and ensemble, raw and, if the run's
-folder has a calibrator, calibrated. Differences between runs have intervals over families, with the
-same resamples for every run. Runs on ablated contexts have other items and other metrics.
+folder has a calibrator, calibrated. So it is under the remedies that hypotheses name, each fitted
+on other families of the run. Differences between runs have intervals over families, with the same
+resamples for every run. Runs on ablated contexts have other items and other metrics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration.notes import CalibrationWarning
-from pact_eval.evaluation.arms.cells import MetricRow, MetricTable
+from pact_eval.errors import InputError
+from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
 from pact_eval.evaluation.arms.published_paths import is_published, result_files
 from pact_eval.evaluation.arms.run_metrics import (
@@ -42,6 +45,8 @@ from pact_eval.preregistration.registration import (
 )
 from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.progress import tracked
+from pact_eval.remedies.decoded_runs import remedied_items
+from pact_eval.remedies.decodings import remedy_of_name
 from pact_eval.results import Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource
@@ -117,7 +122,7 @@ def judge_experiment(
     lock = read_lock(place) if place.exists() else None
     experiment.require_same_items()
     trained = refuse_trained_on([run.run for run in experiment.all_runs], experiment.settings.allow)
-    runs = _Numbers(experiment)
+    runs = _Numbers(experiment, _remedied_cells(hypotheses))
     facts = [run_facts(run.run) for run in experiment.all_runs]
     table = MetricTable(runs.rows())
     for path in tables:
@@ -132,12 +137,31 @@ def judge_experiment(
     )
 
 
-class _Numbers:
-    """The numbers of an experiment as rows of a table, and their differences."""
+def _remedied_cells(hypotheses: Hypotheses) -> tuple[MetricCell, ...]:
+    """Return the numbers of remedies that hypotheses name."""
+    cells = (
+        cell
+        for hypothesis in hypotheses.hypotheses
+        for check in (*hypothesis.checks, *hypothesis.beside)
+        for question in check.questions()
+        for cell in question.cells
+        if cell.decoding.remedy
+    )
+    return tuple(dict.fromkeys(cells))
 
-    def __init__(self, experiment: Experiment) -> None:
+
+class _Numbers:
+    """The numbers of an experiment as rows of a table, and their differences.
+
+    Args:
+        experiment: the runs.
+        remedied: numbers of remedies that are needed; a run is decoded by no other remedy.
+    """
+
+    def __init__(self, experiment: Experiment, remedied: Sequence[MetricCell] = ()) -> None:
         settings = experiment.settings
         self._experiment = experiment
+        self._remedied = remedied
         self.differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
 
     def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
@@ -152,6 +176,23 @@ class _Numbers:
         for run in tracked(runs, "Computing metrics of runs", "runs"):
             for decoding in decodings_of(run):
                 yield from self._rows(run, decoding)
+            if not run.ablated:
+                yield from self._rows_of_remedies(run)
+
+    def _rows_of_remedies(self, run: ExperimentRun) -> Iterator[MetricRow]:
+        """Decode a run by every remedy that hypotheses name for its arm."""
+        cells = [cell for cell in self._remedied if cell.arm == run.arm]
+        for decoding in dict.fromkeys(cell.decoding for cell in cells):
+            of_remedy = [cell for cell in cells if cell.decoding == decoding]
+            try:
+                items = remedied_items(run, remedy_of_name(decoding.remedy))
+            except InputError as error:
+                reason = str(error)
+                yield from (MetricRow(cell, run.seed, nan, reason=reason) for cell in of_remedy)
+                continue
+            metrics = list(dict.fromkeys(cell.metric for cell in of_remedy))
+            yield from rows_from_items(run.arm, run.seed, items, metrics, decoding.remedy)
+            self.differences.add(run.arm, run.seed, decoding, items)
 
     def _rows(self, run: ExperimentRun, decoding: MetricDecoding) -> Iterator[MetricRow]:
         views, calibrated = decoding.views, decoding.calibrated

@@ -26,7 +26,7 @@ def brief_remedies(comparison: RemedyComparison, leak: DataLeak | None) -> tuple
         leak: that of the data behind the run.
     """
     files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
-    names = [*comparison.references, comparison.enough, *files, *_MAIN]
+    names = [*comparison.references, *files, comparison.enough, *_MAIN]
     known = {row.remedy.name for row in comparison.rows}
     shown = [name for name in dict.fromkeys(names) if name in known]
     parts = _laid_out(comparison, leak, shown)
@@ -65,7 +65,6 @@ def _table(rows: Sequence[RemedyRow]) -> Table:
         caption="",
         columns=(
             Column("remedy", "left"),
-            Column("prompts"),
             Column("accuracy"),
             Column("- K = 1, points", "left"),
             Column("NLL"),
@@ -80,7 +79,6 @@ def _row(row: RemedyRow) -> Row:
     return Row(
         (
             Cell(row.remedy.title),
-            Cell(f"{row.cost.prompts:g}"),
             *(cell for name in ("accuracy", "nll_nats") for cell in _cells(row, name)),
         )
     )
@@ -93,6 +91,6 @@ def _cells(row: RemedyRow, name: str) -> tuple[Cell, Cell]:
     difference = ""
     if against is not None:
         difference = interval_text(against.difference, metric.spec.difference_unit)
-        difference += " *" if against.marked else ""
+        difference += "*" if against.marked else ""
     percent = "%" if metric.spec.unit == "percent" else ""
     return Cell(f"{value_text(metric.value.value, metric.spec.unit)}{percent}"), Cell(difference)

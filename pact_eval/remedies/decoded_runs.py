@@ -1,0 +1,42 @@
+"""Items of a run decoded by a remedy, with fits of its other families."""
+
+from __future__ import annotations
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.remedies.comparison import ContentFree
+from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
+from pact_eval.remedies.decodings import Remedy
+
+
+def remedied_items(run: ExperimentRun, remedy: Remedy) -> ScoredItems:
+    """Decode a run by a remedy, cross-fitted by source family if there are five, else by family.
+
+    Args:
+        run: a run on full contexts.
+        remedy: one that is not fitted on the items that it decodes.
+
+    Returns:
+        The items in the order of the run, under the decoding `single`.
+
+    Raises:
+        InputError: the remedy is fitted on the evaluated items, or the run cannot show it: it has
+            fewer views, answers without probabilities, no content-free prompts or one family.
+        RunError: its content-free prompts are damaged.
+    """
+    if remedy.as_published:
+        message = f"{remedy.name}: it is fitted on the families that it is evaluated on"
+        raise InputError(message)
+    predictions = run.predictions
+    predictions.require_all_views("remedies")
+    if predictions.repeats and remedy != Remedy(1):
+        raise InputError(f"{remedy.name}: the views of {run.place} repeat one order")
+    content_free = ContentFree.of_run(run.run, predictions) if remedy.contextual else None
+    fitted = cross_fitted(
+        predictions,
+        remedy,
+        folds_of(predictions),
+        None if content_free is None else content_free.probabilities,
+    )
+    return ScoredItems.of(fitted.predictions, "single")
