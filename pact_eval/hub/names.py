@@ -28,6 +28,9 @@ _SPECIAL: Final = re.compile(r"(refs/(?:convert|pr)/[^/]+)(?:/(.*))?")
 _REVISION: Final = re.compile(r"[\w.][\w./+-]*")
 _AT: Final = re.compile(r"@|%40")
 _QUERY: Final = re.compile(r"[?#]|%3f|%23", re.IGNORECASE)
+_TOKEN: Final = re.compile(r"hf_[A-Za-z0-9]{30,}")
+"""An access token of the Hub: no branch, tag or commit looks like one."""
+
 _EXPECTED_DATA: Final = "expected hf://datasets/OWNER/NAME[@REVISION][/PATH]"
 _EXPECTED_MODEL: Final = "expected OWNER/NAME[@REVISION]"
 
@@ -113,6 +116,7 @@ path='data/test.parquet')
     """
     if not is_hub_url(place):
         return None
+    _refuse_token(place, _EXPECTED_DATA)
     inside = _without_scheme(place).rstrip("/")
     parts = inside.split("/")
     if parts[0] != "datasets" or len(parts) < 3:
@@ -149,6 +153,8 @@ def model_name(place: str | Path) -> HubName | None:
     """
     text = _without_scheme(place)
     repository, at, revision = text.partition("@")
+    if at or is_hub_url(place):
+        _refuse_token(place, _EXPECTED_MODEL)
     if is_hub_id(text):
         return HubName("model", repository, unquote(revision) if at else None)
     if is_hub_url(place):
@@ -159,6 +165,28 @@ def model_name(place: str | Path) -> HubName | None:
 def _is_revision(text: str) -> bool:
     plain = unquote(text)
     return _REVISION.fullmatch(plain) is not None and ".." not in plain
+
+
+def _refuse_token(place: str | Path, expected: str) -> None:
+    """Refuse a name that holds an access token, without repeating it.
+
+    Examples:
+        >>> _refuse_token(f"owner/name@hf_{'x' * 34}", _EXPECTED_MODEL)
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.InputError: owner/name@...: expected OWNER/NAME[@REVISION], got an access \
+token in the name; set HF_TOKEN instead, and replace the token if this line is in a log
+    """
+    text = unquote(_text(place))
+    if _TOKEN.search(text) is None:
+        return
+    repository, at, _ = text.partition("@")
+    is_name = bool(at) and _TOKEN.search(repository) is None
+    message = (
+        f"{repository if is_name else ''}{at if is_name else ''}...: {expected}, got an access "
+        "token in the name; set HF_TOKEN instead, and replace the token if this line is in a log"
+    )
+    raise InputError(message)
 
 
 def _text(place: str | Path) -> str:

@@ -25,7 +25,7 @@ from pact_eval.preregistration.criteria import (
     Instead,
     Relation,
 )
-from pact_eval.remedies.decodings import remedy_of_name
+from pact_eval.remedies.decodings import remedies_for, remedy_of_name
 
 __all__ = ["parse_hypotheses", "read_hypotheses", "write_example"]
 
@@ -189,7 +189,8 @@ def _decoding(table: TomlTable, name: str) -> MetricDecoding | None:
     try:
         remedy = remedy_of_name(name)
     except InputError:
-        got = f"{value_in_words(name)}{did_you_mean(name, DECODING_NAMES)}"
+        remedies = [remedy.name for remedy in remedies_for(4) if not remedy.as_published]
+        got = f"{value_in_words(name)}{did_you_mean(name, [*DECODING_NAMES, *remedies])}"
         table.problem(f"expected a decoding, or a remedy such as k2_additive, got {got}")
         return None
     if remedy.as_published:

@@ -147,7 +147,7 @@ def test_a_fit_on_the_evaluated_families_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metric", "decoding", "than", "parts"),
     [
-        ("nll_nats", "k2_aditive", "k1", ("decoding", "k2_additive", "k2_aditive")),
+        ("nll_nats", "k2_aditive", "k1", ("k2_aditive", "did you mean k2_additive?")),
         ("nll_nats", "k1", "k9_pride", ("decoding", "k9_pride")),
         ("view_tv", "k2", "k1", ("view_tv", "not of a remedy")),
         ("ablated_gap", "k2", "k1", ("ablated_gap", "references")),
