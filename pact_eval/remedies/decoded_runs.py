@@ -5,7 +5,7 @@ from __future__ import annotations
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.remedies.comparison import ContentFree
+from pact_eval.remedies.contextual import ContentFree
 from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy
 
