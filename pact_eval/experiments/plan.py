@@ -162,10 +162,14 @@ class Training:
         return f"{self.arm.name}{end}"
 
     @property
+    def settings(self) -> Mapping[str, Json]:
+        """The settings of the trainer, with one value each."""
+        return (self.candidate or self.arm.candidates[0]).settings
+
+    @property
     def settings_json(self) -> str:
         """The settings as one line of JSON with sorted keys."""
-        chosen = self.candidate or self.arm.candidates[0]
-        return json.dumps(chosen.settings, sort_keys=True, allow_nan=False)
+        return json.dumps(self.settings, sort_keys=True, allow_nan=False)
 
 
 @dataclass(frozen=True)
