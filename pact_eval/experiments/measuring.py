@@ -102,7 +102,8 @@ class _Meter:
     windows: dict[tuple[Path | None, str], Json] = field(default_factory=dict)
 
     def measured(self) -> Measured:
-        (self._at(_PLACE)).mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self._at(_PLACE), ignore_errors=True)  # of a measurement that was killed
+        self._at(_PLACE).mkdir(parents=True)
         self._write_window()
         arms: dict[str, dict[str, Json]] = {}
         for arm in self.experiment.plan.arms:

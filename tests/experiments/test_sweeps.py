@@ -12,6 +12,7 @@ from experiments.plans import opened, write_plan
 from run_frames import edit_run, frame_of, write_run
 
 from pact_cli.main import main
+from pact_eval._json import Json
 from pact_eval.errors import InputError, PlanError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.experiments.__main__ import main as choose
@@ -22,7 +23,7 @@ from pact_reports.tables.tuning import tuning_table
 
 run, refused = runner(main), refuser(main)
 
-RANKS = {"rank": [8, 16], "epochs": 2}
+RANKS: dict[str, Json] = {"rank": [8, 16], "epochs": 2}
 
 
 def scored(
@@ -70,9 +71,9 @@ def test_the_nll_is_that_of_the_report(runs: list[Path]) -> None:
 
 def test_the_first_of_equal_candidates_is_chosen(tmp_path: Path) -> None:
     runs = [scored(tmp_path, f"mine.rank={rank}", 17, [0.6, 0.7]) for rank in (16, 8)]
-    for ranks in ([8, 16], [16, 8]):
-        chosen = select(runs, arm="mine", settings={"rank": ranks}).chosen
-        assert chosen.settings == {"rank": ranks[0]}
+    for first, second in ((8, 16), (16, 8)):
+        chosen = select(runs, arm="mine", settings={"rank": [first, second]}).chosen
+        assert chosen.settings == {"rank": first}
 
 
 @pytest.mark.parametrize("role", [None, "calibration"])

@@ -26,7 +26,7 @@ def plan(tmp_path: Path, hub: Hub) -> Path:
 
 def standings(experiment: PreparedExperiment, *, finish: bool = False) -> dict[str, Standing]:
     """The standing of the training and a scoring; with `finish`, after their end."""
-    standings = {}
+    standings: dict[str, Standing] = {}
     for step in experiment.steps:
         if step.name in ("train-mine-17", "score-base-holdout"):
             expected = experiment.receipts.expected(step)
