@@ -28,6 +28,11 @@ SHOW_TIMES = (
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\+00:00)?)?")
 _HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
 _ROW = re.compile(r"<tr.*?</tr>|^.*$", re.MULTILINE)
+# Of a run: the cell before its seal, in HTML, Markdown, CSV and LaTeX.
+_SECONDS_OF_RUN = re.compile(
+    r"(?:[>|,&]|\\u0026) ?[\d,.]+"
+    r"(?=(?:(?:\s*<[^>]*>)+| ?(?:[|,&]|\\u0026) ?)HASH(?:(?:\s*</\w+>)+?\s*</tr>| ?[\\|]))"
+)
 _SECONDS = re.compile(r"\d[\d,]*\.\d+")
 
 
@@ -61,8 +66,9 @@ def _content(path: Path) -> object:
 
 
 def _without_times(text: str) -> str:
-    """Replace times, hashes, which cover times, and the seconds in rows of costs."""
+    """Replace times, hashes, which cover times, and the seconds in rows of costs and of runs."""
     text = _HASH.sub("HASH", _TIME.sub("TIME", text))
+    text = _SECONDS_OF_RUN.sub("SECONDS", text)
     return _ROW.sub(
         lambda row: _SECONDS.sub("SECONDS", row[0]) if _is_of_cost(row[0]) else row[0], text
     )
