@@ -308,6 +308,8 @@ def test_python_has_the_options_of_the_command(tmp_path: Path, fit: Path) -> Non
         served: dict[str, Any] = {"server": server.url, "model": "mine", "no_probe": True}
         rule: dict[str, Any] = {"views": "adaptive", "views_from": fit, "risk": 0.1}
         run = pact_eval.score(data, tmp_path / "python", k=4, full_share=0.2, **served, **rule)
-        with pytest.raises(InputError, match="risk"):
+        with pytest.raises(InputError, match="--risk changes nothing"):
             pact_eval.score(data, tmp_path / "other", risk=0.1, **served)
+        with pytest.raises(InputError, match="--views most: expected all or adaptive"):
+            pact_eval.score(data, tmp_path / "other", **served | {"views": "most"})
     assert run.settings == read_run(tmp_path / "command").settings
