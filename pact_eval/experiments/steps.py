@@ -25,7 +25,7 @@ from pact_eval.errors import InputError
 from pact_eval.experiments.plan import BASE_RUN, UNSTATED, Plan, Training
 from pact_eval.experiments.plan_files import PlanFiles
 from pact_eval.preregistration.registration import lock_path
-from pact_eval.training.recipes import as_words
+from pact_eval.training.recipes import WIDE, as_words
 
 _ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 _FURTHER_ADAPTER_FILES: Final = (
@@ -37,7 +37,6 @@ _FURTHER_ADAPTER_FILES: Final = (
 _RUN_FILES: Final = ("run.json", "predictions.parquet")
 _CALIBRATOR: Final = "calibration.json"
 _RECIPE_FILES: Final = ("log.jsonl", "training.json")
-_WIDE: Final = "wide"
 _MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
 _TOOL: Final = "pact-eval"
 
@@ -258,7 +257,7 @@ class _Planner:
             versions = (_TOOL, *_MODEL_LIBRARIES)
             wide = (*_ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
             further += [adapter / name for name in _RECIPE_FILES]
-            further += [adapter / _WIDE / name for name in wide]
+            further += [adapter / WIDE / name for name in wide]
         return Step(
             f"train-{training.name}",
             "train",
@@ -303,6 +302,7 @@ class _Planner:
     def _recipe_words(self, training: Training, adapter: Path) -> tuple[str, ...]:
         """Return the command of a training with a built-in recipe."""
         model, unpaired = self.plan.model, self.plan.data.unpaired
+        how: list[tuple[str, object]]
         how = [(f"--{role}", path) for role, path in self.parts.items()]
         how += [] if unpaired is None else [("--unpaired", unpaired)]
         for name, value in (("dtype", model.dtype), ("device", model.device)):
