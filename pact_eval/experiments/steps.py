@@ -31,7 +31,7 @@ from pact_eval.experiments.plan import BASE_RUN, UNSTATED, Arm, Plan, Training
 from pact_eval.experiments.plan_files import PlanFiles
 from pact_eval.experiments.selection import COPIED_FILES
 from pact_eval.preregistration.registration import lock_path
-from pact_eval.training.recipes import as_words
+from pact_eval.training.recipes import WIDE, as_words
 
 ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 _FURTHER_ADAPTER_FILES: Final = (
@@ -59,7 +59,6 @@ MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
 _CHOOSE: Final = ("python", "-P", "-m", "pact_eval.experiments")
 _RECIPE: Final = ("python", "-P", "-m", "pact_eval.training")
 _RECIPE_FILES: Final = ("log.jsonl", "training.json")
-_WIDE: Final = "wide"
 _TOOL: Final = "pact-eval"
 
 
@@ -331,7 +330,7 @@ class _Planner:
             versions = (_TOOL, *MODEL_LIBRARIES)
             wide = (*ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
             further += [adapter / name for name in _RECIPE_FILES]
-            further += [adapter / _WIDE / name for name in wide]
+            further += [adapter / WIDE / name for name in wide]
         return Step(
             f"train-{training.name}",
             "train",

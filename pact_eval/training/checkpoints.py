@@ -8,6 +8,7 @@ on the same hardware. The file is replaced atomically, and has tensors and plain
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -116,9 +117,13 @@ class Checkpoints:
         return Progress(state["step"], state["seconds"], state["log_bytes"], best, widely)
 
     def remove(self) -> None:
-        """Remove the checkpoint of a training that has ended, and what a kill left of one."""
-        for path in (self.path, *self.folder.glob(f".{CHECKPOINT}.*.tmp")):
-            path.unlink(missing_ok=True)
+        """Remove the checkpoint of a training that has ended, and what kills left of writing."""
+        self.path.unlink(missing_ok=True)
+        for path in [*self.folder.rglob(".*.tmp")]:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _restore(training: LoraTraining, state: Mapping[str, Any]) -> None:

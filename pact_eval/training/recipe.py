@@ -50,14 +50,12 @@ from pact_eval.training.recipe_settings import (
     recipe_settings,
     settings_identity,
 )
+from pact_eval.training.recipes import WIDE
 from pact_losses import BestCheckpoint, PactLoss, pact_step, pact_steps, selection_nll
 from pact_losses.steps import StepBatches
 
 CARD: Final = "training.json"
 """Name of the file with the settings and measurements of a training."""
-
-WIDE: Final = "wide"
-"""Folder of the checkpoint that the full selection split chooses."""
 
 _IDENTITY: Final = "training_sha256"
 
@@ -125,6 +123,7 @@ def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line
     base = find_base(training.base, training.device, training.dtype, settings)
     checkpoints = Checkpoints(out, _identity(training, settings, base))
     if _is_finished(checkpoints):
+        checkpoints.remove()
         log(f"{out}: this training is finished")
         return
     reset_peak_memory(base.device)
@@ -236,7 +235,7 @@ class _Loop:
         model = self.model
         means = pact_step(model.model, step, loss, code_logits=model.code_logits)
         norm = torch.nn.utils.clip_grad_norm_(model.weights, self.settings.paper.max_gradient_norm)
-        rate = model.schedule.get_last_lr()[0]
+        rate = float(model.schedule.get_last_lr()[0])
         model.optimizer.step()
         model.schedule.step()
         facts: dict[str, float] = {"total": means.loss, **means.terms, **means.diagnostics}

@@ -63,7 +63,7 @@ def _records(names: tuple[str, ...], families: int) -> list[bytes]:
 
 
 def of_recipe(
-    base: Path, files: RecipeFiles, recipe: str = "pact", **settings: object
+    base: Path, files: RecipeFiles, recipe: str = "pact", **settings: Any
 ) -> RecipeTraining:
     """Return a training of a recipe on these files."""
     return RecipeTraining(recipe, settings, recipe, 17, str(base), files, device="cpu")
