@@ -10,7 +10,7 @@ from commands import runner
 
 from pact_cli.main import main
 from pact_eval.data.files import ROLES
-from pact_eval.experiments.plan import read_plan
+from pact_eval.experiments.plan import check_plan
 from tetris.record import Recording, record_games
 from tetris.train import Settings
 
@@ -19,7 +19,8 @@ ARM = "imitation-then-reinforce = { set = { imitation = 1, updates = 1, moves = 
 
 
 def test_each_arm_has_three_hundred_updates_at_three_seeds() -> None:
-    plan = read_plan(PLAN)
+    plan, problems = check_plan(PLAN)
+    assert not problems
     phases = {
         training.name: [
             (phase.name, phase.updates, phase.learning_rate)
