@@ -31,7 +31,7 @@ from pact_fixtures.generator.pairs import Deck, PairPlan, build_pair
 from pact_fixtures.generator.questions import Question, build_question
 from pact_fixtures.generator.source_families import SourceFamily, build_source_family
 from pact_fixtures.generator.streams import Stream
-from pact_fixtures.replicate.plan import MiniatureSettings, RunPlan, trained_with
+from pact_fixtures.replicate.plans import miniature_settings
 from pact_fixtures.training.model import load_base
 from pact_losses import (
     FamilyBatchSampler,
@@ -237,7 +237,7 @@ def planted(
     """Train the base on the leaked families, and yield epochs and logits (n, K, C)."""
     torch.manual_seed(seed)
     base, _ = load_base(BASE)
-    how = trained_with(RunPlan(regime.recipe, seed), MiniatureSettings())
+    how = miniature_settings(regime.recipe).paper
     records = data.training + (other_records(seed, regime.others) if regime.others else [])
     plan = ViewPlan(how.permuted_views, ablated=how.ablated_view, seed=seed)
     views = training_views(records, encoder, plan)

@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -189,6 +190,21 @@ class BestCheckpoint:
             self.step, self.nll = step, nll
         self.history.append((step, nll))
         return is_best
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint of the training needs to continue."""
+        return {
+            "step": self.step,
+            "nll": self.nll,
+            "history": list(self.history),
+            "weights": dict(self._weights),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self.step, self.nll = state["step"], state["nll"]
+        self.history = [(step, nll) for step, nll in state["history"]]
+        self._weights = dict(state["weights"])
 
     def restore(self, model: nn.Module) -> None:
         """Restore the kept weights in the model.

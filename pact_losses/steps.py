@@ -273,6 +273,7 @@ def pact_step(
     loss: PactLoss,
     *,
     backward: Callable[[Tensor], Any] = Tensor.backward,
+    code_logits: Callable[[nn.Module, PactBatch], Tensor] = candidate_logits,
 ) -> StepMeans:
     """Replace the gradients of a model by those of one optimiser step.
 
@@ -286,6 +287,8 @@ def pact_step(
         loss: the objective.
         backward: computes the gradients of a scalar: `accelerator.backward` (of an `Accelerator`
             without gradient accumulation), `self.manual_backward` of Lightning.
+        code_logits: returns the logits of a batch in letter order, shape (n, C); such as
+            `candidate_logits` under autocast.
 
     Returns:
         The total, terms and diagnostics of the step, the same in every process.
@@ -300,7 +303,7 @@ def pact_step(
     model.zero_grad()
     for batch in step.batches:
         with _gradients_kept_here(model, batch is not step.batches[-1]):
-            logits = candidate_logits(model, batch)
+            logits = code_logits(model, batch)
             out = loss(logits, batch.to(logits.device), progress=step.progress, totals=totals)
             backward(out.total * processes)
         sums.add(out)

@@ -4,7 +4,7 @@
     {"format": "pact-measured-1", "processor": ..., "versions": {distribution: version},
      "plan": {...},                                  what the times depend on for all arms
      "records": {"holdout": 324, "ablated": 324, "selection": 40, "calibration": 40},
-     "arms": {"mine": {"settings": {...},
+     "arms": {"mine": {"arm": {"recipe": null, "settings": {...}},
                        "training": {"start_seconds": 20.0, "seconds_per_step": 0.9,
                                     "further_steps": 1199},
                        "scoring": {"4": {"start_seconds": 15.0, "seconds_per_record": 0.2}}}}}
@@ -25,7 +25,7 @@ from pact_eval._choices import ExperimentStage
 from pact_eval._files import read_json
 from pact_eval._json import Json, finite_number
 from pact_eval.errors import InputError
-from pact_eval.experiments.plan import BASE_RUN, Plan
+from pact_eval.experiments.plan import BASE_RUN, Arm, Plan
 from pact_eval.experiments.steps import Step, graph_of
 
 MEASURED: Final = "measured.json"
@@ -46,7 +46,7 @@ class Measured:
         versions: versions of the distributions that times depend on.
         plan: what the times depend on for all arms; see `plan_facts`.
         records: number of records by what they are for.
-        arms: by arm, its settings and its times or reasons.
+        arms: by arm, what its times depend on (see `arm_facts`), and its times or reasons.
     """
 
     processor: str
@@ -89,14 +89,19 @@ class Cost:
 
 def plan_facts(plan: Plan) -> dict[str, Json]:
     """Return what measured times depend on, for all arms."""
-    model = plan.model
+    model, command = plan.model, plan.train.command
     return {
-        "train": [*plan.train.command.words],
+        "train": None if command is None else [*command.words],
         "base": model.base,
         "dtype": model.dtype,
         "device": model.device,
         "attention": model.attention,
     }
+
+
+def arm_facts(arm: Arm) -> dict[str, Json]:
+    """Return what measured times depend on, for one arm."""
+    return {"recipe": arm.recipe, "settings": {**arm.settings}}
 
 
 def read_measured(path: Path) -> Measured | None:
@@ -200,8 +205,8 @@ def _seconds(plan: Plan, step: Step, arm: str, measured: Measured) -> float:
     if times is None:
         message = "not measured: a new arm"
         raise InputError(message)
-    settings = None if step.training is None else step.training.arm.settings
-    if measured.plan != plan_facts(plan) or times.get("settings") != settings:
+    facts = None if step.training is None else arm_facts(step.training.arm)
+    if measured.plan != plan_facts(plan) or times.get("arm") != facts:
         message = "measured with other settings; repeat --measure"
         raise InputError(message)
     if step.stage == "train":

@@ -25,7 +25,7 @@ from typing import Final
 
 from pact_eval._files import read_lines, write_atomically
 from pact_eval._json import Json, dumps_indented, finite_number, loads
-from pact_eval.experiments.costs import MEASURED, Measured, plan_facts
+from pact_eval.experiments.costs import MEASURED, Measured, arm_facts, plan_facts
 from pact_eval.experiments.devices import gpus_here
 from pact_eval.experiments.outcome import ExperimentOutcome
 from pact_eval.experiments.plan import BASE_RUN
@@ -108,11 +108,11 @@ class _Meter:
         for arm in self.experiment.plan.arms:
             training = self._training(self._first_step("train", arm.name))
             arms[arm.name] = {
-                "settings": {**arm.settings},
+                "arm": arm_facts(arm),
                 "training": training,
                 "scoring": self._scoring(arm.name),
             }
-        arms[BASE_RUN] = {"settings": None, "scoring": self._scoring(BASE_RUN)}
+        arms[BASE_RUN] = {"arm": None, "scoring": self._scoring(BASE_RUN)}
         return Measured(
             _processor(),
             {name: _version(name) for name in ("pact-eval", *MODEL_LIBRARIES)},

@@ -52,9 +52,9 @@ class ExperimentOutcome(Result):
         folder: folder of the experiment.
         steps: its steps in order.
         is_dry: whether nothing was started.
-        missing: files of the plan that do not exist, with which only a dry run goes on, and what
-            else a user must know before it runs.
+        missing: files of the plan that do not exist; only a dry run goes on without them.
         slots: number of slots.
+        notes: what else a user must know before it runs, a sentence each.
         tuning: what was tuned of every arm.
         cost: what the steps to do would take; None if it was not measured, or of a real run.
     """
@@ -65,6 +65,7 @@ class ExperimentOutcome(Result):
     is_dry: bool
     missing: tuple[str, ...] = ()
     slots: int = 1
+    notes: tuple[str, ...] = ()
     tuning: tuple[ArmTuning, ...] = ()
     cost: Cost | None = None
 

@@ -1,15 +1,16 @@
 """The plan of an experiment: a TOML file, read strictly, with all of its problems together.
 
     [data]
-    folder = "data"            # with the manifest; select, calibrate, seed: of the split
+    folder = "data"            # with the manifest; select, calibrate, seed: of the split; unpaired
     [model]
     base = "models/base"       # or organisation/name@revision; dtype, device, attention
-    [train]
+    [train]                    # for arms without a recipe
     command = "python train.py --arm {arm} --seed {seed} --data {train} --out {adapter}"
     timeout = 7200             # seconds of each training
     [arms]
     mine = {}
-    no_cf = { set = { counterfactual = 0.0 }, ablation = true }
+    pact = { recipe = "pact" }
+    no_cf = { recipe = "pact", set = { counterfactual = 0.0 }, ablation = true }
     [seeds]
     main = [17, 18, 19]
     ablations = [17]
@@ -19,7 +20,7 @@
 
 Paths start from the folder of the plan. A list of values in `set` tunes the arm: each value, or
 each combination of values of several lists, is a training. What is not known is refused, and never
-ignored.
+ignored: also keys of `set` in an arm with a recipe.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from pact_eval.errors import PlanError, Problem
 from pact_eval.experiments.candidates import Candidate, candidates_of, is_plain, tuned_settings
 from pact_eval.experiments.command_template import PLACEHOLDERS, CommandTemplate
 from pact_eval.scoring.request import DEVICES, AttentionName, DtypeName
+from pact_eval.training.recipes import RECIPES, setting_problem
 
 BASE_RUN: Final = "base"
 """Name of the runs of the untrained base model; no arm may have it."""
@@ -50,10 +52,10 @@ UNSTATED: Final = "?"
 _CALIBRATORS: Final[tuple[str, ...]] = ("auto", *get_args(Mode))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TABLES: Final = ("data", "model", "train", "arms", "seeds", "judge")
-_DATA_KEYS: Final = ("folder", "ablated", "select", "calibrate", "seed")
+_DATA_KEYS: Final = ("folder", "ablated", "select", "calibrate", "seed", "unpaired")
 _MODEL_KEYS: Final = ("base", "dtype", "device", "attention")
 _TRAIN_KEYS: Final = ("command", "timeout")
-_ARM_KEYS: Final = ("set", "ablation")
+_ARM_KEYS: Final = ("recipe", "set", "ablation")
 _SEED_KEYS: Final = ("main", "ablations")
 _JUDGE_KEYS: Final = ("hypotheses", "k", "order_seed", "calibrator", "method")
 _MOST_CANDIDATES: Final = 1_000
@@ -70,6 +72,7 @@ class DataPlan:
         select: source families of the selection split, if the experiment makes the splits.
         calibrate: source families of the calibration split, likewise.
         seed: seed of the split.
+        unpaired: labelled records without a pair that recipes train on too; None for none.
     """
 
     folder: Path
@@ -77,6 +80,7 @@ class DataPlan:
     select: int
     calibrate: int
     seed: int
+    unpaired: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,13 @@ class Arm:
         name: its name, also of folders.
         settings: `set` of the plan. The trainer gets it as JSON; of a list, it gets one value.
         is_ablation: whether it is trained with the seeds of ablations.
+        recipe: name of the built-in recipe; None for the trainer of the plan.
     """
 
     name: str
     settings: Mapping[str, Json]
     is_ablation: bool
+    recipe: str | None = None
 
     @property
     def is_tuned(self) -> bool:
@@ -174,14 +180,14 @@ class Training:
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """The trainer of all arms.
+    """The trainer of arms without a recipe.
 
     Attributes:
-        command: the command with its placeholders.
+        command: the command with its placeholders; None if every arm has a recipe.
         timeout_seconds: longest time of a training; None for no limit.
     """
 
-    command: CommandTemplate
+    command: CommandTemplate | None
     timeout_seconds: float | None
 
 
@@ -296,8 +302,9 @@ def parse_plan(text: str, path: Path) -> tuple[Plan, list[Problem]]:
     table.refuse_unknown(_TABLES, "the plan")
     data = _data(table.table("data", 'such as folder = "data"'))
     model = _model(table.table("model", 'such as base = "models/base"'))
-    train = _train(table.table("train", 'such as command = "python train.py ..."'))
-    arms = _arms(table.table("arms", "such as mine = {}"))
+    arm_table = table.table("arms", "such as mine = {}")
+    train = _train(table.table("train", 'such as command = "python train.py ..."'), arm_table)
+    arms = _arms(arm_table)
     seeds, ablation_seeds = _seeds(table.table("seeds", "such as main = [17, 18, 19]"))
     judge = _judge(table.table("judge", "such as k = 4"), arms)
     plan = Plan(path, data, model, train, arms, seeds, ablation_seeds, judge)
@@ -319,10 +326,10 @@ def _same_names(plan: Plan) -> Iterator[Problem]:
 def _unread_settings(plan: Plan) -> Iterator[Problem]:
     """Yield a problem for each arm whose settings the trainer would never get."""
     command = plan.train.command
-    if command.words == (UNSTATED,) or "settings" in command.placeholders:
+    if command is None or command.words == (UNSTATED,) or "settings" in command.placeholders:
         return
     for arm in plan.arms:
-        if arm.settings:
+        if arm.settings and arm.recipe is None:
             message = (
                 f"arms: {arm.name}: the trainer does not get set; expected the placeholder "
                 "{settings} in the command of train"
@@ -339,7 +346,13 @@ def _data(table: TomlTable) -> DataPlan:
         select=table.whole_number("select", default=2, least=1),
         calibrate=table.whole_number("calibrate", default=2, least=1),
         seed=table.whole_number("seed", default=17),
+        unpaired=_path(table, "unpaired", "mix.jsonl"),
     )
+
+
+def _path(table: TomlTable, key: str, example: str) -> Path | None:
+    text = table.text(key, f'a path such as "{example}"', default="")
+    return Path(text) if text else None
 
 
 def _model(table: TomlTable) -> ModelPlan:
@@ -353,12 +366,14 @@ def _model(table: TomlTable) -> ModelPlan:
     )
 
 
-def _train(table: TomlTable) -> TrainPlan:
+def _train(table: TomlTable, arms: TomlTable) -> TrainPlan:
     table.refuse_unknown(_TRAIN_KEYS, "train")
-    text = table.values.get("command")
-    if text is None:
-        table.problem("expected command: without it, no arm has a trainer")
-        return TrainPlan(CommandTemplate((UNSTATED,)), None)
+    if table.values.get("command") is None:
+        without = [name for name, arm in arms.values.items() if not _names_a_recipe(arm)]
+        if without or not arms.values:
+            names = ", ".join(without) or "every arm"
+            table.problem(f"expected command, or a recipe: {names} has no trainer")
+        return TrainPlan(None, table.positive("timeout"))
     example = 'such as "python train.py --out {adapter}"'
     command = CommandTemplate((UNSTATED,))
     try:
@@ -371,6 +386,10 @@ def _train(table: TomlTable) -> TrainPlan:
     if command.words != (UNSTATED,) and "adapter" not in command.placeholders:
         table.problem("command: expected the placeholder {adapter}, the folder to write")
     return TrainPlan(command, table.positive("timeout"))
+
+
+def _names_a_recipe(arm: object) -> bool:
+    return isinstance(arm, dict) and "recipe" in arm
 
 
 def _in_braces(name: str) -> str:
@@ -400,12 +419,24 @@ def _arm(name: str, table: TomlTable) -> Arm:
     values = table.table("set", "such as { counterfactual = 0.0 }")
     settings = {key: _setting(key, value, values) for key, value in values.values.items()}
     plain = {key: value for key, value in settings.items() if value is not None}
-    arm = Arm(name, plain, is_ablation=table.flag("ablation"))
+    recipe = table.chosen("recipe", RECIPES) if "recipe" in table.values else None
+    if recipe is not None:
+        _check_recipe_settings(plain, values)
     count = math.prod(len(tried) for tried in tuned_settings(plain).values())
     if count > _MOST_CANDIDATES:
         values.problem(f"expected at most {_MOST_CANDIDATES:,} combinations, got {count:,}")
-        return Arm(name, {}, arm.is_ablation)
-    return arm
+        plain = {}
+    return Arm(name, plain, table.flag("ablation"), recipe)
+
+
+def _check_recipe_settings(settings: Mapping[str, Json], table: TomlTable) -> None:
+    """Add a problem for each value that a recipe does not take."""
+    for key, value in settings.items():
+        problems = [
+            setting_problem(key, one) for one in (value if isinstance(value, list) else [value])
+        ]
+        for problem in dict.fromkeys(filter(None, problems)):
+            table.problem(problem)
 
 
 def _setting(key: str, value: object, table: TomlTable) -> Json:
@@ -437,13 +468,13 @@ def _seeds(table: TomlTable) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _judge(table: TomlTable, arms: tuple[Arm, ...]) -> JudgePlan:
     table.refuse_unknown(_JUDGE_KEYS, "judge")
-    hypotheses = table.text("hypotheses", 'a path such as "hypotheses.toml"', default="")
+    hypotheses = _path(table, "hypotheses", "hypotheses.toml")
     method = table.text("method", "the name of an arm", default="")
     names = [arm.name for arm in arms]
     if method and method not in names:
         table.problem(f"method: no arm is called {method}{did_you_mean(method, names)}")
     return JudgePlan(
-        hypotheses=Path(hypotheses) if hypotheses else None,
+        hypotheses=hypotheses,
         k=table.whole_number("k", default=4, least=1),
         order_seed=table.whole_number("order_seed", default=0),
         calibrator=table.chosen("calibrator", _CALIBRATORS, default="auto"),

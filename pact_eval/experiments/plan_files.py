@@ -124,6 +124,11 @@ def _missing(plan: Plan) -> Iterator[Problem]:
     for script in _scripts(plan):
         if not (plan.folder / script).is_file():
             yield _problem(f"train: command: no such file: {script}")
+    unpaired = plan.data.unpaired
+    if unpaired is not None and not (plan.folder / unpaired).is_file():
+        yield _problem(f"data: unpaired: no such file: {unpaired}")
+    if plan.train.command is None:
+        return
     program = plan.train.command.words[0]
     # A program with a folder in its name starts from the folder of the plan.
     where = str(plan.folder / program) if os.path.dirname(program) else program  # noqa: PTH120
@@ -133,6 +138,8 @@ def _missing(plan: Plan) -> Iterator[Problem]:
 
 def _scripts(plan: Plan) -> tuple[Path, ...]:
     """Return the arguments of the command that must be files."""
+    if plan.train.command is None:
+        return ()
     words = CommandTemplate(plan.train.command.words[1:]).fixed_words()
     return tuple(
         Path(word) for word in words if word.endswith(_SCRIPTS) and not word.startswith("-")
@@ -141,6 +148,8 @@ def _scripts(plan: Plan) -> tuple[Path, ...]:
 
 def _program(plan: Plan) -> tuple[Path, ...]:
     """Return the program of the command if it is a script of the user."""
+    if plan.train.command is None:
+        return ()
     return tuple(
         Path(word)
         for word in CommandTemplate(plan.train.command.words[:1]).fixed_words()

@@ -27,10 +27,11 @@ from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
 from pact_eval.experiments.base_commit import can_move
-from pact_eval.experiments.plan import BASE_RUN, Arm, Plan, Training
+from pact_eval.experiments.plan import BASE_RUN, UNSTATED, Arm, Plan, Training
 from pact_eval.experiments.plan_files import PlanFiles
 from pact_eval.experiments.selection import COPIED_FILES
 from pact_eval.preregistration.registration import lock_path
+from pact_eval.training.recipes import WIDE, as_words
 
 ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 _FURTHER_ADAPTER_FILES: Final = (
@@ -56,6 +57,7 @@ RUN_FILES: Final = ("run.json", "predictions.parquet")
 _CALIBRATOR: Final = "calibration.json"
 MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
 _CHOOSE: Final = ("python", "-P", "-m", "pact_eval.experiments")
+_RECIPE_FILES: Final = ("log.jsonl", "training.json")
 _TOOL: Final = "pact-eval"
 
 
@@ -316,7 +318,38 @@ class _Planner:
         return [self._score(training, "ablated")] if self.plan.data.ablates else []
 
     def _train(self, training: Training) -> Step:
-        adapter, parts = self._adapter(training), self.parts
+        adapter = self._adapter(training)
+        further = [adapter / name for name in _FURTHER_ADAPTER_FILES]
+        if training.arm.recipe is None:
+            words, read = self._trainer_words(training, adapter), self._trainer_reads
+            versions: tuple[str, ...] = ()  # the trainer has an environment of its own
+        else:
+            words, read = self._recipe_words(training, adapter), self._recipe_reads
+            versions = (_TOOL, *MODEL_LIBRARIES)
+            wide = (*ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
+            further += [adapter / name for name in _RECIPE_FILES]
+            further += [adapter / WIDE / name for name in wide]
+        return Step(
+            f"train-{training.name}",
+            "train",
+            words,
+            self.prepared,
+            (*read, *self._base_files),
+            tuple(adapter / name for name in ADAPTER_FILES),
+            extras=tuple(further),
+            removes=(adapter,),
+            resumes=True,
+            versions=versions,
+            commits=self._commits,
+            training=training,
+            model=training.name,
+        )
+
+    def _trainer_words(self, training: Training, adapter: Path) -> tuple[str, ...]:
+        """Return the command of the plan's trainer."""
+        if self.plan.train.command is None:  # a problem of the plan
+            return (UNSTATED,)
+        parts = self.parts
         values = {
             "arm": training.arm.name,
             "seed": str(training.seed),
@@ -327,28 +360,36 @@ class _Planner:
             "adapter": str(adapter),
             "settings": training.settings_json,
         }
-        return Step(
-            f"train-{training.name}",
-            "train",
-            self.plan.train.command.filled(values),
-            self.prepared,
-            (*self._trained_on, *self.files.scripts, *self._base_files),
-            tuple(adapter / name for name in ADAPTER_FILES),
-            extras=tuple(adapter / name for name in _FURTHER_ADAPTER_FILES),
-            removes=(adapter,),
-            resumes=True,
-            versions=(),  # the trainer has an environment of its own
-            commits=self._commits,
-            training=training,
-            model=training.name,
-        )
+        return self.plan.train.command.filled(values)
 
     @property
-    def _trained_on(self) -> tuple[Path, ...]:
-        """Return the data that the trainer gets."""
-        gets_folder = "data" in self.plan.train.command.placeholders
+    def _trainer_reads(self) -> tuple[Path, ...]:
+        """Return the data and scripts that the plan's trainer gets."""
+        command = self.plan.train.command
+        gets_folder = command is not None and "data" in command.placeholders
         dataset = self.files.data if gets_folder else ()
-        return tuple(dict.fromkeys((self.parts["train"], self.parts["selection"], *dataset)))
+        read = (self.parts["train"], self.parts["selection"], *dataset)
+        return (*dict.fromkeys(read), *self.files.scripts)
+
+    def _recipe_words(self, training: Training, adapter: Path) -> tuple[str, ...]:
+        """Return the command of a training with a built-in recipe."""
+        model, unpaired = self.plan.model, self.plan.data.unpaired
+        how: list[tuple[str, object]]
+        how = [(f"--{role}", path) for role, path in self.parts.items()]
+        how += [] if unpaired is None else [("--unpaired", unpaired)]
+        for name, value in (("dtype", model.dtype), ("device", model.device)):
+            how += [] if value == "auto" else [(f"--{name}", value)]
+        arm = training.arm
+        words = ("python", "-m", "pact_eval.training", arm.recipe, "--arm", arm.name)
+        places = ("--cache", self.folder / "views", "--out", adapter)
+        seed_and_base = ("--seed", training.seed, "--base", model.base)
+        return _flat((*words, *seed_and_base, *how, *places, as_words(training.settings)))
+
+    @property
+    def _recipe_reads(self) -> tuple[Path, ...]:
+        """Return the data that a recipe reads."""
+        unpaired = self.plan.data.unpaired
+        return (*self.parts.values(), *(() if unpaired is None else (unpaired,)))
 
     @property
     def _base_files(self) -> tuple[Path, ...]:

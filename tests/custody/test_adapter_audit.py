@@ -16,7 +16,7 @@ from pact_eval.audit.findings import CheckResult
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.splits import HeldOut, split_training_file
 from pact_fixtures.generator.dataset import generate_dataset, write_dataset
-from pact_fixtures.replicate.plan import MiniatureSettings, planned_runs
+from pact_fixtures.replicate.plans import MINIATURE, read_plan_of
 
 TEXTS = (
     "The clerk of the harbour office noted on Monday that the seal of the crate was intact.",
@@ -117,10 +117,11 @@ def test_no_alarm_on_the_adapters_of_the_miniature(tmp_path: Path) -> None:
         "selection": [parts / "selection.jsonl"],
         "calibration": [parts / "calibration.jsonl"],
     }
-    plans = list(planned_runs(MiniatureSettings()))
-    assert len(plans) == 17
-    for plan in plans:
-        adapter = adapter_trained_on(tmp_path / plan.name, {"recipe": plan.arm}, **roles)
+    trainings = list(read_plan_of(MINIATURE).trainings())
+    assert len(trainings) == 17
+    for training in trainings:
+        facts = {"recipe": training.arm.name}
+        adapter = adapter_trained_on(tmp_path / training.name, facts, **roles)
         audit = audit_adapter(adapter, data=[parts, tmp_path / "data"], keep=5)
         assert checked(audit, "training").counts == {}
         result = checked(audit, "overlap")

@@ -158,6 +158,7 @@ ELSEWHERE = {
     "pact_eval.training.cache": "our own; tests/training/test_training_views.py damages it",
     "pact_eval.scoring.waiting": "/proc/loadavg",
     "pact_eval.training.memory": "/proc/self/status",
+    "pact_eval.training.recipe": "our own training.json; tests/training/test_recipes.py reads it",
 }
 
 

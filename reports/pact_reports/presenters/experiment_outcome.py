@@ -29,7 +29,9 @@ def present(outcome: ExperimentOutcome) -> Presenter:
     return Presenter(
         tables=lambda: _planned(outcome) if outcome.is_dry else _results(outcome),
         to_json=lambda: _json(outcome),
-        warnings=[f"{one_line(str(outcome.plan))}: {text}" for text in outcome.missing],
+        warnings=[
+            f"{one_line(str(outcome.plan))}: {text}" for text in (*outcome.missing, *outcome.notes)
+        ],
         answers=lambda: _answers(outcome),
     )
 
@@ -162,6 +164,7 @@ def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
         "scorings_and_calibrations": outcome.count(["score", "calibrate"]),
         "cost": _cost_json(outcome.cost),
         "missing": [*outcome.missing],
+        "notes": [*outcome.notes],
         "tuning": [_tuning_json(tuning) for tuning in outcome.tuning],
         "steps": [_step_json(outcome, step) for step in outcome.steps],
     }

@@ -1,0 +1,320 @@
+"""A training with a built-in recipe, on any causal language model of transformers.
+
+    OUT/adapter_model.safetensors, ...    the checkpoint with the lowest NLL on the selection split
+    OUT/log.jsonl                         one line per step: total, terms, mean d, rate, NLL, ...
+    OUT/training.json                     settings, selected step, time, peak memory
+    OUT/wide/                             the checkpoint that the full selection split chooses, if
+                                          it is another one (`selection_source_families`)
+    OUT/checkpoint.pt                     until the training ends
+
+The same call continues a training that was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import torch
+
+from pact_eval._files import read_json, sha256_of_file, writing
+from pact_eval._json import Json
+from pact_eval.errors import InputError
+from pact_eval.models.folders import ADAPTER_WEIGHTS
+from pact_eval.runs.folder import library_versions
+from pact_eval.runs.training_log import LOG_NAME, SELECTION_NLL
+from pact_eval.training.adapters import save_adapter, write_json
+from pact_eval.training.checkpoints import Checkpoints, Progress, interruptions
+from pact_eval.training.memory import peak_memory_bytes, reset_peak_memory
+from pact_eval.training.recipe_data import (
+    Log,
+    RecipeData,
+    RecipeFiles,
+    SelectionSplit,
+    recipe_data,
+)
+from pact_eval.training.recipe_model import (
+    LoraTraining,
+    RecipeBase,
+    find_base,
+    load_lora_training,
+)
+from pact_eval.training.recipe_settings import (
+    RecipeSettings,
+    recipe_settings,
+    settings_identity,
+)
+from pact_eval.training.recipes import WIDE
+from pact_losses import BestCheckpoint, PactLoss, pact_step, pact_steps, selection_nll
+from pact_losses.steps import StepBatches
+
+CARD: Final = "training.json"
+"""Name of the file with the settings and measurements of a training."""
+
+_IDENTITY: Final = "training_sha256"
+
+
+@dataclass(frozen=True)
+class RecipeTraining:
+    """What decides a training.
+
+    Attributes:
+        recipe: one of `RECIPES`.
+        settings: keys of `set` with their values, which take the place of those of the recipe.
+        arm: name of the arm, for reports.
+        seed: seed of weights, letter orders and batches.
+        base: base model: folder, hub id, or hub id with @revision.
+        files: the data.
+        dtype: precision of the base's weights, as `score --dtype` has it.
+        device: device that trains, as `score --device` has it.
+    """
+
+    recipe: str
+    settings: Mapping[str, object]
+    arm: str
+    seed: int
+    base: str
+    files: RecipeFiles
+    dtype: str = "auto"
+    device: str = "auto"
+
+
+class TrainingInterruptedError(InputError):
+    """SIGTERM or Ctrl-C ended a training; its checkpoint is saved.
+
+    Attributes:
+        signal: number of the signal.
+    """
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.signal = signal
+
+
+def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line: None) -> None:
+    """Train with a recipe and save the best checkpoint as an adapter, or continue.
+
+    Args:
+        training: what to train.
+        out: folder of the adapter. A finished training is not repeated; one that was killed
+            continues from its last checkpoint, and ends with the same weights.
+        log: called with lines of text.
+
+    Raises:
+        InputError: a setting is not valid, a file cannot be read, or the folder has a checkpoint or
+            an adapter of another training.
+        RecordError: a line of a file is not a record, or a family cannot be used.
+        AdapterError: the base cannot be loaded, or has none of the layers that LoRA adapts.
+        PromptError: a prompt is over the limit, or the tokenizer cannot render the contract.
+        TrainingInterruptedError: SIGTERM or Ctrl-C came; the checkpoint is saved.
+
+    Examples:
+        >>> from inspect import signature
+        >>> list(signature(train_recipe).parameters)
+        ['training', 'out', 'log']
+    """
+    settings = recipe_settings(training.recipe, training.settings)
+    base = find_base(training.base, training.device, training.dtype, settings)
+    checkpoints = Checkpoints(out, _identity(training, settings, base))
+    if _is_finished(checkpoints):
+        checkpoints.remove()
+        log(f"{out}: this training is finished")
+        return
+    reset_peak_memory(base.device)
+    data = recipe_data(training.files, settings, training.seed, base.encoder, log)
+    n_steps = settings.paper.n_steps(data.units)
+    model = load_lora_training(base, settings, seed=training.seed, n_steps=n_steps)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    loop = _Loop(training, settings, data, model, checkpoints, n_steps, log)
+    progress = loop.run()
+    _save(loop, progress, base, out)
+    checkpoints.remove()
+
+
+def _identity(training: RecipeTraining, settings: RecipeSettings, base: RecipeBase) -> str:
+    """Return the SHA-256 of everything that decides the weights."""
+    facts: dict[str, Any] = {
+        "settings": settings_identity(settings),
+        "arm": training.arm,
+        "seed": training.seed,
+        "base": base.model.sha256,
+        "prompts": base.encoder.fingerprint,
+        "device": base.device.type,
+        "dtype": str(base.dtype),
+        "files": [sha256_of_file(path) for path in training.files.read],
+        "versions": library_versions(quantised=settings.quantize is not None),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _is_finished(checkpoints: Checkpoints) -> bool:
+    """Whether the folder has the finished adapter of this training.
+
+    Raises:
+        InputError: it has that of another one.
+    """
+    card = checkpoints.folder / CARD
+    if not (card.exists() and (checkpoints.folder / ADAPTER_WEIGHTS).exists()):
+        return False
+    value = read_json(card)
+    if isinstance(value, dict) and value.get(_IDENTITY) == checkpoints.identity:
+        return True
+    message = f"{checkpoints.folder}: has the adapter of another training; give another folder"
+    raise InputError(message)
+
+
+@dataclass
+class _Loop:
+    """The steps of one training."""
+
+    training: RecipeTraining
+    settings: RecipeSettings
+    data: RecipeData
+    model: LoraTraining
+    checkpoints: Checkpoints
+    n_steps: int
+    log: Log
+
+    def run(self) -> Progress:
+        """Train to the last step."""
+        progress = self.checkpoints.load(self.model, self.log)
+        path = self.checkpoints.folder / LOG_NAME
+        if path.exists() and path.stat().st_size < progress.log_bytes:
+            message = f"{path}: shorter than at the last checkpoint; remove {self.checkpoints.path}"
+            raise InputError(message)
+        with writing(path):
+            file = path.open("ab")
+        with file, interruptions() as interrupted:
+            file.truncate(progress.log_bytes)
+            self._steps(progress, file, interrupted)
+        return progress
+
+    def _steps(
+        self, progress: Progress, file: BinaryIO, interrupted: Callable[[], int | None]
+    ) -> None:
+        paper = self.settings.paper
+        loss = PactLoss(paper.weights, paper.margin, paper.epsilon, paper.ramp)
+        selection = _Selection(self.data.selection, progress)
+        every = paper.select_every(self.n_steps)
+        steps = pact_steps(
+            self.data.pact,
+            self.n_steps,
+            seed=self.training.seed,
+            first=progress.step,
+            families_per_batch=paper.pairs_per_batch,
+            accumulation=paper.accumulation,
+        )
+        began, saved = time.monotonic() - progress.seconds, time.monotonic()
+        for step in steps:
+            facts = self._step(step, loss)
+            progress.step = step.number + 1
+            if progress.step % every == 0 or progress.step == self.n_steps:
+                facts |= selection.offer(self.model.model, progress.step)
+                self.log(f"step {progress.step}/{self.n_steps}: {selection.last_line}")
+            with writing(self.checkpoints.folder / LOG_NAME):
+                file.write(f"{json.dumps(facts)}\n".encode())
+                file.flush()
+            now, signal = time.monotonic(), interrupted()
+            progress.seconds, progress.log_bytes = now - began, file.tell()
+            if signal is not None or now - saved >= self.settings.checkpoint_seconds:
+                self.checkpoints.save(self.model, progress)
+                saved = time.monotonic()
+            if signal is not None:
+                message = f"interrupted after step {progress.step}; the same command continues"
+                raise TrainingInterruptedError(message, signal)
+
+    def _step(self, step: StepBatches, loss: PactLoss) -> dict[str, float]:
+        """Make one optimiser step, and return what to log."""
+        model = self.model
+        means = pact_step(model.model, step, loss, code_logits=model.code_logits)
+        norm = torch.nn.utils.clip_grad_norm_(model.weights, self.settings.paper.max_gradient_norm)
+        rate = float(model.schedule.get_last_lr()[0])
+        model.optimizer.step()
+        model.schedule.step()
+        facts: dict[str, float] = {"total": means.loss, **means.terms, **means.diagnostics}
+        facts |= {"ramp": loss.ramp_at(step.progress), "gradient_norm": float(norm)}
+        # A term of weight 0 may have no finite value; the log has none then.
+        rounded = {name: round(value, 6) for name, value in facts.items() if math.isfinite(value)}
+        return {"step": step.number + 1, "steps": self.n_steps, **rounded, "learning_rate": rate}
+
+
+class _Selection:
+    """The best checkpoints by the selection split, and by all of its source families."""
+
+    def __init__(self, split: SelectionSplit, progress: Progress) -> None:
+        self.split = split
+        self.progress = progress
+        self.last_line = ""
+
+    def offer(self, model: Any, step: int) -> dict[str, float]:
+        """Measure a checkpoint and return what to log."""
+        nll = selection_nll(model, self.split.batches)
+        self.progress.best.offer(model, step, nll)
+        self.last_line = f"selection NLL {nll:.4f} nats"
+        if not self.split.further:
+            return {SELECTION_NLL: nll}
+        n, m = self.split.records
+        wide = (n * nll + m * selection_nll(model, self.split.further)) / (n + m)
+        self.progress.best_widely.offer(model, step, wide)
+        self.last_line += f", on the full split {wide:.4f}"
+        return {SELECTION_NLL: nll, f"wide_{SELECTION_NLL}": wide}
+
+
+def _save(loop: _Loop, progress: Progress, base: RecipeBase, out: Path) -> None:
+    """Save the best checkpoints as adapters, and the card of the training last."""
+    data, device = loop.data, loop.model.device
+    facts: dict[str, Json] = {
+        "steps": loop.n_steps,
+        "wall_seconds": round(progress.seconds, 1),
+        "views_per_pair": data.views_per_pair,
+    }
+    best, widely = progress.best, progress.best_widely
+    chosen = {"selected_step": best.step, SELECTION_NLL: best.nll}
+    if data.selection.further:
+        chosen |= {"wide_selected_step": widely.step, f"wide_{SELECTION_NLL}": widely.nll}
+    if widely.step not in (None, best.step):
+        _save_adapter(loop, base, widely, out / WIDE, {"data": data.used_widely, "training": facts})
+    _save_adapter(loop, base, best, out, {"data": data.used, "training": facts})
+    card: dict[str, Json] = {
+        "recipe": loop.training.recipe,
+        "arm": loop.training.arm,
+        "seed": loop.training.seed,
+        "settings": loop.settings.to_json(),
+        **chosen,
+        **facts,
+        "train_families": data.families,
+        "views": len(data.pact.train),
+        "seconds_per_step": round(progress.seconds / loop.n_steps, 4),
+        "peak_memory_bytes": peak_memory_bytes(device),
+        _IDENTITY: loop.checkpoints.identity,
+    }
+    write_json(out / CARD, card)
+
+
+def _save_adapter(
+    loop: _Loop,
+    base: RecipeBase,
+    best: BestCheckpoint,
+    folder: Path,
+    record: Mapping[str, Any],
+) -> None:
+    best.restore(loop.model.model)
+    save_adapter(
+        loop.model.model,
+        folder,
+        base=base.place,
+        revision=base.model.revision,
+        arm=loop.training.arm,
+        seed=loop.training.seed,
+        tokenizer=base.encoder.tokenizer,
+        max_prompt_tokens=base.encoder.max_prompt_tokens,
+        data=record["data"],
+        training={**record["training"], "selected_step": best.step},
+    )

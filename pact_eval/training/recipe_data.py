@@ -1,0 +1,235 @@
+"""The data of a training with a recipe: views to train on, batches to select with, and a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pact_eval.custody.hashed_data import TrainingRole, UsedData
+from pact_eval.data.records import Record, read_records
+from pact_eval.errors import InputError
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.training.cache import cached_training_views
+from pact_eval.training.recipe_settings import RecipeSettings
+from pact_eval.training.views import ViewPlan, training_views
+from pact_losses import PactBatch, PactCollator, PactData, TrainingView
+
+Log = Callable[[str], None]
+
+_SELECTION_ROWS: Final = 16
+_SELECTION_PLAN: Final = ViewPlan(permuted=0, ablated=False)
+_UNPAIRED: Final = "unpaired"
+
+
+@dataclass(frozen=True)
+class RecipeFiles:
+    """The files of a training.
+
+    Attributes:
+        train: pairs to train on.
+        selection: pairs that choose the checkpoint.
+        calibration: what the adapter will be calibrated on, for its training record; None for
+            nothing.
+        unpaired: labelled records without a pair to train on as well; None for none.
+        cache: folder of encoded views; None encodes them every time.
+    """
+
+    train: Path
+    selection: Path
+    calibration: Path | None = None
+    unpaired: Path | None = None
+    cache: Path | None = None
+
+    @property
+    def read(self) -> tuple[Path, ...]:
+        """The files whose content decides the weights."""
+        return tuple(path for path in (self.train, self.selection, self.unpaired) if path)
+
+
+@dataclass(frozen=True)
+class SelectionSplit:
+    """Batches of canonical views that choose a checkpoint.
+
+    Attributes:
+        batches: of the source families that choose it.
+        further: of the others in the split; empty if there are none.
+        records: number of records of both.
+    """
+
+    batches: Sequence[PactBatch]
+    further: Sequence[PactBatch]
+    records: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RecipeData:
+    """The encoded data of a training.
+
+    Attributes:
+        pact: views to train on, and their collator.
+        selection: the selection split.
+        families: number of pairs to train on.
+        used: the files of the training and the records used of them, by role.
+        used_widely: the same with all records of the selection split.
+    """
+
+    pact: PactData
+    selection: SelectionSplit
+    families: int
+    used: Mapping[TrainingRole, Sequence[UsedData]]
+    used_widely: Mapping[TrainingRole, Sequence[UsedData]]
+
+    @property
+    def units(self) -> int:
+        """What an epoch passes over: the pairs, and unpaired records one by one."""
+        return len({view.family for view in self.pact.train})
+
+    @property
+    def views_per_pair(self) -> float:
+        """Mean number of views of a pair."""
+        paired = sum(view.variant != _UNPAIRED for view in self.pact.train)
+        return round(paired / self.families, 3)
+
+
+def recipe_data(
+    files: RecipeFiles, settings: RecipeSettings, seed: int, encoder: Encoder, log: Log
+) -> RecipeData:
+    """Read and encode the files of a training.
+
+    Args:
+        files: the files.
+        settings: the settings.
+        seed: seed of the letter orders.
+        encoder: tokenizer and prompt contract.
+        log: called with lines of text.
+
+    Raises:
+        InputError: a file cannot be read, has too few families, or lacks a source family.
+        RecordError: a line is not a record, or as for `training_views`.
+        PromptError: a prompt is over the limit.
+    """
+    paper = settings.paper
+    train = _evenly_spaced(read_records(files.train), settings.train_families, files.train)
+    unpaired = [] if files.unpaired is None else read_records(files.unpaired)
+    plan = ViewPlan(
+        paper.permuted_views,
+        paper.ablated_view,
+        seed,
+        paper.unpaired_weight,
+        paper.unpaired_permuted_views,
+    )
+    encode = _Encoding(encoder, files.cache, log)
+    views = encode.views(train, plan, files.train, unpaired)
+    split = read_records(files.selection)
+    chosen, further = _divided(split, settings.selection_source_families, files.selection)
+    pad = _padding(encoder)
+    selection = SelectionSplit(
+        encode.batches(chosen, files.selection, pad),
+        encode.batches(further, files.selection, pad),
+        (len(chosen), len(further)),
+    )
+    return RecipeData(
+        PactData(views, PactCollator(pad, pair_views=paper.pair_views)),
+        selection,
+        len({record.family for record in train}),
+        _used(files, train, unpaired, chosen),
+        _used(files, train, unpaired, split),
+    )
+
+
+def _used(
+    files: RecipeFiles,
+    train: Sequence[Record],
+    unpaired: Sequence[Record],
+    selection: Sequence[Record],
+) -> dict[TrainingRole, Sequence[UsedData]]:
+    trained_on = [UsedData(files.train, train)]
+    if files.unpaired is not None:
+        trained_on.append(UsedData(files.unpaired, unpaired))
+    used: dict[TrainingRole, Sequence[UsedData]] = {
+        "train": trained_on,
+        "selection": [UsedData(files.selection, selection)],
+    }
+    if files.calibration is not None:
+        used["calibration"] = [UsedData(files.calibration)]
+    return used
+
+
+def _evenly_spaced(records: list[Record], number: int | None, path: Path) -> list[Record]:
+    """Return the records of some families, evenly spaced to include all source families."""
+    if number is None:
+        return records
+    families = list(dict.fromkeys(record.family for record in records))
+    if number > len(families):
+        message = f"train_families: expected at most {len(families)}, those of {path}, got {number}"
+        raise InputError(message)
+    chosen = {families[place * len(families) // number] for place in range(number)}
+    return [record for record in records if record.family in chosen]
+
+
+def _divided(
+    records: Sequence[Record], names: Sequence[str], path: Path
+) -> tuple[list[Record], list[Record]]:
+    """Divide a selection split into the records that choose the checkpoint, and the others."""
+    if not names:
+        return [*records], []
+    here = {record.source_family for record in records}
+    lacking = sorted(set(names) - here)
+    if lacking:
+        message = (
+            f"selection_source_families: {path} has no {', '.join(lacking)}; it has "
+            f"{', '.join(sorted(here))}"
+        )
+        raise InputError(message)
+    chosen = [record for record in records if record.source_family in names]
+    return chosen, [record for record in records if record.source_family not in names]
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """Encodes records, with the cache if there is one."""
+
+    encoder: Encoder
+    cache: Path | None
+    log: Log
+
+    def views(
+        self,
+        records: Sequence[Record],
+        plan: ViewPlan,
+        path: Path,
+        unpaired: Sequence[Record] = (),
+    ) -> list[TrainingView]:
+        """Return the views of records."""
+        source = str(path)
+        if self.cache is None:
+            return training_views(records, self.encoder, plan, unpaired=unpaired, source=source)
+        return cached_training_views(
+            records,
+            self.encoder,
+            plan,
+            self.cache,
+            unpaired=unpaired,
+            source=source,
+            log=self.log,
+        )
+
+    def batches(self, records: Sequence[Record], path: Path, pad: int) -> list[PactBatch]:
+        """Return the canonical views of records by length, the same for all trainings."""
+        if not records:
+            return []
+        views = self.views(records, _SELECTION_PLAN, path)
+        views.sort(key=lambda view: len(view.token_ids))
+        collate = replace(PactCollator(pad), require_pairs=False)
+        return [
+            collate(views[start : start + _SELECTION_ROWS])
+            for start in range(0, len(views), _SELECTION_ROWS)
+        ]
+
+
+def _padding(encoder: Encoder) -> int:
+    tokenizer: Any = encoder.tokenizer
+    pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    return 0 if pad is None else int(pad)

@@ -1,0 +1,211 @@
+"""Model of a recipe: any causal language model of transformers with LoRA, and its optimiser."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from pact_eval.errors import AdapterError
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.scoring.model import (
+    BaseModel,
+    load_base,
+    resolve_base,
+    resolve_device,
+    resolve_dtype,
+)
+from pact_eval.scoring.quantisation import (
+    asked_quantisation,
+    check_kernels,
+    no_code_from_the_hub,
+)
+from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt
+from pact_eval.training.recipe_settings import RecipeSettings
+from pact_losses import (
+    PactBatch,
+    candidate_logits,
+    language_targets,
+    learning_rate_schedule,
+    lora_config,
+    lora_plus_optimizer,
+)
+
+with no_code_from_the_hub():
+    from peft import get_peft_model, prepare_model_for_kbit_training
+
+# One way of checkpointing works with frozen embeddings and with every attention.
+_CHECKPOINTING: Final = {"use_reentrant": False}
+
+
+@dataclass(frozen=True)
+class RecipeBase:
+    """A base model that is found, not loaded yet.
+
+    Attributes:
+        model: its files.
+        device: device that trains.
+        dtype: precision of its weights.
+        encoder: turns records into token ids.
+    """
+
+    model: BaseModel
+    device: torch.device
+    dtype: torch.dtype
+    encoder: Encoder
+
+    @property
+    def place(self) -> str | Path:
+        """What `save_adapter` takes as its base: the id of a hub model, or the folder."""
+        return self.model.folder if self.model.revision is None else self.model.name
+
+
+def find_base(name: str, device: str, dtype: str, settings: RecipeSettings) -> RecipeBase:
+    """Find a base model and its tokenizer.
+
+    Args:
+        name: folder, hub id, or hub id with @revision.
+        device: one of `DEVICES`.
+        dtype: precision of the weights, as `score --dtype` has it.
+        settings: the settings of the training.
+
+    Raises:
+        AdapterError: there is no such model or device, or the tokenizer cannot be loaded.
+        PromptError: the tokenizer cannot render the contract.
+    """
+    model = resolve_base(name, Path(), None)
+    here = resolve_device(device)
+    precision = resolve_dtype(dtype, here, settings.quantize)
+    limit = longest_prompt(model.folder, {}, settings.paper.max_prompt_tokens)
+    encoder = Encoder(load_tokenizer(model.folder), NIMBLE, limit)
+    return RecipeBase(model, here, precision, encoder)
+
+
+@dataclass
+class LoraTraining:
+    """A model with LoRA, and what changes its weights.
+
+    Attributes:
+        model: the PEFT model.
+        optimizer: AdamW with LoRA+.
+        schedule: the learning rate of each step.
+        code_logits: the logits of a batch in the precision of the training.
+    """
+
+    model: Any
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LambdaLR
+    code_logits: Callable[[nn.Module, PactBatch], Tensor]
+
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """The weights that are trained."""
+        return [weight for weight in self.model.parameters() if weight.requires_grad]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        device: torch.device = self.model.device
+        return device
+
+
+def load_lora_training(
+    base: RecipeBase, settings: RecipeSettings, *, seed: int, n_steps: int
+) -> LoraTraining:
+    """Load a base model, and add new LoRA weights.
+
+    Args:
+        base: the base model.
+        settings: the settings.
+        seed: seed of the weights.
+        n_steps: optimiser steps of the training.
+
+    Raises:
+        AdapterError: transformers cannot load it, or it has none of the layers that LoRA adapts.
+        MissingExtraError: quantising was requested, and bitsandbytes is not installed.
+    """
+    paper = settings.paper
+    model = _loaded(base, settings)
+    torch.manual_seed(seed)
+    config = lora_config(
+        rank=paper.rank,
+        alpha=paper.alpha,
+        dropout=paper.dropout,
+        rslora=paper.rslora,
+        targets=language_targets(model, paper.targets),
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # PEFT calls a name of transformers 4
+            wrapped: Any = get_peft_model(model, config)
+    except ValueError as error:
+        layers = ", ".join(paper.targets)
+        message = f"{base.model.label}: no LoRA on {layers} ({error}); set targets"
+        raise AdapterError(message) from error
+    optimizer = lora_plus_optimizer(
+        wrapped,
+        learning_rate=paper.learning_rate,
+        ratio=paper.lora_plus_ratio,
+        weight_decay=paper.weight_decay,
+    )
+    schedule = learning_rate_schedule(
+        optimizer, paper.schedule, n_steps=n_steps, warmup=paper.warmup
+    )
+    wrapped.train()
+    return LoraTraining(wrapped, optimizer, schedule, _code_logits(base.device, settings))
+
+
+def _loaded(base: RecipeBase, settings: RecipeSettings) -> Any:
+    """Load the base in the precision, attention and memory of the settings."""
+    dtype = base.dtype if settings.precision == "bfloat16" else torch.float32
+    quantisation = asked_quantisation(settings.quantize, base.model.folder, base.device, dtype)
+    if settings.quantize is not None:
+        _check_quantised_training(base.device)
+    model = load_base(base.model, None, base.device, dtype, quantisation)
+    attention = settings.attention
+    if attention == "auto":
+        attention = "eager" if base.device.type == "cpu" else "sdpa"
+    model.set_attn_implementation(attention)
+    # PEFT copies the name into adapter_config.json, which must not contain local paths.
+    hub_id = base.model.name if base.model.revision else None
+    model.name_or_path = hub_id or base.model.folder.resolve().name
+    if quantisation is not None:
+        prepare: Callable[..., Any] = prepare_model_for_kbit_training
+        model = prepare(model, use_gradient_checkpointing=False)
+    if settings.gradient_checkpointing:
+        # transformers 5 has renamed it.
+        enable = getattr(model, "activation_checkpointing_enable", None)
+        (enable or model.gradient_checkpointing_enable)(_CHECKPOINTING)
+    return model
+
+
+def _check_quantised_training(device: torch.device) -> None:
+    """Refuse a CPU, on which the products of bitsandbytes have no gradient.
+
+    Raises:
+        AdapterError: the device is a CPU, or bitsandbytes has no kernels for it.
+        MissingExtraError: bitsandbytes is not installed.
+    """
+    if device.type == "cpu":
+        message = "quantize: training in four bits needs a GPU; leave it out, or set the device"
+        raise AdapterError(message)
+    check_kernels(device)
+
+
+def _code_logits(
+    device: torch.device, settings: RecipeSettings
+) -> Callable[[nn.Module, PactBatch], Tensor]:
+    if settings.precision == "float32":
+        return candidate_logits
+
+    def in_bfloat16(model: nn.Module, batch: PactBatch) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16):
+            return candidate_logits(model, batch)
+
+    return in_bfloat16

@@ -1,0 +1,163 @@
+"""Arms with a built-in recipe: what their plan may say, their steps, and one that runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from experiments.plans import opened, write_data
+from training.recipe_bases import write_base
+
+from pact_eval.errors import PlanError
+from pact_eval.experiments.running import run
+from pact_eval.experiments.steps import Step
+from pact_fixtures.paper import PLAN as PAPER_PLAN
+
+PLAN = """
+[data]
+folder = "data"
+ablated = false
+select = 1
+calibrate = 1
+{data}
+[model]
+base = "base"
+{model}
+[arms]
+{arms}
+[seeds]
+main = [17]
+[judge]
+k = 1
+"""
+
+
+def write_recipe_plan(folder: Path, arms: str, *, data: str = "", model: str = "") -> Path:
+    """Write a plan without a trainer, and its data; the base is a name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_data(folder / "data")
+    (folder / "base").mkdir()
+    plan = folder / "plan.toml"
+    plan.write_text(PLAN.format(arms=arms, data=data, model=model))
+    return plan
+
+
+def problems_of(plan: Path) -> list[str]:
+    with pytest.raises(PlanError) as error:
+        opened(plan)
+    assert error.value.exit_code == 2
+    return [problem.message for problem in error.value.problems]
+
+
+def steps_of(plan: Path) -> Mapping[str, Step]:
+    return {step.name: step for step in opened(plan).steps}
+
+
+def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path) -> None:
+    arms = 'no_cf = { recipe = "pact", set = { counterfactual = 0.0, ablated_view = false } }'
+    plan = write_recipe_plan(
+        tmp_path, arms, data='unpaired = "data/train.jsonl"', model='dtype = "bfloat16"'
+    )
+    step = steps_of(plan)["train-no_cf-17"]
+    words = " ".join(step.words)
+    assert words == (
+        "python -m pact_eval.training pact --arm no_cf --seed 17 --base base "
+        "--train plan/parts/train.jsonl --selection plan/parts/selection.jsonl "
+        "--calibration plan/parts/calibration.jsonl --unpaired data/train.jsonl --dtype bfloat16 "
+        "--cache plan/views --out plan/adapters/no_cf-17 "
+        "--set ablated_view=false --set counterfactual=0.0"
+    )
+    assert Path("data/train.jsonl") in step.inputs
+    assert Path("base") in step.inputs
+    assert set(step.versions) == {"pact-eval", "peft", "tokenizers", "torch", "transformers"}
+    assert Path("plan/adapters/no_cf-17/training.json") in step.extras
+
+
+def test_an_arm_without_recipe_or_trainer_is_named(tmp_path: Path) -> None:
+    arms = 'pact = { recipe = "pact" }\nmine = {}'
+    assert problems_of(write_recipe_plan(tmp_path, arms)) == [
+        "train: expected command, or a recipe: mine has no trainer"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arm", "place", "remedy"),
+    [
+        ('recipe = "pakt"', "arms: a: expected recipe", "did you mean pact?"),
+        ("recipe = 1", "arms: a: expected recipe", "got 1"),
+        ('recipe = "pact", set = { counterfactal = 0.0 }', "arms: a: set: unknown setting",
+         "did you mean counterfactual?"),
+        ('recipe = "pact", set = { epochs = 1.5 }', "arms: a: set: expected epochs",
+         "an integer of at least 1, got 1.5"),
+        ('recipe = "pact", set = { permuted_views = true }', "arms: a: set: expected permuted",
+         "got true/false"),
+        ('recipe = "pact", set = { learning_rate = -1.0 }', "arms: a: set: expected learning_rate",
+         "a number of 0 or more, got -1.0"),
+        ('recipe = "pact", set = { quantize = "int8" }', "arms: a: set: expected quantize", "nf4"),
+    ],
+)  # fmt: skip
+def test_recipes_and_settings_that_do_not_exist_are_problems_of_the_plan(
+    tmp_path: Path, arm: str, place: str, remedy: str
+) -> None:
+    (problem,) = problems_of(write_recipe_plan(tmp_path, f"a = {{ {arm} }}"))
+    assert problem.startswith(place)
+    assert remedy in problem
+
+
+def test_settings_of_a_users_trainer_are_not_checked(tmp_path: Path) -> None:
+    arms = (
+        'mine = { set = { anything = "goes" } }\n[train]\ncommand = "python {adapter} {settings}"'
+    )
+    assert "train-mine-17" in steps_of(write_recipe_plan(tmp_path, arms))
+
+
+def test_unpaired_records_that_are_missing_are_named(tmp_path: Path) -> None:
+    plan = write_recipe_plan(tmp_path, 'a = { recipe = "pact" }', data='unpaired = "mix.jsonl"')
+    missing = [problem.message for problem in opened(plan).files.missing]
+    assert missing == ["data: unpaired: no such file: mix.jsonl"]
+
+
+def test_a_changed_setting_and_the_library_versions_repeat_a_training(tmp_path: Path) -> None:
+    plan = write_recipe_plan(tmp_path, 'a = { recipe = "pact" }')
+    experiment = opened(plan)
+    step = steps_of(plan)["train-a-17"]
+    experiment.receipts.start_step(experiment.receipts.expected(step))
+    plan.write_text(plan.read_text().replace('"pact" }', '"pact", set = { epochs = 1 } }'))
+    changed = steps_of(plan)["train-a-17"]
+    standing = experiment.receipts.standing(changed, experiment.receipts.expected(changed))
+    assert (standing.state, standing.why) == ("changed", "its command changed")
+    receipt = json.loads((plan.with_suffix("") / "receipts/train-a-17.json").read_text("utf-8"))
+    assert set(receipt["versions"]) >= {"pact-eval", "torch", "transformers", "peft"}
+
+
+def test_the_papers_plan_has_recipes_for_its_14_trainings() -> None:
+    steps = opened(PAPER_PLAN).steps
+    assert Counter(step.stage for step in steps)["train"] == 14
+    assert all(step.words[:3] == ("python", "-m", "pact_eval.training") for step in steps
+               if step.stage == "train")  # fmt: skip
+
+
+def test_reading_a_plan_of_recipes_loads_no_torch() -> None:
+    code = "import sys, pact_eval.experiments.preparing; print('torch' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "False"
+
+
+@pytest.mark.slow
+def test_an_experiment_trains_its_recipe_and_judges_it(tmp_path: Path) -> None:
+    arms = 'ce = { recipe = "cross_entropy", set = { epochs = 1, dropout = 0.0 } }'
+    plan = write_recipe_plan(tmp_path, arms)
+    (tmp_path / "base").rmdir()
+    write_base(tmp_path / "base")
+    outcome = run(opened(plan, arm="ce", stage="calibrate"))
+    assert outcome.exit_code == 0, [step for step in outcome.steps if step.state == "failed"]
+    adapter = plan.with_suffix("") / "adapters/ce-17"
+    assert json.loads((adapter / "training.json").read_text("utf-8"))["steps"] == 2
+    assert (plan.with_suffix("") / "runs/ce-17/predictions.parquet").exists()
+    again = run(opened(plan, arm="ce", stage="calibrate"))
+    assert {step.state for step in again.steps} == {"up to date"}
