@@ -76,7 +76,7 @@ class Cost:
         processor: where it was measured.
         seconds: time from start to end with all slots.
         by_stage: time of the processes of each stage, in seconds.
-        slots: number of slots.
+        slots: number of slots; 0 for as many as steps that can run.
         not_measured: by arm, why its times are not known; then the others are a lower bound.
     """
 
@@ -138,7 +138,7 @@ def estimated_cost(plan: Plan, steps: Sequence[Step], slots: int, measured: Meas
     Args:
         plan: the plan.
         steps: the steps that are to do, in order.
-        slots: number of processes at a time.
+        slots: number of processes at a time; 0 for as many as can start, as on a large cluster.
         measured: measured times.
     """
     seconds: dict[str, float] = {}
@@ -170,7 +170,7 @@ def elapsed_seconds(
     Args:
         steps: the steps in order.
         seconds_of: time of a step, at least 0.
-        slots: number of processes at a time.
+        slots: number of processes at a time; 0 for as many as can start.
 
     Examples:
         >>> steps = [Step(name, "train", (), (), (), ()) for name in "abc"]
@@ -187,7 +187,7 @@ def elapsed_seconds(
     while graph.is_active():
         for name in graph.get_ready():
             heapq.heappush(waiting, names[name])
-        while waiting and len(running) < slots:
+        while waiting and (slots == 0 or len(running) < slots):
             number = heapq.heappop(waiting)
             heapq.heappush(running, (now + seconds_of(steps[number]), number))
         now, number = heapq.heappop(running)

@@ -157,6 +157,7 @@ def test_a_chain_takes_as_long_as_its_steps() -> None:
     assert elapsed_seconds(steps, lambda step: seconds[step.name], 2) == 7
     # One slot: c was ready before b, but b comes first in order.
     assert elapsed_seconds(steps, lambda step: seconds[step.name], 1) == 12
+    assert elapsed_seconds(steps, lambda step: seconds[step.name], 0) == 7
 
 
 def test_durations_have_two_digits() -> None:

@@ -116,7 +116,7 @@ def _cost(outcome: ExperimentOutcome) -> Iterator[str]:
         return
     least = "at least " if cost.not_measured else ""
     stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in cost.by_stage.items())
-    slots = counted(cost.slots, "slot")
+    slots = counted(cost.slots, "slot") if cost.slots else "room for all steps at once"
     of_stages = f" Processes together: {stages}." if stages else ""
     yield (
         f"Cost with {slots}: {least}{duration(cost.seconds)}, estimated from times on "
