@@ -4,7 +4,7 @@
     {"format": "pact-measured-1", "processor": ..., "versions": {distribution: version},
      "plan": {...},                                  what the times depend on for all arms
      "records": {"holdout": 324, "ablated": 324, "selection": 40, "calibration": 40},
-     "arms": {"mine": {"recipe": null, "settings": {...},
+     "arms": {"mine": {"arm": {"recipe": null, "settings": {...}},
                        "training": {"start_seconds": 20.0, "seconds_per_step": 0.9,
                                     "further_steps": 1199},
                        "scoring": {"4": {"start_seconds": 15.0, "seconds_per_record": 0.2}}}}}
@@ -46,7 +46,7 @@ class Measured:
         versions: versions of the distributions that times depend on.
         plan: what the times depend on for all arms; see `plan_facts`.
         records: number of records by what they are for.
-        arms: by arm, its settings and its times or reasons.
+        arms: by arm, what its times depend on (see `arm_facts`), and its times or reasons.
     """
 
     processor: str
@@ -76,7 +76,7 @@ class Cost:
         processor: where it was measured.
         seconds: time from start to end with all slots.
         by_stage: time of the processes of each stage, in seconds.
-        slots: number of slots.
+        slots: number of slots; 0 for as many as steps that can run.
         not_measured: by arm, why its times are not known; then the others are a lower bound.
     """
 
@@ -91,7 +91,7 @@ def plan_facts(plan: Plan) -> dict[str, Json]:
     """Return what measured times depend on, for all arms."""
     model, command = plan.model, plan.train.command
     return {
-        "train": [] if command is None else [*command.words],
+        "train": None if command is None else [*command.words],
         "base": model.base,
         "dtype": model.dtype,
         "device": model.device,
@@ -99,10 +99,8 @@ def plan_facts(plan: Plan) -> dict[str, Json]:
     }
 
 
-def arm_facts(arm: Arm | None) -> dict[str, Json]:
-    """Return what the measured times of an arm depend on; None for the base model."""
-    if arm is None:
-        return {"recipe": None, "settings": None}
+def arm_facts(arm: Arm) -> dict[str, Json]:
+    """Return what measured times depend on, for one arm."""
     return {"recipe": arm.recipe, "settings": {**arm.settings}}
 
 
@@ -140,7 +138,7 @@ def estimated_cost(plan: Plan, steps: Sequence[Step], slots: int, measured: Meas
     Args:
         plan: the plan.
         steps: the steps that are to do, in order.
-        slots: number of processes at a time.
+        slots: number of processes at a time; 0 for as many as can start, as on a large cluster.
         measured: measured times.
     """
     seconds: dict[str, float] = {}
@@ -172,7 +170,7 @@ def elapsed_seconds(
     Args:
         steps: the steps in order.
         seconds_of: time of a step, at least 0.
-        slots: number of processes at a time.
+        slots: number of processes at a time; 0 for as many as can start.
 
     Examples:
         >>> steps = [Step(name, "train", (), (), (), ()) for name in "abc"]
@@ -189,7 +187,7 @@ def elapsed_seconds(
     while graph.is_active():
         for name in graph.get_ready():
             heapq.heappush(waiting, names[name])
-        while waiting and len(running) < slots:
+        while waiting and (slots == 0 or len(running) < slots):
             number = heapq.heappop(waiting)
             heapq.heappush(running, (now + seconds_of(steps[number]), number))
         now, number = heapq.heappop(running)
@@ -207,9 +205,8 @@ def _seconds(plan: Plan, step: Step, arm: str, measured: Measured) -> float:
     if times is None:
         message = "not measured: a new arm"
         raise InputError(message)
-    expected = arm_facts(None if step.training is None else step.training.arm)
-    stated = {name: times.get(name) for name in expected}
-    if measured.plan != plan_facts(plan) or stated != expected:
+    facts = None if step.training is None else arm_facts(step.training.arm)
+    if measured.plan != plan_facts(plan) or times.get("arm") != facts:
         message = "measured with other settings; repeat --measure"
         raise InputError(message)
     if step.stage == "train":

@@ -109,11 +109,11 @@ class _Meter:
         for arm in self.experiment.plan.arms:
             training = self._training(self._first_step("train", arm.name))
             arms[arm.name] = {
-                **arm_facts(arm),
+                "arm": arm_facts(arm),
                 "training": training,
                 "scoring": self._scoring(arm.name),
             }
-        arms[BASE_RUN] = {**arm_facts(None), "scoring": self._scoring(BASE_RUN)}
+        arms[BASE_RUN] = {"arm": None, "scoring": self._scoring(BASE_RUN)}
         return Measured(
             _processor(),
             {name: installed_version(name) for name in ("pact-eval", *MODEL_LIBRARIES)},

@@ -52,10 +52,10 @@ class ExperimentOutcome(Result):
         folder: folder of the experiment.
         steps: its steps in order.
         is_dry: whether nothing was started.
-        missing: files of the plan that do not exist, with which only a dry run goes on, and what
-            else a user must know before it runs.
+        missing: files of the plan that do not exist; only a dry run goes on without them.
         slots: number of slots; 1 on a cluster.
         ray: address of the Ray cluster; None for this machine.
+        notes: what else a user must know before it runs, a sentence each.
         tuning: what was tuned of every arm.
         cost: what the steps to do would take; None if it was not measured, or of a real run.
     """
@@ -67,6 +67,7 @@ class ExperimentOutcome(Result):
     missing: tuple[str, ...] = ()
     slots: int = 1
     ray: str | None = None
+    notes: tuple[str, ...] = ()
     tuning: tuple[ArmTuning, ...] = ()
     cost: Cost | None = None
 

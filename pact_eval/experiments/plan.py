@@ -463,25 +463,22 @@ def _arm(name: str, table: TomlTable) -> Arm:
     plain = {key: value for key, value in settings.items() if value is not None}
     recipe = table.chosen("recipe", RECIPES) if "recipe" in table.values else None
     if recipe is not None:
-        for problem in _recipe_problems(plain):
-            values.problem(problem)
-    arm = Arm(name, plain, table.flag("ablation"), recipe)
+        _check_recipe_settings(plain, values)
     count = math.prod(len(tried) for tried in tuned_settings(plain).values())
     if count > _MOST_CANDIDATES:
         values.problem(f"expected at most {_MOST_CANDIDATES:,} combinations, got {count:,}")
-        return Arm(name, {}, arm.is_ablation, recipe)
-    return arm
+        plain = {}
+    return Arm(name, plain, table.flag("ablation"), recipe)
 
 
-def _recipe_problems(settings: Mapping[str, Json]) -> Iterator[str]:
-    """Yield what is wrong with settings of a built-in recipe; every value of a list is checked."""
+def _check_recipe_settings(settings: Mapping[str, Json], table: TomlTable) -> None:
+    """Add a problem for each value that a recipe does not take."""
     for key, value in settings.items():
-        problems = (setting_problem(key, one) for one in _as_list(value))
-        yield from dict.fromkeys(filter(None, problems))
-
-
-def _as_list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else [value]
+        problems = [
+            setting_problem(key, one) for one in (value if isinstance(value, list) else [value])
+        ]
+        for problem in dict.fromkeys(filter(None, problems)):
+            table.problem(problem)
 
 
 def _setting(key: str, value: object, table: TomlTable) -> Json:

@@ -74,10 +74,11 @@ class PreparedExperiment:
 
     def outcome(self, steps: Sequence[StepOutcome], *, is_dry: bool = False) -> ExperimentOutcome:
         """Return an outcome of this experiment."""
-        missing = (*map(str, self.files.missing), *self.notes)
+        missing = tuple(map(str, self.files.missing))
         return ExperimentOutcome(
             *(self.plan.path, self.folder, tuple(steps), is_dry, missing, len(self.slots)),
             ray=self.ray,
+            notes=self.notes,
             tuning=tuning_of_plan(self.plan, self.folder / SELECTED),
         )
 

@@ -11,7 +11,13 @@ from experiments.plans import COMMAND, opened, write_plan
 
 from pact_cli.main import main
 from pact_eval._json import Json
-from pact_eval.experiments.costs import Measured, elapsed_seconds, plan_facts, read_measured
+from pact_eval.experiments.costs import (
+    Measured,
+    arm_facts,
+    elapsed_seconds,
+    plan_facts,
+    read_measured,
+)
 from pact_eval.experiments.measuring import measure
 from pact_eval.experiments.plan import check_plan
 from pact_eval.experiments.steps import Step
@@ -34,13 +40,13 @@ def window(k: str, start: float, each: float) -> dict[str, Json]:
 def plant(plan: Path, folder: Path, arms: dict[str, dict[str, Json]], **changes: object) -> None:
     """Write measured times of a plan as if its arms had been measured."""
     parsed, _ = check_plan(plan)
-    settings: dict[str, Json] = {arm.name: {**arm.settings} for arm in parsed.arms}
+    facts: dict[str, Json] = {arm.name: arm_facts(arm) for arm in parsed.arms}
     measured = Measured(
         processor="Test Processor",
         versions={},
         plan=plan_facts(parsed),
         records={"holdout": 24, "ablated": 24, "calibration": 10},
-        arms={name: {"settings": settings.get(name), **times} for name, times in arms.items()},
+        arms={name: {"arm": facts.get(name), **times} for name, times in arms.items()},
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "measured.json").write_text(json.dumps(measured.to_json() | changes))
@@ -151,6 +157,7 @@ def test_a_chain_takes_as_long_as_its_steps() -> None:
     assert elapsed_seconds(steps, lambda step: seconds[step.name], 2) == 7
     # One slot: c was ready before b, but b comes first in order.
     assert elapsed_seconds(steps, lambda step: seconds[step.name], 1) == 12
+    assert elapsed_seconds(steps, lambda step: seconds[step.name], 0) == 7
 
 
 def test_durations_have_two_digits() -> None:

@@ -156,6 +156,17 @@ def test_steps_of_a_tuned_arm(tmp_path: Path) -> None:
     assert words[words.index("--selected") + 1] == "plan/selected/mine.json"
 
 
+def test_an_arm_with_a_recipe_is_tuned_too(tmp_path: Path) -> None:
+    arms = ('mine = { recipe = "pact", set = { epochs = [1, 2] } }',)
+    plan = write_plan(tmp_path, arms=arms, command="python train.py {adapter}")
+    train = [step for step in opened(plan).steps if step.stage == "train"]
+    assert [step.name for step in train] == ["train-mine-17.epochs=1", "train-mine-17.epochs=2"]
+    assert "epochs=2" in train[1].words
+    plan.write_text(plan.read_text().replace("[1, 2]", "[1, 0.5]"))
+    with pytest.raises(PlanError, match=r"epochs as an integer of at least 1, got 0\.5"):
+        opened(plan)
+
+
 def test_every_combination_is_trained_at_every_seed(tmp_path: Path) -> None:
     text = "[arms]\nmine = { set = { a = [1, 2], b = ['x', 'y', 'z'] } }\n[seeds]\nmain = [3, 4]"
     plan, _ = parse_plan(text, tmp_path / "plan.toml")

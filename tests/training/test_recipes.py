@@ -142,6 +142,7 @@ def test_the_folder_is_what_score_takes_with_its_log_and_record(
     card = json.loads((undisturbed / "training.json").read_text("utf-8"))
     assert log.steps.tolist() == [1, 2, 3, 4]  # 6 families, 4 a step, 2 epochs
     assert card["steps"] == 4
+    assert {*log.columns["steps"].tolist()} == {4}  # for the cost of an experiment
     assert (card["selected_step"], card[SELECTION_NLL]) == log.selected
     assert card["views_per_pair"] == 5.0
     assert card["peak_memory_bytes"] > 0

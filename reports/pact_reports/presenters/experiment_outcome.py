@@ -29,7 +29,9 @@ def present(outcome: ExperimentOutcome) -> Presenter:
     return Presenter(
         tables=lambda: _planned(outcome) if outcome.is_dry else _results(outcome),
         to_json=lambda: _json(outcome),
-        warnings=[f"{one_line(str(outcome.plan))}: {text}" for text in outcome.missing],
+        warnings=[
+            f"{one_line(str(outcome.plan))}: {text}" for text in (*outcome.missing, *outcome.notes)
+        ],
         answers=lambda: _answers(outcome),
     )
 
@@ -132,7 +134,7 @@ def _cost(outcome: ExperimentOutcome) -> Iterator[str]:
         return
     least = "at least " if cost.not_measured else ""
     stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in cost.by_stage.items())
-    slots = counted(cost.slots, "slot")
+    slots = counted(cost.slots, "slot") if cost.slots else "room for all steps at once"
     of_stages = f" Processes together: {stages}." if stages else ""
     yield (
         f"Cost with {slots}: {least}{duration(cost.seconds)}, estimated from times on "
@@ -181,6 +183,7 @@ def _json(outcome: ExperimentOutcome) -> dict[str, Json]:
         "scorings_and_calibrations": outcome.count(["score", "calibrate"]),
         "cost": _cost_json(outcome.cost),
         "missing": [*outcome.missing],
+        "notes": [*outcome.notes],
         "tuning": [_tuning_json(tuning) for tuning in outcome.tuning],
         "steps": [_step_json(outcome, step) for step in outcome.steps],
     }
