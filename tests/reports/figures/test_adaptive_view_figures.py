@@ -19,7 +19,13 @@ from run_frames import rows, write_run
 
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.remedies.sequential import SequentialReplay, ViewSequence, replay_views
+from pact_eval.remedies.sequential import (
+    FixedPoint,
+    SequentialPoint,
+    SequentialReplay,
+    ViewSequence,
+    replay_views,
+)
 from pact_reports.figures.adaptive_views import draw_adaptive_views
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import PAPER, Looks
@@ -51,7 +57,9 @@ def test_fixed_views_are_the_first_orders_against_hand_computation(
 
 
 def test_lines_go_through_the_means_to_all_views(ax: Axes, replay: SequentialReplay) -> None:
-    for line, marks in zip(ax.lines[:2], (replay.fixed, replay.points), strict=True):
+    drawn_marks: tuple[tuple[FixedPoint | SequentialPoint, ...], ...]
+    drawn_marks = (replay.fixed, replay.points)
+    for line, marks in zip(ax.lines[:2], drawn_marks, strict=True):
         x, y = points(line)
         expected = sorted((point.views.value, 100 * point.agreement.value) for point in marks)
         assert x == pytest.approx([*(views for views, _ in expected), replay.most])
@@ -77,7 +85,8 @@ def test_marks_are_named_and_only_the_chosen_risk_is_filled(
 def test_intervals_of_both_means_are_drawn(ax: Axes, replay: SequentialReplay) -> None:
     bars = [drawing for drawing in ax.collections if isinstance(drawing, LineCollection)]
     segments = np.concatenate([np.asarray(bar.get_segments()) for bar in bars])
-    for point in (*replay.points, *replay.fixed):
+    marks: tuple[FixedPoint | SequentialPoint, ...] = (*replay.points, *replay.fixed)
+    for point in marks:
         views = (point.views.low, point.views.high)
         for end in filter(np.isfinite, views):
             assert np.isclose(segments[:, :, 0], end).any()

@@ -171,7 +171,9 @@ def test_the_precision_of_the_server_is_that_of_the_fit(tmp_path: Path) -> None:
     with serving(rounding) as server:
         score(server, calibration, tmp_path / "fit")
         runner(main)(*command(server, data, tmp_path / "fit", tmp_path / "run"))
-    assert read_run(tmp_path / "run").settings["views"]["decimals"] == 2
+    rule = read_run(tmp_path / "run").provenance.view_rule
+    assert rule is not None
+    assert rule.decimals == 2
     with serving(order_dependent) as exact:
         words = command(exact, data, tmp_path / "fit", tmp_path / "other")
         assert_says(refuser(main)(*words), "not rounded", "--views-from", "2 decimals")
