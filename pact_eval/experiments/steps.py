@@ -310,7 +310,7 @@ class _Planner:
         arm = training.arm
         words = ("python", "-m", "pact_eval.training", arm.recipe, "--arm", arm.name)
         places = ("--cache", self.folder / "views", "--out", adapter)
-        seed_and_base = ("--seed", training.seed, "--base", model.base)
+        seed_and_base = ("--seed", training.seed, "--base-model", model.base)
         return _flat((*words, *seed_and_base, *how, *places, as_words(arm.settings)))
 
     @property
