@@ -100,6 +100,14 @@ class RemedyMetric:
         """Return whether it is shown to be worse than the reference."""
         return self._sign(reference) < 0
 
+    def interval_is_worse(self, reference: str) -> bool:
+        """Return whether the 95% interval is on the worse side of 0, before Holm's adjustment."""
+        against = self.differences.get(reference)
+        if against is None:
+            return False
+        difference = against.difference
+        return (difference.high if self.spec.better > 0 else -difference.low) < 0
+
     def _sign(self, reference: str) -> int:
         against = self.differences.get(reference)
         if against is None or not against.marked:
@@ -169,8 +177,9 @@ class RemedyComparison(Result):
     Attributes:
         status: whether any remedy is shown to help.
         helping: names of the remedies that are shown to help, the cheapest first.
-        enough: the cheapest of them that is not shown to be worse than all K views; None if there
-            is none, or if it is all K views themselves.
+        enough: the cheapest of them that is not shown to be worse than all K views by its 95%
+            intervals; None if there is none, or if it is all K views themselves. Holm's adjustment
+            is left out: it would make this easier, the more remedies there are.
         rows: the remedies: view 0 alone first, then by prompts.
         references: names of the remedies that the others are compared with.
         k: views per item of the run.
@@ -548,7 +557,7 @@ def _enough(rows: Sequence[RemedyRow], all_views: Remedy) -> str | None:
     cheaper = [row for row in rows if row.cost.prompts < all_views.views]
     for row in cheaper:
         metrics = [row.metric(name) for name in _DECIDING]
-        worse = any(metric.is_worse(all_views.name) for metric in metrics)
+        worse = any(metric.interval_is_worse(all_views.name) for metric in metrics)
         if row.helps(one) and not worse:
             return row.remedy.name
     return None

@@ -15,6 +15,7 @@ from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
+from pact_reports.sentences.remedies import remedies_answer
 
 _NULL_DRAWS = 400
 
@@ -45,7 +46,22 @@ def test_order_effects_of_single_items_are_not_removed_by_a_prior() -> None:
     for name in ("k1_additive", "k1_pride", "k1_batch"):
         assert not comparison.row(name).helps("k1")
         assert _nll(comparison, name) > _nll(comparison, "k2")
-    assert not comparison.row("k1_additive").metric("nll_nats").is_better("k4")
+    of_two = _compared(run.first_views(2))
+    for name in ("k1_additive", "k1_batch"):
+        assert of_two.row(name).metric("nll_nats").is_worse("k2")
+
+
+def test_an_interval_on_the_worse_side_is_not_enough_though_holm_leaves_no_mark() -> None:
+    """Holm's adjustment over many remedies would hide that fewer views are worse than all."""
+    run = planted_run(np.random.default_rng(1), families=100, k=4, order_noise=0.7, choices=(3, 4))
+    comparison = _compared(run)
+    two = comparison.row("k2")
+    against = two.metric("nll_nats").differences["k4"]
+    assert two.helps("k1")
+    assert against.difference.low > 0
+    assert not against.marked
+    assert comparison.enough is None
+    assert_says(remedies_answer(comparison), "K = 2;", "worse than K = 4", "95% interval")
 
 
 @pytest.mark.slow

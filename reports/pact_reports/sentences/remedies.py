@@ -26,13 +26,18 @@ def remedies_answer(comparison: RemedyComparison) -> str:
             )
         return "Cannot tell whether a remedy helps: there are too few families for an interval."
     if comparison.status == "none shown":
-        return "None is shown to help: to improve accuracy or NLL over one view and worsen none."
+        return "None is shown to help: to improve accuracy or NLL over one view, and harm neither."
     if comparison.enough is None:
-        titles = [comparison.row(name).remedy.title for name in comparison.helping]
-        return f"Shown to help over one view: {'; '.join(titles)}."
+        rows = [comparison.row(name) for name in comparison.helping]
+        answer = f"Shown to help over one view: {'; '.join(row.remedy.title for row in rows)}."
+        if any(row.cost.prompts < comparison.k for row in rows):
+            answer += (
+                f" Those of fewer prompts are worse than K = {comparison.k} by a 95% interval."
+            )
+        return answer
     row = comparison.row(comparison.enough)
     return (
-        f"Cheapest that is shown to help, and not to be worse than K = {comparison.k}: "
+        f"Cheapest that helps (shown), and is not shown to be worse than K = {comparison.k}: "
         f"{row.remedy.title} ({_prompts(row.cost.prompts)} per item). {_gain(row)}"
     )
 
