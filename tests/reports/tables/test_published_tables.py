@@ -247,6 +247,7 @@ def test_splits_of_the_published_rows(
         "gates": ("no thresholds", "--thresholds FILE"),
         "costs": ("no costs", "--cost-wrong and --cost-review", "--thresholds"),
         "selection": ("run.json", "no adapter folder"),
+        "tuning": ("no selection", "--selected FILE"),
     }
     assert built.skipped.keys() == needs.keys()
     for name, parts in needs.items():
