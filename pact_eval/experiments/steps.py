@@ -382,7 +382,7 @@ class _Planner:
             how += [] if value == "auto" else [(f"--{name}", value)]
         words = (*_RECIPE, training.arm.recipe, "--arm", training.arm.name)
         places = ("--cache", self.folder / "views", "--out", adapter)
-        seed_and_base = ("--seed", training.seed, "--base", model.base)
+        seed_and_base = ("--seed", training.seed, "--base-model", model.base)
         return _flat((*words, *seed_and_base, *how, *places, as_words(training.settings)))
 
     @property

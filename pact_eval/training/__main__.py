@@ -38,7 +38,7 @@ def main(words: Sequence[str] | None = None) -> int:
         settings,
         options.arm or options.recipe,
         options.seed,
-        options.base,
+        options.base_model,
         files,
         options.dtype,
         options.device,
@@ -71,7 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("recipe", choices=RECIPES)
-    parser.add_argument("--base", required=True, help="folder, hub id, or hub id with @revision")
+    parser.add_argument(
+        "--base-model", required=True, help="folder, hub id, or hub id with @revision"
+    )
     parser.add_argument("--train", type=Path, required=True, help="pairs to train on")
     parser.add_argument(
         "--selection", type=Path, required=True, help="pairs that choose the checkpoint"

@@ -66,7 +66,7 @@ def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path
     step = steps_of(plan)["train-no_cf-17"]
     words = " ".join(step.words)
     assert words == (
-        "python -m pact_eval.training pact --arm no_cf --seed 17 --base base "
+        "python -m pact_eval.training pact --arm no_cf --seed 17 --base-model base "
         "--train plan/parts/train.jsonl --selection plan/parts/selection.jsonl "
         "--calibration plan/parts/calibration.jsonl --unpaired data/train.jsonl --dtype bfloat16 "
         "--cache plan/views --out plan/adapters/no_cf-17 "

@@ -70,7 +70,7 @@ def test_commands_of_a_training(paper: tuple[Step, ...]) -> None:
     by_name = {step.name: step for step in paper}
     train = " ".join(by_name["train-no_cf-17"].words)
     assert train.startswith("python -m pact_eval.training pact --arm no_cf --seed 17 ")
-    assert "--base organisation/base@revision" in train
+    assert "--base-model organisation/base@revision" in train
     assert train.endswith("--out out/adapters/no_cf-17 --set counterfactual=0.0")
     assert "--train out/parts/train.jsonl --selection out/parts/selection.jsonl" in train
     ablated = " ".join(by_name["score-no_cf-17-ablated"].words)

@@ -206,7 +206,7 @@ def test_the_command_continues_after_sigkill(
     undisturbed: Path, base: Path, files: RecipeFiles, tmp_path: Path
 ) -> None:
     out = tmp_path / "adapter"
-    words = [sys.executable, "-m", "pact_eval.training", "pact", "--base", str(base)]
+    words = [sys.executable, "-m", "pact_eval.training", "pact", "--base-model", str(base)]
     words += ["--train", str(files.train), "--selection", str(files.selection)]
     words += ["--set", "dropout=0.1", "--set", "checkpoint_seconds=0", "--device", "cpu"]
     words += ["--out", str(out)]
