@@ -409,7 +409,7 @@ def _train(table: TomlTable, arms: TomlTable) -> TrainPlan:
         if without or not arms.values:
             names = ", ".join(without) or "every arm"
             table.problem(f"expected command, or a recipe: {names} has no trainer")
-        return TrainPlan(None, table.positive("timeout"))
+        return TrainPlan(None, table.positive("timeout"), _reserved(table))
     example = 'such as "python train.py --out {adapter}"'
     command = CommandTemplate((UNSTATED,))
     try:

@@ -208,5 +208,6 @@ def dry_run(experiment: PreparedExperiment) -> ExperimentOutcome:
     if measured is None:
         return outcome
     left = [step.step for step in outcome.of_state("to do")]
-    cost = estimated_cost(experiment.plan, left, len(experiment.slots), measured)
+    slots = 0 if experiment.ray else len(experiment.slots)  # how much room a cluster has is unknown
+    cost = estimated_cost(experiment.plan, left, slots, measured)
     return replace(outcome, cost=cost)

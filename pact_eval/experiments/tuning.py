@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pact_eval._json import Json
+from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.experiments.candidates import tuned_settings
-from pact_eval.experiments.plan import Plan
+from pact_eval.experiments.plan import Arm, Plan
 from pact_eval.experiments.selection import ArmSelection, read_selection
 
 
@@ -43,7 +43,7 @@ def tuning_of_plan(plan: Plan, selected: Path) -> tuple[ArmTuning, ...]:
             arm.name,
             tuned_settings(arm.settings),
             len(plan.trainings_of(arm)),
-            _choice(arm.settings, selected / f"{arm.name}.json"),
+            _choice(plan, arm, selected / f"{arm.name}.json"),
         )
         for arm in plan.arms
     )
@@ -78,10 +78,13 @@ def tuning_of_runs(
     return tuple(tunings)
 
 
-def _choice(settings: Mapping[str, Json], path: Path) -> ArmSelection | None:
-    """Return the choice of a file; None without one, or if it was made among other values."""
+def _choice(plan: Plan, arm: Arm, path: Path) -> ArmSelection | None:
+    """Return the choice of a file; None without one, or if other trainings were compared."""
     try:
         selection = read_selection(path)
     except InputError:
         return None
-    return selection if selection.tuned == tuned_settings(settings) else None
+    compared = [dumps({**candidate.settings}) for candidate in selection.candidates]
+    planned = [dumps({**candidate.settings}) for candidate in arm.candidates]
+    is_current = compared == planned and {*selection.seeds} == {*plan.seeds_of(arm)}
+    return selection if arm.is_tuned and is_current else None

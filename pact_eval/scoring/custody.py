@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def custody_of(
-    adapter: AdapterFiles | None, dataset: Dataset, allow: Collection[str] = ()
+    adapter: AdapterFiles | None,
+    dataset: Dataset,
+    allow: Collection[str] = (),
+    role: str | None = None,
 ) -> Custody:
     """Compare the data of a scoring with what its adapter was trained on.
 
@@ -26,6 +29,8 @@ def custody_of(
         adapter: the adapter; None for a base model alone, or a server.
         dataset: the data.
         allow: "trained-on" accepts records that the adapter was trained or selected on.
+        role: what the run is for. One of the role "selection" chooses among adapters, so those that
+            were selected on its records are accepted, and named.
 
     Returns:
         What the adapter's record says, and what was accepted.
@@ -36,7 +41,9 @@ def custody_of(
     """
     record = None if adapter is None else adapter_record(adapter)
     overlap = None if record is None else overlap_with(record, dataset.records)
-    if adapter is not None and overlap is not None and "trained-on" not in allow:
+    selects = role == "selection" and overlap is not None and overlap.roles == ("selection",)
+    is_accepted = selects or "trained-on" in allow
+    if adapter is not None and overlap is not None and not is_accepted:
         raise GateError(_refusal(adapter, dataset, overlap))
     check = dataset.manifest
     return Custody(

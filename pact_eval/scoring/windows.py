@@ -236,11 +236,12 @@ def score_windows(
         What is known of the training data.
 
     Raises:
-        GateError: the adapter was trained or selected on evaluated families.
+        GateError: the adapter was trained on evaluated families, or selected on them and the role
+            of the run is not "selection".
         PactError: the source cannot score the dataset; windows that are written are kept.
         RunError: the folder cannot be used, or has a run with other settings.
     """
-    custody = custody_of(source.adapter, dataset, allow)
+    custody = custody_of(source.adapter, dataset, allow, labels.get("role"))
     facts = dict(source.check(dataset))
     with step("Hashing the model"):
         settings = {**source.settings, **dataset.settings}

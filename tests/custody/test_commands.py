@@ -67,6 +67,20 @@ def test_python_refuses_it_too(leak: Path, tmp_path: Path) -> None:
         pact_eval.score(HOLDOUT, tmp_path / "run", adapter=leak, k=1, limit=4)
 
 
+def test_a_run_that_selects_may_use_the_data_of_the_selection_alone(
+    leak: Path, tmp_path: Path
+) -> None:
+    chosen = adapter_trained_on(tmp_path / "chosen", {"steps": 3}, selection=[HOLDOUT])
+    words = ("--data", HOLDOUT, "--out", tmp_path / "run", *SCORE)
+    assert "selected on" in command("score", chosen, *words).stderr
+    assert command("score", leak, *words, "--role", "selection").exit_code == 3
+    assert command("score", chosen, *words, "--role", "calibration").exit_code == 3
+    assert command("score", chosen, *words, "--role", "selection").exit_code == 0
+    trained_on = read_provenance(tmp_path / "run").custody.trained_on
+    assert trained_on is not None
+    assert len(trained_on.families) == 2
+
+
 def test_an_allowed_run_says_so_everywhere(leak: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ("--data", HOLDOUT, "--out", run, "--allow", "trained-on", *SCORE)

@@ -90,6 +90,13 @@ def test_hours_by_hand(tmp_path: Path, slots: int, seconds: float) -> None:
     assert cost["not_measured"] == {}
 
 
+def test_a_cluster_has_room_for_all_steps(tmp_path: Path) -> None:
+    plan = planted(tmp_path)
+    assert cost_of(plan, "--ray", "127.0.0.1:9")["seconds"] == 170 + 18
+    text = run("experiment", plan, "--ray", "127.0.0.1:9", "--dry-run").stdout
+    assert "Cost with room for all steps at once: 3 min" in text
+
+
 def test_the_paper_in_eight_slots(tmp_path: Path) -> None:
     parsed, _ = check_plan(PLAN)
     free = {**window("4", 0, 0), **window("1", 0, 0)}

@@ -15,6 +15,7 @@ from training.recipe_bases import write_base
 
 from pact_eval.errors import PlanError
 from pact_eval.experiments.running import run
+from pact_eval.experiments.selection import read_selection
 from pact_eval.experiments.steps import Step
 from pact_fixtures.paper import PLAN as PAPER_PLAN
 
@@ -149,15 +150,23 @@ def test_reading_a_plan_of_recipes_loads_no_torch() -> None:
 
 
 @pytest.mark.slow
-def test_an_experiment_trains_its_recipe_and_judges_it(tmp_path: Path) -> None:
-    arms = 'ce = { recipe = "cross_entropy", set = { epochs = 1, dropout = 0.0 } }'
+def test_an_experiment_trains_and_tunes_its_recipes_and_judges_them(tmp_path: Path) -> None:
+    """The adapter of a recipe records its selection split, which chooses among candidates too."""
+    few = "epochs = 1, dropout = 0.0"
+    arms = (
+        f'ce = {{ recipe = "cross_entropy", set = {{ {few} }} }}\n'
+        f'tuned = {{ recipe = "pact", set = {{ {few}, learning_rate = [1e-4, 1e-3] }} }}'
+    )
     plan = write_recipe_plan(tmp_path, arms)
     (tmp_path / "base").rmdir()
     write_base(tmp_path / "base")
-    outcome = run(opened(plan, arm="ce", stage="calibrate"))
+    outcome = run(opened(plan, stage="calibrate"))
     assert outcome.exit_code == 0, [step for step in outcome.steps if step.state == "failed"]
-    adapter = plan.with_suffix("") / "adapters/ce-17"
-    assert json.loads((adapter / "training.json").read_text("utf-8"))["steps"] == 2
-    assert (plan.with_suffix("") / "runs/ce-17/predictions.parquet").exists()
-    again = run(opened(plan, arm="ce", stage="calibrate"))
+    folder = plan.with_suffix("")
+    assert json.loads((folder / "adapters/ce-17/training.json").read_text("utf-8"))["steps"] == 2
+    for model in ("ce-17", "tuned-17"):
+        assert (folder / f"runs/{model}/predictions.parquet").exists()
+    chosen = read_selection(folder / "selected/tuned.json").chosen
+    assert chosen.settings["learning_rate"] in (1e-4, 1e-3)
+    again = run(opened(plan, stage="calibrate"))
     assert {step.state for step in again.steps} == {"up to date"}

@@ -12,6 +12,7 @@ from experiments.plans import opened, write_plan
 from messages import assert_says
 
 from pact_cli.main import main
+from pact_eval.experiments.plan import Reserved, parse_plan
 
 run, refused = runner(main), refuser(main)
 
@@ -70,3 +71,19 @@ def test_what_a_step_has_for_itself(
     for stage, expected in (("train", train), ("score", score), ("calibrate", (1, 0))):
         reserved = plan.reserved(stage, has_gpus=has_gpus)  # type: ignore[arg-type]
         assert (reserved.cpus, reserved.gpus) == expected
+
+
+def test_a_training_with_a_recipe_has_what_the_plan_says() -> None:
+    """A plan of recipes has a table `train` without a command."""
+    text = """
+[train]
+timeout = 60
+cpus = {cpus}
+gpus = 4
+[arms]
+pact = {{ recipe = "pact" }}
+"""
+    plan, _ = parse_plan(text.format(cpus=8), Path("plan.toml"))
+    assert plan.reserved("train", has_gpus=True) == Reserved(8, 4)
+    _, problems = parse_plan(text.format(cpus=0), Path("plan.toml"))
+    assert "train: expected cpus as an integer of at least 1, got 0" in map(str, problems)

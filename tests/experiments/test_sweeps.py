@@ -205,9 +205,15 @@ def test_arms_side_by_side_say_what_was_tuned(runs: list[Path], tmp_path: Path) 
         ["mine", "rank: 8, 16", "4", "selection.jsonl", "2", "rank: 16", "0.332"],
         ["other", "not tuned", "2", "–", "–", "–", "–"],
     ]
-    # A choice among other values is none.
-    plan, _ = parse_plan(text.replace("16]", "32]") + "[seeds]\nmain = [17, 18]", tmp_path)
-    assert tuning_of_plan(plan, tmp_path / "selected")[0].selection is None
+    # A choice among other trainings is none.
+    for arms, seeds in (
+        (text.replace("16]", "32]"), "17, 18"),
+        (text.replace("epochs = 2", "epochs = 3"), "17, 18"),
+        (text, "17, 19"),
+        (text, "17"),
+    ):
+        plan, _ = parse_plan(f"{arms}[seeds]\nmain = [{seeds}]", tmp_path)
+        assert tuning_of_plan(plan, tmp_path / "selected")[0].selection is None
 
 
 def test_the_paper_of_tuned_arms_has_their_table(runs: list[Path], tmp_path: Path) -> None:
