@@ -456,7 +456,8 @@ _OUTPUTS: Final = {
         type=PATH,
         multiple=True,
         help="Choice among the candidates of a tuned arm (`selected/ARM.json` of an experiment), "
-        "for the table of tuning. Arms without one were not tuned. May be given several times.",
+        "for the table of tuning. Arms without one count as not tuned. May be given several "
+        "times.",
     ),
     "cost_wrong": option(
         "--cost-wrong",

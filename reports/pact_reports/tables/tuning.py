@@ -45,8 +45,8 @@ def tuning_table(arms: Sequence[ArmTuning], names: ArmNames = KEYS) -> Table:
         caption=(
             "Each arm: the settings that were tuned with the values that were tried, the number of "
             "trainings over values and seeds, the data that the choice was made on, the chosen "
-            "values, and their NLL on these data: the mean over the seeds, in nats, single view. An arm "
-            "without a stated choice counts as not tuned."
+            "values, and their NLL on these data: the mean over the seeds, in nats, single view. "
+            "An arm without a stated choice counts as not tuned."
         ),
         columns=(
             Column("Arm", "left"),
