@@ -32,7 +32,7 @@ from pact_eval.experiments.plan import BASE_RUN
 from pact_eval.experiments.preparing import PreparedExperiment, dry_run
 from pact_eval.experiments.processes import StepProcess, start
 from pact_eval.experiments.receipts import installed_version
-from pact_eval.experiments.running import run
+from pact_eval.experiments.running import locked, run
 from pact_eval.experiments.steps import (
     ADAPTER_FILES,
     MODEL_LIBRARIES,
@@ -82,11 +82,12 @@ def measure(
     if prepared.exit_code:
         return prepared
     meter = _Meter(experiment, steps, folder, longest_seconds, say)
-    try:
-        measured = meter.measured()
-    finally:
-        shutil.rmtree(start_folder / folder / _PLACE, ignore_errors=True)
-    write_atomically(experiment.folder / MEASURED, dumps_indented(measured.to_json()))
+    with locked(experiment.folder):
+        try:
+            measured = meter.measured()
+        finally:
+            shutil.rmtree(start_folder / folder / _PLACE, ignore_errors=True)
+        write_atomically(experiment.folder / MEASURED, dumps_indented(measured.to_json()))
     return dry_run(experiment)
 
 

@@ -52,7 +52,7 @@ def run(
     if experiment.files.missing:
         raise PlanError(str(experiment.plan.path), experiment.files.missing)
     experiment.folder.mkdir(parents=True, exist_ok=True)
-    with _locked(experiment.folder), _terminable():
+    with locked(experiment.folder), _terminable():
         _refuse_foreign_files(experiment)
         events = EventLog(experiment.folder / EVENTS, watcher)
         names = [step.name for step in experiment.steps]
@@ -76,7 +76,7 @@ def _executor(experiment: PreparedExperiment) -> Iterator[Executor]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Let one process at a time work in a folder.
 
     Raises:

@@ -131,8 +131,8 @@ def select(runs: Sequence[Path], *, arm: str, settings: Mapping[str, Json]) -> A
         settings: its settings; a list has the values to choose from.
 
     Raises:
-        InputError: a run has another role or no seed, the runs are not those of all candidates, or
-            their seeds or items differ.
+        InputError: a run has another role or no seed, the runs are not those of all candidates,
+            their seeds or items differ, or no candidate has a finite NLL.
         RunError: a folder is not a complete run.
         TamperedError: the files of a run have changed since it was sealed.
     """
@@ -148,8 +148,7 @@ def select(runs: Sequence[Path], *, arm: str, settings: Mapping[str, Json]) -> A
         by_label[label][seed] = run
     candidates = {f"{arm}.{one.label}": one for one in candidates_of(settings)}
     if {*candidates} != {*by_label}:
-        scored = ", ".join(by_label)
-        message = f"expected runs of {', '.join(candidates)}; got those of {scored}"
+        message = f"expected runs of {', '.join(candidates)}; got those of {', '.join(by_label)}"
         raise InputError(message)
     first = _refuse_different([run for seeds in by_label.values() for run in seeds.values()])
     seeds = sorted(next(iter(by_label.values())))
@@ -157,18 +156,15 @@ def select(runs: Sequence[Path], *, arm: str, settings: Mapping[str, Json]) -> A
         if sorted(named) != seeds:
             message = f"{label}: expected the seeds {seeds}, as of the others; got {sorted(named)}"
             raise InputError(message)
-    return ArmSelection(
-        arm,
-        Path(first.provenance.data_name or "?").name,
-        first.provenance.data.sha256,
-        len(first.predictions),
-        tuple(
-            ScoredCandidate(
-                label, one.settings, {seed: _nll(by_label[label][seed]) for seed in seeds}
-            )
-            for label, one in candidates.items()
-        ),
+    scored = tuple(
+        ScoredCandidate(label, one.settings, {seed: _nll(by_label[label][seed]) for seed in seeds})
+        for label, one in candidates.items()
     )
+    if not any(math.isfinite(candidate.mean_nll_nats) for candidate in scored):
+        message = f"{arm}: no candidate has a finite NLL; nothing can be chosen"
+        raise InputError(message)
+    file = Path(first.provenance.data_name or "?").name
+    return ArmSelection(arm, file, first.provenance.data.sha256, len(first.predictions), scored)
 
 
 def write_selection(selection: ArmSelection, path: Path) -> None:

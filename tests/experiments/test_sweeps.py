@@ -30,7 +30,7 @@ def scored(
     folder: Path, label: str, seed: int, sure: list[float], role: str | None = "selection"
 ) -> Path:
     """A run whose items have these probabilities of the right answer, of two."""
-    logits = [[math.log(p), math.log(1 - p)] for p in sure]
+    logits = [[math.log(p) if p else -math.inf, math.log(1 - p)] for p in sure]
     ids = [f"item-{number}" for number in range(len(sure))]
     frame = frame_of(id=ids, logits=logits, reference=[0] * len(sure))
     path = write_run(folder / f"{label}-{seed}", frame, arm=label, seed=seed)
@@ -274,3 +274,9 @@ def test_a_tuned_arm_is_trained_chosen_and_scored(tmp_path: Path) -> None:
     assert ("score-mine-17-holdout" in states) == (now.label != selection.chosen.label)
     assert json.loads(run(*words, "--json").stdout)["tuning"][0]["trainings"] == 2
     assert "scale: " in run(*words).stdout
+
+
+def test_nothing_is_chosen_without_a_finite_nll(tmp_path: Path) -> None:
+    runs = [scored(tmp_path, f"mine.rank={rank}", 17, [0.6, 0.0]) for rank in (8, 16)]
+    with pytest.raises(InputError, match="no candidate has a finite NLL"):
+        select(runs, arm="mine", settings=RANKS)
