@@ -150,6 +150,11 @@ READING = {
     *("read_json", "read_toml", "read_parquet", "scan_parquet", "read_ipc", "read_csv"),
 }
 ELSEWHERE = {
+    "pact_eval.evaluation.items": "Parquet, which polars opens; campaigns damage predictions",
+    "pact_eval.experiments.measuring": "our own data, and a log that tests/experiments damages",
+    "pact_eval.experiments.progress_table": "a log and events of ours: tests/experiments",
+    "pact_eval.experiments.ray_tasks": "our own attempts at a step",
+    "pact_eval.experiments.shared_folder": "our own stamp; tests/experiments changes it",
     "pact_eval.custody.hashed_data": "only training reads with it; records.py parses its lines",
     "pact_eval.runs.remote.copies": "tests/remote has stores that lie",
     "pact_eval.scoring.workers.actor": "/proc/cpuinfo",
