@@ -30,7 +30,14 @@ from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.progress import step, tracked
 from pact_eval.remedies.contextual import ContentFree
-from pact_eval.remedies.costs import ItemTokens, NoTokens, RemedyCost, cost_of
+from pact_eval.remedies.costs import (
+    ItemTokens,
+    NoTokens,
+    Price,
+    PromptCounts,
+    RemedyCost,
+    cost_of,
+)
 from pact_eval.remedies.cross_fitting import CrossFitted, Folds, FoldUnit, cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
@@ -94,11 +101,10 @@ class RemedyMetric:
 
     def is_better(self, reference: str) -> bool:
         """Return whether it is shown to be better than the reference."""
-        return self._sign(reference) > 0
-
-    def is_worse(self, reference: str) -> bool:
-        """Return whether it is shown to be worse than the reference."""
-        return self._sign(reference) < 0
+        against = self.differences.get(reference)
+        if against is None or not against.marked:
+            return False
+        return sign_of(against.difference) * self.spec.better > 0
 
     def interval_is_worse(self, reference: str) -> bool:
         """Return whether the 95% interval is on the worse side of 0, before Holm's adjustment."""
@@ -107,12 +113,6 @@ class RemedyMetric:
             return False
         difference = against.difference
         return (difference.high if self.spec.better > 0 else -difference.low) < 0
-
-    def _sign(self, reference: str) -> int:
-        against = self.differences.get(reference)
-        if against is None or not against.marked:
-            return 0
-        return sign_of(against.difference) * self.spec.better
 
 
 @dataclass(frozen=True)
@@ -146,15 +146,23 @@ class RemedyRow:
         raise KeyError(name)
 
     def helps(self, reference: str) -> bool:
-        """Return whether accuracy or NLL is shown to be better than a reference, and none worse."""
+        """Return whether accuracy or NLL is shown to be better than a reference, and none worse.
+
+        Better is after Holm's adjustment, and worse is by the 95% interval without it: an
+        adjustment would hide harm, the more remedies there are.
+        """
         deciding = [self.metric(name) for name in _DECIDING]
         better = any(metric.is_better(reference) for metric in deciding)
-        return better and not any(metric.is_worse(reference) for metric in deciding)
+        return better and not self.is_worse(reference)
+
+    def is_worse(self, reference: str) -> bool:
+        """Return whether accuracy or NLL is worse than a reference by its 95% interval."""
+        return any(self.metric(name).interval_is_worse(reference) for name in _DECIDING)
 
 
 RemedyStatus: TypeAlias = Literal["some help", "none shown", "cannot tell"]
-"""some help: one or more remedies are shown to improve accuracy or NLL; none shown: none is; cannot
-tell: the run has one view, or no interval can be given."""
+"""some help: one or more remedies are shown to improve accuracy or NLL, fits on the evaluated items
+aside; none shown: none is; cannot tell: the run has one view, or no interval can be given."""
 
 
 @dataclass(frozen=True)
@@ -176,11 +184,16 @@ class RemedyComparison(Result):
 
     Attributes:
         status: whether any remedy is shown to help.
-        helping: names of the remedies that are shown to help, the cheapest first.
+        helping: names of the remedies that are shown to help, the cheapest first; without those of
+            `flattered`.
+        flattered: names of the remedies that pass the same tests, but were fitted on the evaluated
+            items: they are never an answer.
         enough: the cheapest of them that is not shown to be worse than all K views by its 95%
             intervals; None if there is none, or if it is all K views themselves. Holm's adjustment
             is left out: it would make this easier, the more remedies there are.
-        rows: the remedies: view 0 alone first, then by prompts.
+        price: what cheapest means: computed tokens if the run records them, as local runs do; else
+            prompts, which servers count.
+        rows: the remedies: view 0 alone first, then by price.
         references: names of the remedies that the others are compared with.
         k: views per item of the run.
         items: number of items.
@@ -200,7 +213,9 @@ class RemedyComparison(Result):
 
     status: RemedyStatus
     helping: tuple[str, ...]
+    flattered: tuple[str, ...]
     enough: str | None
+    price: Price
     rows: tuple[RemedyRow, ...]
     references: tuple[str, ...]
     k: int
@@ -264,7 +279,7 @@ def compare_remedies(
             has one family.
     """
     folds = folds_of(_with_all_views(predictions))
-    tokens = tokens or ItemTokens()
+    prompts, tokens = PromptCounts.of_run(predictions), tokens or ItemTokens()
     nothing = None if content_free is None else content_free.probabilities
     orders = None if predictions.repeats else second_orders(predictions)
     seconds: tuple[SecondOrder, ...] = ()
@@ -279,18 +294,22 @@ def compare_remedies(
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
         costs = {
-            remedy: _cost(remedy, predictions.k, sampled[remedy].fitted, tokens, content_free)
-            for remedy in sampled
+            remedy: _cost(remedy, predictions.k, own.fitted, (prompts, tokens), content_free)
+            for remedy, own in sampled.items()
         }
-        by_cost = sorted(sampled, key=lambda remedy: costs[remedy].prompts)
-        rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_cost]
+        price = _price([*costs.values()])
+        by_price = sorted(sampled, key=lambda remedy: costs[remedy].price(price))
+        rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_price]
         rows, notes = _adjusted(rows)
     some = next(iter(sampled.values())).raw.items
-    helping = tuple(row.remedy.name for row in rows if row.helps(Remedy(1).name))
+    better = [row for row in rows if row.helps(Remedy(1).name)]
+    helping = [row for row in better if not row.remedy.as_published]
     return RemedyComparison(
         status=_status(rows, predictions.k, helping),
-        helping=helping,
-        enough=_enough(rows, all_views),
+        helping=tuple(row.remedy.name for row in helping),
+        flattered=tuple(row.remedy.name for row in better if row.remedy.as_published),
+        enough=_enough(helping, rows[by_price.index(all_views)], price),
+        price=price,
         rows=tuple(rows),
         references=tuple(reference.name for reference in references),
         k=predictions.k,
@@ -471,14 +490,14 @@ def _cost(
     remedy: Remedy,
     k: int,
     fitted: CrossFitted,
-    tokens: ItemTokens,
+    views: tuple[PromptCounts, ItemTokens],
     content_free: ContentFree | None,
 ) -> RemedyCost:
     contextual = content_free if remedy.contextual else None
     return cost_of(
         remedy.views,
         k,
-        tokens,
+        *views,
         fitting=fitted.fitting,
         content_free=None if contextual is None else contextual.tokens,
         contents=len(CONTENTS),
@@ -537,7 +556,12 @@ def _decides(metric: RemedyMetric) -> bool:
     return metric.spec.name in _DECIDING and not metric.tempered
 
 
-def _status(rows: Sequence[RemedyRow], k: int, helping: Sequence[str]) -> RemedyStatus:
+def _price(costs: Sequence[RemedyCost]) -> Price:
+    computed = not any(math.isnan(cost.tokens) for cost in costs)
+    return "computed tokens" if computed else "prompts"
+
+
+def _status(rows: Sequence[RemedyRow], k: int, helping: Sequence[RemedyRow]) -> RemedyStatus:
     if helping:
         return "some help"
     one = Remedy(1).name
@@ -551,13 +575,10 @@ def _status(rows: Sequence[RemedyRow], k: int, helping: Sequence[str]) -> Remedy
     return "none shown" if k > 1 and has_interval else "cannot tell"
 
 
-def _enough(rows: Sequence[RemedyRow], all_views: Remedy) -> str | None:
-    """Return the cheapest remedy that helps and is not shown to be worse than all views."""
-    one = Remedy(1).name
-    cheaper = [row for row in rows if row.cost.prompts < all_views.views]
-    for row in cheaper:
-        metrics = [row.metric(name) for name in _DECIDING]
-        worse = any(metric.interval_is_worse(all_views.name) for metric in metrics)
-        if row.helps(one) and not worse:
+def _enough(helping: Sequence[RemedyRow], all_views: RemedyRow, price: Price) -> str | None:
+    """Return the cheapest remedy that helps and is not worse than all views by its intervals."""
+    for row in helping:
+        cheaper = row.cost.price(price) < all_views.cost.price(price)
+        if cheaper and not row.is_worse(all_views.remedy.name):
             return row.remedy.name
     return None

@@ -54,15 +54,15 @@ class CrossFitted:
         without_prior: number of items that the remedy leaves as they are, because their number of
             answers has no prior, or they have no content-free probabilities.
         fitted_on: mean number of items that a prior was fitted on; 0 without one.
-        fitting: by number of views, the mean number of items that a fit took them of, beyond the
-            views of the evaluated items; empty without one.
+        fitting: by numbers of answers and of views, the mean number of items that a fit took these
+            views of, beyond the views of the evaluated items; empty without one.
     """
 
     predictions: Predictions
     tempered: Predictions | None
     without_prior: int
     fitted_on: float
-    fitting: Mapping[int, float]
+    fitting: Mapping[tuple[int, int], float]
 
 
 def folds_of(predictions: Predictions) -> Folds:
@@ -182,9 +182,9 @@ def untouched(
     return 0 if prior is None else int((~prior.covers(predictions.n_choices)).sum())
 
 
-def _mean_fitting(priors: Sequence[LetterPrior | None]) -> dict[int, float]:
-    """Return by number of views the mean number of items that the fits of the folds took."""
-    items: Counter[int] = Counter()
+def _mean_fitting(priors: Sequence[LetterPrior | None]) -> dict[tuple[int, int], float]:
+    """Return by answers and views the mean number of items that the fits of the folds took."""
+    items: Counter[tuple[int, int]] = Counter()
     for prior in priors:
         items.update({} if prior is None else prior.items_by_views)
-    return {views: number / len(priors) for views, number in sorted(items.items())}
+    return {group: number / len(priors) for group, number in sorted(items.items())}

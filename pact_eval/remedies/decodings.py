@@ -1,8 +1,8 @@
 """Remedies: ways to combine the views of an item, with a letter prior removed or not.
 
-A remedy takes the first views of every item and gives one distribution. Its cost is its number of
-views, which are prompts. `remedied` also decodes the next views, so the flip rate of a remedy says
-whether its answer still depends on the orders that it happened to get.
+A remedy takes the first views of every item and gives one distribution.
+`remedied` also decodes the next views, so the flip rate of a remedy says whether its answer still
+depends on the orders that it happened to get.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Remedy:
     """A decoding of some views of every item.
 
     Attributes:
-        views: number of views, from 1: prompts per item.
+        views: number of views, from 1.
         combination: of several views: mean log-probability, mean probability, or the answer of most
             views, with ties broken by the mean log-probability.
         prior: the estimator of the letter prior that is removed from every view; None for none.
@@ -126,7 +126,7 @@ def remedies_for(
     content_free: int = 0,
     seconds: Sequence[SecondOrder] = (),
 ) -> tuple[Remedy, ...]:
-    """Return the remedies that a run of K views can show, the cheapest first.
+    """Return the remedies that a run of K views can show, those of fewest views first.
 
     Args:
         k: number of views per item.

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from pact_eval._choices import Allowance
 from pact_eval._json import Json
+from pact_eval._toml import did_you_mean
 from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.notes import FitNote
 from pact_eval.calibration.ownership import check_owner
@@ -35,8 +36,8 @@ def fit_remedy(source: RunSource, name: str, *, allow: Collection[Allowance] = (
         The remedy with its letter prior and temperature; nothing is written.
 
     Raises:
-        InputError: the run cannot fit this remedy; the message lists those that it can fit. Or its
-            views were taken one by one.
+        InputError: the run cannot fit this remedy; the message has the nearest that it can fit, or
+            all of them. Or its views were taken one by one.
         GateError: the adapter was trained or selected on items of the run.
         RunError: the folder is not a complete run with references.
     """
@@ -107,11 +108,8 @@ def _remedy_named(name: str, predictions: Predictions, content_free: FloatArray 
     for remedy in fittable:
         if remedy.name == name:
             return remedy
-    message = (
-        f"--remedy: expected one that a run with K = {predictions.k} can fit "
-        f"({', '.join(remedy.name for remedy in fittable)}), got {name!r}"
-    )
-    raise InputError(message)
+    hint = did_you_mean(name, [remedy.name for remedy in fittable])
+    raise InputError(f"--remedy: a run with K = {predictions.k} cannot fit {name!r}{hint}")
 
 
 def _provenance(run: Run) -> dict[str, Json]:

@@ -21,7 +21,6 @@ Priors are by number of answers: C letters are another question to a model than 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -57,12 +56,9 @@ class LetterPrior:
     views: Mapping[int, int]
 
     @property
-    def items_by_views(self) -> dict[int, int]:
-        """By number of views, the number of items that the fit took them of."""
-        numbers: Counter[int] = Counter()
-        for count, items in self.items.items():
-            numbers[self.views[count]] += items
-        return dict(numbers)
+    def items_by_views(self) -> dict[tuple[int, int], int]:
+        """By numbers of answers and of views, the number of items that the fit took them of."""
+        return {(count, self.views[count]): items for count, items in self.items.items()}
 
     def covers(self, n_choices: IntArray) -> BoolArray:
         """Return (n,) whether there is a prior for items of these numbers of answers."""

@@ -26,6 +26,7 @@ __all__ = [
     "no_interval",
     "p_value_number",
     "p_value_text",
+    "prompts_text",
     "reason_text",
     "sample_text",
     "short_clusters",
@@ -42,6 +43,16 @@ _DECIMALS: dict[Unit, int] = {"percent": 1, "points": 1, "nats": 3, "score": 3, 
 _MOST_DECIMALS: Final = 6
 # Digits that rounding of sums may change: 319/400 - 316/400 is a last bit below 3/400.
 _SURE_DECIMALS: Final = 9
+
+
+def prompts_text(prompts: float) -> str:
+    """Write mean prompts per item: a whole number as it is, others with two decimals.
+
+    Example:
+        >>> prompts_text(4.0), prompts_text(3.1234)
+        ('4', '3.12')
+    """
+    return f"{prompts:,.0f}" if float(prompts).is_integer() else f"{prompts:,.2f}"
 
 
 def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:

@@ -31,6 +31,7 @@ def test_python_and_the_command_have_the_same_json(run: Path) -> None:
     remedies = pact_eval.compare_remedies(run, pact_eval.Settings(resamples=100))
     assert printed == json.loads(json.dumps(remedies.to_json()))
     assert printed["answer"]["status"] == remedies.status
+    assert printed["answer"]["price"] == remedies.price == "prompts"
     rows_of_json = printed["remedies"]["rows"]
     assert [row["name"] for row in rows_of_json] == [row.remedy.name for row in remedies.rows]
     assert [row["title"] for row in rows_of_json] == [row.remedy.title for row in remedies.rows]
@@ -50,7 +51,7 @@ def test_python_and_the_command_have_the_same_json(run: Path) -> None:
     assert risks == [0.01, 0.02, 0.05, 0.1]
 
 
-_ANSWERS = ("None is shown", "Cheapest that helps (shown)", "Shown to help")
+_ANSWERS = ("None is shown", "Cheapest in", "Shown to help")
 
 
 def test_the_answer_comes_first_in_twelve_lines_of_100_columns(

@@ -9,8 +9,11 @@ import pytest
 from messages import assert_says
 from remedies.planted_orders import letter_priors, planted_run
 
+from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.remedies.comparison import RemedyComparison, compare_remedies
+from pact_eval.remedies.contextual import ContentFree
+from pact_eval.remedies.costs import ItemTokens
 from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.remedies.letter_priors import fit_letter_prior
@@ -48,7 +51,7 @@ def test_order_effects_of_single_items_are_not_removed_by_a_prior() -> None:
         assert _nll(comparison, name) > _nll(comparison, "k2")
     of_two = _compared(run.first_views(2))
     for name in ("k1_additive", "k1_batch"):
-        assert of_two.row(name).metric("nll_nats").is_worse("k2")
+        assert of_two.row(name).metric("nll_nats").interval_is_worse("k2")
 
 
 def test_an_interval_on_the_worse_side_is_not_enough_though_holm_leaves_no_mark() -> None:
@@ -62,6 +65,109 @@ def test_an_interval_on_the_worse_side_is_not_enough_though_holm_leaves_no_mark(
     assert not against.marked
     assert comparison.enough is None
     assert_says(remedies_answer(comparison), "K = 2;", "worse than K = 4", "95% interval")
+
+
+def test_a_fit_on_the_evaluated_items_is_never_the_answer() -> None:
+    """Each source family has its own number of answers, so only the fit on itself has a prior."""
+    rng = np.random.default_rng(1)
+    run = planted_run(rng, k=4, prior=letter_priors(rng, 2.0))
+    run = replace(run, source_family=np.char.add("s", run.n_choices.astype(str)))
+    comparison = _compared(run)
+    on_itself = comparison.row("k1_batch_as_published")
+    assert on_itself.helps("k1")
+    assert not on_itself.is_worse("k4")
+    assert on_itself.cost.prompts < min(comparison.row(n).cost.prompts for n in comparison.helping)
+    assert "k1_batch_as_published" in comparison.flattered
+    assert not {*comparison.flattered} & {*comparison.helping}
+    assert comparison.enough == "k3"
+    assert "itself" not in remedies_answer(comparison).partition("Left out")[0]
+
+
+def test_help_of_a_fit_on_the_evaluated_items_alone_is_no_help() -> None:
+    """Views of one order, which is asked once: more change nothing, and fit no letter prior."""
+    rng = np.random.default_rng(1)
+    run = planted_run(rng, k=4, prior=letter_priors(rng, 2.0))
+    own = np.char.add("s", run.n_choices.astype(str))
+    run = replace(run.chosen_views(np.zeros((len(run), 4), dtype=int)), source_family=own)
+    comparison = _compared(run)
+    assert (comparison.status, comparison.helping, comparison.enough) == ("none shown", (), None)
+    assert comparison.flattered
+    assert comparison.row("k4").cost.prompts == 1
+    assert_says(
+        remedies_answer(comparison), "None is shown", "evaluated items", "calibrated on itself"
+    )
+
+
+def _overconfident(seed: int) -> tuple[Predictions, FloatArray]:
+    """Logits are four times too large, alike in all views; p_cf is uniform, which flattens them."""
+    run = planted_run(np.random.default_rng(seed), families=120, k=4, choices=(2,))
+    run = replace(run, logits=4 * run.logits)
+    p_cf = np.zeros((len(run), 2, run.logits.shape[2]))
+    p_cf[..., :2] = 0.5
+    return run, p_cf
+
+
+_SHARED = (100.0, 190.0, 190.0, 190.0)
+_SENT = (100.0, 200.0, 200.0, 200.0)
+
+
+def test_cheapest_is_by_computed_tokens_if_they_are_known_and_else_by_prompts() -> None:
+    """One contextual view: 100 + 5 tokens of 190, but 4 prompts, which is more than the 2 of K."""
+    run, p_cf = _overconfident(3)
+    nothing = ContentFree(p_cf, ItemTokens((5.0, 9.0), (60.0, 120.0), None))
+
+    def compared(tokens: ItemTokens) -> RemedyComparison:
+        return compare_remedies(
+            run,
+            rng=np.random.default_rng(0),
+            resamples=200,
+            tokens=tokens,
+            content_free=nothing,
+        )
+
+    local, served = compared(ItemTokens(_SHARED, _SENT, None)), compared(ItemTokens((), _SENT))
+    for comparison in (local, served):
+        assert comparison.row("k1_contextual").helps("k1")
+        assert comparison.helping == ("k1_contextual", "k2_contextual")
+    assert (local.price, local.enough) == ("computed tokens", "k1_contextual")
+    assert (served.price, served.enough) == ("prompts", None)
+    names = [[row.remedy.name for row in comparison.rows] for comparison in (local, served)]
+    assert names[0].index("k1_contextual") < names[0].index("k2")
+    assert names[1].index("k1_contextual") > names[1].index("k4")
+    assert_says(
+        remedies_answer(local),
+        "Cheapest in computed tokens",
+        "K = 1, contextual (105 per item; K = 4: 190)",
+    )
+    answer = remedies_answer(served)
+    assert_says(answer, "Shown to help over one view", "K = 1, contextual")
+    assert "cost less" not in answer
+
+
+def test_worse_accuracy_by_its_interval_is_no_help_though_holm_leaves_no_mark() -> None:
+    """p_cf turns eight right answers into wrong ones; all other items have a lower NLL."""
+    run, p_cf = _overconfident(3)
+    p = np.exp(run.log_probs_by_view[:, :2])
+    right = p[:, 0, :2].argmax(axis=1) == run.reference
+    turned = np.flatnonzero(right & (run.variant == "base"))[:8]
+    for row in turned.tolist():
+        wrong = 1 - run.reference[row]
+        p_cf[row, :, wrong] = p[row, :, wrong] / 2
+        p_cf[row, :, run.reference[row]] = 1 - p_cf[row, :, wrong]
+    comparison = compare_remedies(
+        run,
+        rng=np.random.default_rng(0),
+        resamples=200,
+        content_free=ContentFree(p_cf, ItemTokens()),
+    )
+    row = comparison.row("k1_contextual")
+    accuracy = row.metric("accuracy").differences["k1"]
+    assert accuracy.difference.value == pytest.approx(-8 / 240)
+    assert accuracy.difference.high < 0
+    assert not accuracy.marked
+    assert row.metric("nll_nats").is_better("k1")
+    assert not row.helps("k1")
+    assert "k1_contextual" not in comparison.helping
 
 
 @pytest.mark.slow
@@ -105,7 +211,7 @@ def test_batch_calibration_does_not_help_where_right_answers_are_at_a() -> None:
     for name in ("k1_batch", "k1_batch_as_published"):
         row = comparison.row(name)
         assert not row.helps("k1")
-        assert row.metric("nll_nats").is_worse("k1")
+        assert row.metric("nll_nats").interval_is_worse("k1")
 
 
 def test_a_run_of_one_view_cannot_tell() -> None:
@@ -150,11 +256,27 @@ def test_one_family_is_refused() -> None:
 
 
 def test_a_fit_is_paid_back_when_it_saved_its_prompts() -> None:
-    run = planted_run(np.random.default_rng(9), families=60, k=4)
+    run = planted_run(np.random.default_rng(9), families=60, k=4, choices=(3, 4))
     row = _compared(run).row("k1_additive")
     assert row.cost.fitting_prompts == row.fitted_on * 4
     assert row.cost.paid_back == np.ceil(row.cost.fitting_prompts / 3)
     assert _compared(run).row("k4").cost.paid_back is None
+
+
+def test_all_views_cost_what_views_one_by_one_are_compared_with() -> None:
+    comparison = _compared(planted_run(np.random.default_rng(9), families=60, k=4))
+    assert comparison.sequential is not None
+    assert comparison.row("k4").cost.prompts == comparison.sequential.most < 4
+
+
+def test_two_answers_have_two_prompts_for_four_views_and_for_their_fit() -> None:
+    run = planted_run(np.random.default_rng(9), families=60, k=4, choices=(2,))
+    comparison = _compared(run)
+    assert [comparison.row(f"k{k}").cost.prompts for k in (1, 2, 3, 4)] == [1, 2, 2, 2]
+    row = comparison.row("k1_additive")
+    assert row.cost.fitting_prompts == row.fitted_on * 2
+    assert row.cost.paid_back == np.ceil(row.fitted_on * 2 / (2 - 1))
+    assert comparison.row("k2").cost.paid_back is None
 
 
 def test_a_fit_on_the_evaluated_items_takes_no_further_prompts() -> None:

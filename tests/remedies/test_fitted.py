@@ -132,7 +132,10 @@ def test_calibrate_writes_it_and_lists_what_can_be_fitted(
     assert path.read_bytes() == before
     wrong = _command("calibrate", runs[0], "--remedy", "k9")
     assert wrong.exit_code == 1
-    assert_says(wrong.stderr, "--remedy", "k1_additive", "k2_additive", "k9")
+    assert_says(wrong.stderr, "--remedy", "k9", "k1_additive", "k2_additive")
+    near = _command("calibrate", runs[0], "--remedy", "k1_aditive")
+    assert near.exit_code == 1
+    assert_says(near.stderr, "--remedy", "k1_aditive", "did you mean k1_additive?")
     idle = _command("calibrate", runs[0], "--remedy", "k1_batch", "--mode", "scalar")
     assert idle.exit_code == 2
 

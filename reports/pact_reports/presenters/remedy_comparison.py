@@ -56,6 +56,7 @@ def _json(comparison: RemedyComparison) -> dict[str, Json]:
             "status": comparison.status,
             "helping": list(comparison.helping),
             "enough": comparison.enough,
+            "price": comparison.price,
             "sequential": None if sequential is None else sequential.status,
             "letters": comparison.balance,
         },

@@ -11,7 +11,7 @@ from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMe
 from pact_eval.remedies.letter_balance import LetterBalance
 from pact_eval.remedies.sequential import SequentialPoint, SequentialReplay
 from pact_eval.runs.view_rule import ViewRule
-from pact_reports.numbers import has_width, interval_text, value_text
+from pact_reports.numbers import has_width, interval_text, prompts_text, value_text
 from pact_reports.sentences.calibration import calibration_sentence
 
 
@@ -26,20 +26,38 @@ def remedies_answer(comparison: RemedyComparison) -> str:
             )
         return "Cannot tell whether a remedy helps: there are too few families for an interval."
     if comparison.status == "none shown":
-        return "None is shown to help: to improve accuracy or NLL over one view, and harm neither."
+        return (
+            "None is shown to help: to improve accuracy or NLL over one view, and harm neither."
+            + _left_out(comparison)
+        )
+    all_views = comparison.row(comparison.references[-1])
+    whole = all_views.remedy.title
     if comparison.enough is None:
         rows = [comparison.row(name) for name in comparison.helping]
         answer = f"Shown to help over one view: {'; '.join(row.remedy.title for row in rows)}."
-        if any(row.cost.prompts < comparison.k for row in rows):
-            answer += (
-                f" Those of fewer prompts are worse than K = {comparison.k} by a 95% interval."
-            )
-        return answer
+        price = comparison.price
+        if any(row.cost.price(price) < all_views.cost.price(price) for row in rows):
+            answer += f" Those that cost less ({price}) are worse than {whole} by a 95% interval."
+        return answer + _left_out(comparison)
     row = comparison.row(comparison.enough)
     return (
-        f"Cheapest that helps (shown), and is not shown to be worse than K = {comparison.k}: "
-        f"{row.remedy.title} ({_prompts(row.cost.prompts)} per item). {_gain(row)}"
+        f"Cheapest in {comparison.price} that helps (shown), and is not shown to be worse than "
+        f"{whole}: {row.remedy.title} ({_price(comparison, row)} per item; "
+        f"{whole}: {_price(comparison, all_views)}). {_gain(row)}"
     )
+
+
+def _left_out(comparison: RemedyComparison) -> str:
+    """Name remedies that look helpful because they were fitted on the evaluated items."""
+    titles = [comparison.row(name).remedy.title for name in comparison.flattered]
+    if not titles:
+        return ""
+    return f" Left out, because fitted on the evaluated items: {'; '.join(titles)}."
+
+
+def _price(comparison: RemedyComparison, row: RemedyRow) -> str:
+    price = row.cost.price(comparison.price)
+    return prompts_text(price) if comparison.price == "prompts" else f"{price:,.0f}"
 
 
 def sequential_answer(replay: SequentialReplay) -> str:
@@ -151,7 +169,3 @@ def _difference(metric: RemedyMetric) -> str:
     unit = metric.spec.difference_unit
     word = " points" if unit == "points" else " nats"
     return f"{metric.spec.title} changes by {interval_text(difference, unit, word)}."
-
-
-def _prompts(number: float) -> str:
-    return "1 prompt" if number == 1 else f"{number:g} prompts"

@@ -103,7 +103,7 @@ def _values_table(comparison: RemedyComparison) -> Table:
     folds = f"{comparison.folds} folds by {comparison.fold_unit}"
     return Table(
         name="remedies",
-        title="Remedies, the cheapest first",
+        title=f"Remedies, the cheapest in {comparison.price} first",
         caption=(
             f"{comparison.items:,} items, {comparison.families:,} families. Priors and "
             f"temperatures are fitted on other families ({folds}).\n"

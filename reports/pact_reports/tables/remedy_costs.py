@@ -7,7 +7,7 @@ from typing import Final
 
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_eval.remedies.costs import NoTokens
-from pact_reports.numbers import UNDEFINED
+from pact_reports.numbers import UNDEFINED, prompts_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import count_cell
 
@@ -21,12 +21,13 @@ NO_TOKENS: Final[dict[NoTokens, str]] = {
 
 def costs_table(comparison: RemedyComparison) -> Table:
     """Lay out what remedies cost per item, and what their fits cost once."""
+    once = "" if comparison.second_orders is None else ", each order of an item once"
     return Table(
         name="remedies-costs",
         title="Costs",
         caption=(
-            "Per item: prompts; tokens that the fork engine computes, with shared prefixes counted "
-            "once; tokens of full prompts, as sent to a server.\n"
+            f"Per item: prompts{once}; tokens that the fork engine computes, with shared prefixes "
+            "counted once; tokens of full prompts, as sent to a server.\n"
             "Fit: once, on mean items of the run. Paid back: items from which on all views cost as "
             "much or more, in prompts and in computed tokens."
         ),
@@ -50,7 +51,7 @@ def _row(row: RemedyRow, no_tokens: NoTokens | None) -> Row:
     return Row(
         (
             Cell(row.remedy.title, data=row.remedy.name),
-            count_cell(cost.prompts),
+            Cell(prompts_text(cost.prompts), (cost.prompts,)),
             _tokens_cell(cost.tokens, why),
             _tokens_cell(cost.sent_tokens, NO_TOKENS["unknown"]),
             count_cell(round(cost.fitting_prompts) if fit else None),
