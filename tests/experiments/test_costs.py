@@ -207,7 +207,7 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     reasons = {name: str(measured.arms[name]["training"]) for name in names[1:]}
     assert "states steps" in reasons["untold"]
     assert "no two steps" in reasons["silent"]
-    assert "ended with 7" in reasons["fails"]
+    assert "exit code 7" in reasons["fails"]
     assert outcome.cost is not None
     assert {*outcome.cost.not_measured} == {*names[1:]}
     assert outcome.cost.seconds > 20  # 1,000 steps, of which ten were done
