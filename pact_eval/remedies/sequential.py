@@ -12,7 +12,9 @@ keeps the risk on average over families, if they are exchangeable (conformal ris
 than 1 / risk - 1 families cannot keep it: all views are taken.
 
 An order that an item had before says nothing new, so repeats are left out: an item of two answers
-has two views. The same number of views for every item is replayed next to the rule.
+has two views. The same number of views for every item is replayed next to the rule. Each risk is
+compared, item by item, with the fewest views of every item that cost as much or more. So the rule
+has no advantage in price, and a difference in its favour is a gain.
 
 References:
     Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", ICLR 2024.
@@ -54,7 +56,7 @@ RISK: Final = 0.02
 FIXED_VIEWS: Final = (1, 2, 4, 8)
 """Numbers of views that every item takes, with which the rule is compared."""
 
-# Families have unlike sizes: their shares add up to the budget only within rounding.
+# Shares of families of unlike sizes, and mean views, are equal only within rounding.
 _ROUNDING: Final = 1e-9
 
 SequentialStatus: TypeAlias = Literal["saves views", "none saved", "cannot tell"]
@@ -182,6 +184,39 @@ def least_families(risk: float) -> int:
 
 
 @dataclass(frozen=True)
+class FixedPoint:
+    """A run of which every item takes its first views, whatever its answers.
+
+    Attributes:
+        k: number of views; an item of fewer orders takes all of them.
+        views: mean number of views per item.
+        agreement: share of the items with the answer of all views.
+    """
+
+    k: int
+    views: Estimate
+    agreement: Estimate
+
+
+@dataclass(frozen=True)
+class FixedDifference:
+    """The rule minus the same number of views for every item, on the same items.
+
+    The number of views is chosen by the mean views of the rule; resamples hold it fixed.
+
+    Attributes:
+        fixed: the fewest views of every item whose mean is not below that of the rule. They are
+            all views of the run if no fewer cost as much.
+        views: mean number of views, 0 or below.
+        agreement: share of the items with the answer of all views.
+    """
+
+    fixed: FixedPoint
+    views: Estimate
+    agreement: Estimate
+
+
+@dataclass(frozen=True)
 class SequentialPoint:
     """A run whose views are taken one by one at one risk.
 
@@ -194,6 +229,7 @@ class SequentialPoint:
         same_saving: whether every item saves as many: there is no interval then, for lack of
             spread.
         agreement: share of the items with the answer of all views.
+        against_fixed: the difference from the same number of views for every item.
         accuracy: share of right answers.
         nll_nats: NLL.
         accuracy_difference: accuracy minus that of all views.
@@ -207,26 +243,12 @@ class SequentialPoint:
     saved: Estimate
     same_saving: bool
     agreement: Estimate
+    against_fixed: FixedDifference
     accuracy: Estimate
     nll_nats: Estimate
     accuracy_difference: Estimate
     nll_difference: Estimate
     stopped_at: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class FixedPoint:
-    """A run of which every item takes its first views, whatever its answers.
-
-    Attributes:
-        k: number of views; an item of fewer orders takes all of them.
-        views: mean number of views per item.
-        agreement: share of the items with the answer of all views.
-    """
-
-    k: int
-    views: Estimate
-    agreement: Estimate
 
 
 @dataclass(frozen=True)
@@ -382,6 +404,7 @@ class _Replayed:
             taken[held] = views_taken(self.sequence.firm[held], thresholds[-1])
         saved = self.sequence.most - taken
         stopped = self.sequence.stopped(taken)
+        stopped_at = np.bincount(taken, minlength=self.sequence.predictions.k + 1)
         group, all_views = self._group(stopped), self._group(self._of_all_views())
         return SequentialPoint(
             risk=risk,
@@ -389,24 +412,39 @@ class _Replayed:
             views=self._mean(taken),
             saved=self._mean(saved),
             same_saving=bool((saved == saved[0]).all()),
-            agreement=self._agreement(stopped),
+            agreement=self._agreement(stopped).estimate("accuracy"),
+            against_fixed=self._against_fixed(taken, stopped),
             accuracy=group.estimate("accuracy"),
             nll_nats=group.estimate("nll_nats"),
             accuracy_difference=metric_difference("accuracy", [(group, all_views)])[0],
             nll_difference=metric_difference("nll_nats", [(group, all_views)])[0],
-            stopped_at=tuple(
-                (np.bincount(taken, minlength=stopped.k + 1)[1:] / len(taken)).tolist()
-            ),
+            stopped_at=tuple((stopped_at[1:] / len(taken)).tolist()),
         )
 
     def fixed(self, k: int) -> FixedPoint:
-        taken = np.minimum(self.sequence.most, k)
-        return FixedPoint(k, self._mean(taken), self._agreement(self.sequence.stopped(taken)))
+        taken = self._first(k)
+        agreement = self._agreement(self.sequence.stopped(taken)).estimate("accuracy")
+        return FixedPoint(k, self._mean(taken), agreement)
 
-    def _agreement(self, stopped: Predictions) -> Estimate:
-        """Return the share of the items with the answer of all views, as an accuracy is."""
+    def _against_fixed(self, taken: IntArray, stopped: Predictions) -> FixedDifference:
+        price = taken.mean() - _ROUNDING
+        prices = [self._first(k).mean() for k in range(1, self.sequence.predictions.k + 1)]
+        k = 1 + int(np.argmax(np.greater_equal(prices, price)))
+        groups = self._agreement(stopped), self._agreement(self.sequence.stopped(self._first(k)))
+        return FixedDifference(
+            fixed=self.fixed(k),
+            views=self._mean(taken - self._first(k)),
+            agreement=metric_difference("accuracy", [groups])[0],
+        )
+
+    def _first(self, k: int) -> IntArray:
+        """Return (n,) the views of each item if all take k of them."""
+        return np.minimum(self.sequence.most, k)
+
+    def _agreement(self, stopped: Predictions) -> ResampledGroup:
+        """Return the answers compared with those of all views: their accuracy is the agreement."""
         as_reference = replace(stopped, references=self.sequence.final, accepted=None)
-        return self._group(as_reference, ("accuracy",)).estimate("accuracy")
+        return self._group(as_reference, ("accuracy",))
 
     def _of_all_views(self) -> Predictions:
         return self.sequence.stopped(self.sequence.most)

@@ -20,7 +20,8 @@ from pact_eval.remedies.sequential import (
     replay_views,
 )
 from pact_eval.runs.predictions import Predictions
-from pact_reports.sentences.remedies import sequential_answer
+from pact_reports.sentences.remedies import sequential_answer, sequential_fact
+from pact_reports.tables.sequential_views import fixed_views_table
 
 
 def _replayed(run: Predictions) -> SequentialReplay:
@@ -165,3 +166,82 @@ def test_the_status_is_that_of_the_paired_interval() -> None:
     assert point.saved.value == pytest.approx(saved.mean())
     assert 0 < point.saved.low < point.saved.value < point.saved.high
     assert_says(sequential_answer(replay), f"{point.saved.value:.2f} [{point.saved.low:.2f}")
+
+
+def test_differences_from_fixed_views_against_hand_computation() -> None:
+    """Each risk is compared with the fewest views that cost as much, item by item."""
+    run = planted_run(np.random.default_rng(2), k=8, order_noise=1.5)
+    replay, sequence, folds = _replayed(run), ViewSequence.of(run), folds_of(run)
+    rows = np.arange(len(run))
+    numbers_of_views = set()
+    for point in replay.points:
+        thresholds = np.array(point.thresholds)[folds.fold]
+        taken = np.array(
+            [
+                views_taken(sequence.firm[[row]], threshold)[0]
+                for row, threshold in zip(rows, thresholds, strict=True)
+            ]
+        )
+        against = point.against_fixed
+        k = against.fixed.k
+        fixed = np.minimum(sequence.most, k)
+        assert fixed.mean() >= taken.mean() > np.minimum(sequence.most, k - 1).mean()
+        answers, fixed_answers = (
+            sequence.means[rows, views - 1].argmax(axis=1) for views in (taken, fixed)
+        )
+        agrees, fixed_agrees = answers == sequence.final, fixed_answers == sequence.final
+        assert against.views.value == pytest.approx((taken - fixed).mean())
+        assert against.fixed.views.value == pytest.approx(fixed.mean())
+        assert against.fixed.agreement.value == pytest.approx(fixed_agrees.mean())
+        assert against.agreement.value == pytest.approx(agrees.mean() - fixed_agrees.mean())
+        # The ends against resamples of families, drawn here: they are pairs of items in order.
+        families = (agrees.astype(float) - fixed_agrees).reshape(-1, 2).mean(axis=1)
+        drawn = np.random.default_rng(1).choice(families, (4000, len(families))).mean(axis=1)
+        ends = (against.agreement.low, against.agreement.high)
+        assert ends == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=0.008)
+        assert against.views.low < against.views.value < against.views.high
+        numbers_of_views.add(k)
+    assert len(numbers_of_views) > 2
+    point = replay.point(0.02)
+    shares = np.array(point.stopped_at)
+    assert shares.shape == (8,)
+    assert (shares * np.arange(1, 9)).sum() == pytest.approx(point.views.value)
+
+
+def test_a_rule_that_takes_all_views_is_compared_with_all_of_them() -> None:
+    replay = _replayed(planted_run(np.random.default_rng(9), families=40, k=4, choices=(3, 4, 5)))
+    point = replay.point(0.02)
+    against = point.against_fixed
+    assert all(map(math.isinf, point.thresholds))
+    assert against.fixed.k == 4
+    assert against.fixed.views.value == pytest.approx(replay.most)
+    assert (against.views.value, against.agreement.value) == (0.0, 0.0)
+    assert against.agreement.low < 0 < against.agreement.high
+
+
+def test_the_answer_compares_with_fixed_views_only_if_a_difference_is_shown() -> None:
+    run = planted_run(np.random.default_rng(2), k=8, order_noise=1.5)
+    replay = _replayed(run)
+    against = replay.point(0.02).against_fixed
+    assert against.agreement.low > 0
+    texts = (f"K = {against.fixed.k}", f"[{100 * against.agreement.low:+.1f}")
+    assert_says(sequential_answer(replay), *texts)
+    assert_says(sequential_fact(replay), *reversed(texts))
+    weak = _replayed(planted_run(np.random.default_rng(1), k=8, order_noise=1e-6))
+    against = weak.point(0.02).against_fixed
+    assert (against.fixed.k, against.agreement.value) == (1, 0.0)
+    assert "every item" not in sequential_answer(weak)
+    assert " vs K" not in sequential_fact(weak)
+
+
+def test_a_table_has_the_differences_from_fixed_views() -> None:
+    replay = _replayed(planted_run(np.random.default_rng(2), k=8, order_noise=1.5))
+    table = fixed_views_table(replay)
+    assert len(table.rows) == len(replay.points)
+    for row, point in zip(table.rows, replay.points, strict=True):
+        against = point.against_fixed
+        texts = [cell.text for cell in row.cells]
+        assert texts[:2] == [f"{point.risk:.0%}", f"K = {against.fixed.k}"]
+        assert texts[2] == f"{against.fixed.views.value:.2f}"
+        assert texts[3] == f"{against.views.value:+.2f}"
+        assert texts[4] == f"{100 * against.agreement.value:+.1f}"

@@ -22,7 +22,7 @@ from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
 from pact_reports.tables.cells import estimate_cell, unit_of, value_cell
 from pact_reports.tables.letter_balance import balance_table
 from pact_reports.tables.remedy_costs import costs_table
-from pact_reports.tables.sequential_views import sequential_table
+from pact_reports.tables.sequential_views import fixed_views_table, sequential_table
 
 _VALUES = (
     ("accuracy", False),
@@ -46,6 +46,7 @@ def remedies_parts(comparison: RemedyComparison) -> Iterator[Part]:
     yield _differences_table(comparison)
     if comparison.sequential is not None and comparison.sequential.points:
         yield sequential_table(comparison.sequential)
+        yield fixed_views_table(comparison.sequential)
     yield costs_table(comparison)
     without: dict[str, list[str]] = {}
     for row in comparison.rows:
