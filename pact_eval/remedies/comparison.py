@@ -279,7 +279,7 @@ def compare_remedies(
             has one family.
     """
     folds = folds_of(_with_all_views(predictions))
-    prompts, tokens = PromptCounts.of_run(predictions), tokens or ItemTokens()
+    tokens = tokens or ItemTokens()
     nothing = None if content_free is None else content_free.probabilities
     orders = None if predictions.repeats else second_orders(predictions)
     seconds: tuple[SecondOrder, ...] = ()
@@ -293,10 +293,7 @@ def compare_remedies(
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
-        costs = {
-            remedy: _cost(remedy, predictions.k, own.fitted, (prompts, tokens), content_free)
-            for remedy, own in sampled.items()
-        }
+        costs = _costs(sampled, predictions, tokens, content_free)
         price = _price([*costs.values()])
         by_price = sorted(sampled, key=lambda remedy: costs[remedy].price(price))
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_price]
@@ -486,22 +483,27 @@ def _reverse_against_other(sampled: Mapping[Remedy, _Sampled]) -> dict[str, Reme
     }
 
 
-def _cost(
-    remedy: Remedy,
-    k: int,
-    fitted: CrossFitted,
-    views: tuple[PromptCounts, ItemTokens],
+def _costs(
+    sampled: Mapping[Remedy, _Sampled],
+    predictions: Predictions,
+    tokens: ItemTokens,
     content_free: ContentFree | None,
-) -> RemedyCost:
-    contextual = content_free if remedy.contextual else None
-    return cost_of(
-        remedy.views,
-        k,
-        *views,
-        fitting=fitted.fitting,
-        content_free=None if contextual is None else contextual.tokens,
-        contents=len(CONTENTS),
-    )
+) -> dict[Remedy, RemedyCost]:
+    prompts = PromptCounts.of_run(predictions)
+
+    def cost(remedy: Remedy, fitted: CrossFitted) -> RemedyCost:
+        contextual = content_free if remedy.contextual else None
+        return cost_of(
+            remedy.views,
+            predictions.k,
+            prompts,
+            tokens,
+            fitting=fitted.fitting,
+            content_free=None if contextual is None else contextual.tokens,
+            contents=len(CONTENTS),
+        )
+
+    return {remedy: cost(remedy, own.fitted) for remedy, own in sampled.items()}
 
 
 def _why_undefined(remedy: Remedy, metric: str) -> str | None:

@@ -27,11 +27,13 @@ def _three_items() -> Predictions:
     """Two items of two answers and one of three, of 100, 200 and 300 tokens, in four views."""
     two = planted_run(np.random.default_rng(1), families=1, choices=(2,))
     three = planted_run(np.random.default_rng(2), families=1, choices=(3,)).taken(np.array([0]))
-    columns = ("logits", "code_order", "n_choices", "prompt_tokens", "references")
     return replace(
         two.taken(np.array([0, 1, 0])),
-        **{name: np.concatenate([getattr(two, name), getattr(three, name)]) for name in columns}
-        | {"prompt_tokens": np.array(_LENGTHS)},
+        logits=np.concatenate([two.logits, three.logits]),
+        code_order=np.concatenate([two.code_order, three.code_order]),
+        n_choices=np.concatenate([two.n_choices, three.n_choices]),
+        references=np.concatenate([two.reference, three.reference]),
+        prompt_tokens=np.array(_LENGTHS),
     )
 
 
