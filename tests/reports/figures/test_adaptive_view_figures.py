@@ -57,8 +57,8 @@ def test_fixed_views_are_the_first_orders_against_hand_computation(
 
 
 def test_lines_go_through_the_means_to_all_views(ax: Axes, replay: SequentialReplay) -> None:
-    drawn_marks: tuple[tuple[FixedPoint | SequentialPoint, ...], ...]
-    drawn_marks = (replay.fixed, replay.points)
+    drawn_marks: list[tuple[FixedPoint | SequentialPoint, ...]]
+    drawn_marks = [replay.fixed, replay.points]
     for line, marks in zip(ax.lines[:2], drawn_marks, strict=True):
         x, y = points(line)
         expected = sorted((point.views.value, 100 * point.agreement.value) for point in marks)
