@@ -55,6 +55,9 @@ from pact_eval.runs.content_free import CONTENTS
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
 
+_SETS: Final = 2
+"""Most sets of views that a remedy decodes: see `decodings.remedied`."""
+
 RAW_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "flip_rate")
 TEMPERED_METRICS: Final = ("nll_nats", "ece")
 """A temperature changes no answer, so only these differ after one."""
@@ -421,9 +424,12 @@ class _Sampled:
         cls, fitted: CrossFitted, *, rng: np.random.Generator, resamples: int, unit: ClusterUnit
     ) -> _Sampled:
         def group(predictions: Predictions, names: Sequence[str]) -> ResampledGroup:
+            items = ScoredItems.of(predictions, "single")
+            if predictions.repeats:  # of K repeats, some remedies show one set, and some two
+                items = items.with_repeats(_SETS)
             return resampled_group(
                 "all",
-                ScoredItems.of(predictions, "single").over(unit),
+                items.over(unit),
                 rng=rng,
                 resamples=resamples,
                 entries=[find_metric(name) for name in names],

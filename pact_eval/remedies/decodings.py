@@ -220,7 +220,6 @@ def remedied(
         answer_mass=predictions.answer_mass[:, starts],
         censored=None,
         answers_only=not remedy.has_probabilities,
-        repeats=predictions.repeats and len(starts) > 1,
     )
 
 

@@ -284,3 +284,15 @@ def test_a_fit_on_the_evaluated_items_takes_no_further_prompts() -> None:
     comparison = _compared(run)
     assert comparison.row("k1_batch").cost.fitting_prompts > 0
     assert comparison.row("k1_batch_as_published").cost.fitting_prompts == 0
+
+
+def test_repeats_of_one_order_are_compared_too() -> None:
+    """Two repeats of four are two rows of an item, and the mean of all four is one."""
+    run = replace(planted_run(np.random.default_rng(4), k=4, order_noise=0.5), repeats=True)
+    comparison = _compared(run)
+    probabilities = np.exp(run.logits - np.logaddexp.reduce(run.logits, axis=-1, keepdims=True))
+    assert all(row.remedy.prior in (None, "batch") for row in comparison.rows)
+    one = comparison.row("k1").metric("nll_nats")
+    right = probabilities[np.arange(len(run)), :2, run.references]
+    assert one.value.value == pytest.approx(-np.log(right).mean(), rel=1e-9)
+    assert np.isfinite(one.differences["k4"].difference.value)
