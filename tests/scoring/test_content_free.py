@@ -175,7 +175,9 @@ def test_those_of_another_run_are_refused(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_report_has_contextual_rows_only_with_them(run: Path) -> None:
-    printed = CliRunner().invoke(main, ["report", str(run), "--remedies", "--resamples", "100"])
+    printed = CliRunner().invoke(
+        main, ["report", str(run), "--remedies", "--full", "--resamples", "100"]
+    )
     assert printed.exit_code == 0
     assert_says(printed.stdout, "K = 1, contextual", "K = 2, contextual")
 
