@@ -104,13 +104,16 @@ def write_whole_plan(folder: Path) -> Path:
 def write_data(folder: Path) -> None:
     """Write a few families of the bundled data: four source families to train, two to evaluate."""
     folder.mkdir()
-    train = _few("train.jsonl", ("commerce-01", "education-04", "media-03", "travel-02"), 3)
-    holdout = _few("holdout.jsonl", ("supply_chain-03", "healthcare-01"), 6)
+    train = bundled_lines(
+        "train.jsonl", ("commerce-01", "education-04", "media-03", "travel-02"), 3
+    )
+    holdout = bundled_lines("holdout.jsonl", ("supply_chain-03", "healthcare-01"), 6)
     (folder / "train.jsonl").write_bytes(b"".join(train))
     (folder / "holdout.jsonl").write_bytes(b"".join(holdout))
 
 
-def _few(file: str, source_families: Iterable[str], families: int) -> list[bytes]:
+def bundled_lines(file: str, source_families: Iterable[str], families: int) -> list[bytes]:
+    """Return lines of the bundled data: the first families of some source families."""
     kept: dict[str, set[str]] = {name: set() for name in source_families}
     lines = []
     for line in (FIXTURES / "data" / file).read_bytes().splitlines(keepends=True):

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from experiments.plans import FIXTURES, bundled_lines
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-import pact_fixtures
 from pact_eval.training.recipe import RecipeTraining
 from pact_eval.training.recipe_data import RecipeFiles
 
-FIXTURES = Path(pact_fixtures.__file__).parent
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 FAMILIES = {"train": ("commerce-01", "media-03"), "selection": ("travel-02", "education-04")}
 
@@ -45,21 +44,10 @@ def write_files(folder: Path, families: int = 3) -> RecipeFiles:
     """Write a few families to train on and to select with."""
     folder.mkdir(parents=True, exist_ok=True)
     for role, names in FAMILIES.items():
-        (folder / f"{role}.jsonl").write_bytes(b"".join(_records(names, families)))
+        (folder / f"{role}.jsonl").write_bytes(
+            b"".join(bundled_lines("train.jsonl", names, families))
+        )
     return RecipeFiles(folder / "train.jsonl", folder / "selection.jsonl")
-
-
-def _records(names: tuple[str, ...], families: int) -> list[bytes]:
-    kept: dict[str, set[str]] = {name: set() for name in names}
-    lines = []
-    for line in (FIXTURES / "data" / "train.jsonl").read_bytes().splitlines(keepends=True):
-        record = json.loads(line)
-        chosen = kept.get(record["source_family"])
-        if chosen is None or (len(chosen) == families and record["family"] not in chosen):
-            continue
-        chosen.add(record["family"])
-        lines.append(line)
-    return lines
 
 
 def of_recipe(
