@@ -10,7 +10,6 @@
                        "scoring": {"4": {"start_seconds": 15.0, "seconds_per_record": 0.2}}}}}
 
 A time that could not be measured is a text instead: the reason. Only trainings and scorings count.
-The other steps take minutes on any machine.
 """
 
 from __future__ import annotations

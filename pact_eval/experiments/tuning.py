@@ -55,7 +55,7 @@ def tuning_of_runs(
     """Return the tuning of every trained arm of some runs.
 
     Args:
-        experiment: the runs. An arm without a selection was not tuned.
+        experiment: the runs. An arm without a selection counts as not tuned.
         selections: the choices.
 
     Raises:
