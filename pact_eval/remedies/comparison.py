@@ -51,7 +51,6 @@ from pact_eval.remedies.letter_balance import (
 from pact_eval.remedies.second_orders import SecondOrderCounts, second_orders
 from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
-from pact_eval.runs.content_free import CONTENTS
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import ClusterText, Estimate
 
@@ -506,7 +505,6 @@ def _costs(
             tokens,
             fitting=fitted.fitting,
             content_free=None if contextual is None else contextual.tokens,
-            contents=len(CONTENTS),
         )
 
     return {remedy: cost(remedy, own.fitted) for remedy, own in sampled.items()}

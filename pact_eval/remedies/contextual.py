@@ -44,6 +44,7 @@ class ContentFree:
 
         Raises:
             RunError: they are not those of the run, or are damaged.
+            TamperedError: they have changed since they were sealed.
         """
         own = content_free_run(run)
         if own is None:

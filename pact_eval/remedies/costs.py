@@ -21,6 +21,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pact_eval._typing import IntArray
+from pact_eval.runs.content_free import CONTENTS
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.permuted_slots import distinct_orders
@@ -160,7 +161,7 @@ class RemedyCost:
         fitting_tokens: likewise, tokens through the prefix tree.
         fitting_sent_tokens: likewise, tokens in full prompts.
         paid_back: number of items from which on the fit and the remedy take no more prompts than
-            all K views; None if the remedy takes as many.
+            all K views; None if the remedy takes as many or more.
         paid_back_tokens: likewise, no more tokens through the prefix tree; None also if not known.
     """
 
@@ -186,7 +187,6 @@ def cost_of(
     *,
     fitting: Mapping[tuple[int, int], float],
     content_free: ItemTokens | None = None,
-    contents: int = 0,
 ) -> RemedyCost:
     """Return the cost of a remedy.
 
@@ -198,7 +198,6 @@ def cost_of(
         fitting: by numbers of answers and of views, the mean number of items that a fit took these
             views of.
         content_free: tokens of the content-free prompts of an item; None if it takes none.
-        contents: number of content-free prompts per view.
 
     Examples:
         >>> prompts = PromptCounts((1.0, 2.0), {2: (1.0, 2.0)})
@@ -211,7 +210,7 @@ def cost_of(
     if content_free is not None:
         more_shared, more_sent = content_free.of(views)
         shared, sent = shared + more_shared, sent + more_sent
-    per_item = prompts.all_items[views - 1] * (1 + (contents if content_free is not None else 0))
+    per_item = prompts.all_items[views - 1] * (1 + (0 if content_free is None else len(CONTENTS)))
     fit_prompts = fit_shared = fit_sent = 0.0
     for (n_choices, fit_views), items in fitting.items():
         fit_of_group = items * prompts.of_fit(n_choices, fit_views)

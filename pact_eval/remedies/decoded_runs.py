@@ -18,12 +18,14 @@ def remedied_items(run: ExperimentRun, remedy: Remedy) -> ScoredItems:
         remedy: one that is not fitted on the items that it decodes.
 
     Returns:
-        The items in the order of the run, under the decoding `single`.
+        The items in the order of the run, under the decoding `single`. Repeats of one order have a
+        row each, of the first two.
 
     Raises:
         InputError: the remedy is fitted on the evaluated items, or the run cannot show it: it has
             fewer views, answers without probabilities, no content-free prompts or one family.
-        RunError: its content-free prompts are damaged.
+        RunError: its content-free prompts are damaged, or not those of the run.
+        TamperedError: they have changed since they were sealed.
     """
     if remedy.as_published:
         message = f"{remedy.name}: it is fitted on the families that it is evaluated on"

@@ -36,7 +36,6 @@ _REMOVED: Final[Mapping[PriorMethod, str]] = {
     "batch": ", batch calibrated",
 }
 
-
 _NAME: Final = re.compile(r"k(\d{1,4})(?:_[a-z_]+)?")
 _MOST_NAMED: Final = 1_000
 _LEAST_VIEWS: Final[Mapping[Combination, int]] = {"probability": 2, "majority": 3}
@@ -195,7 +194,8 @@ def remedied(
 
     Returns:
         The same items. Their view 0 is the remedied distribution of the first views. Their view 1,
-        if there are twice as many views, is that of the next ones.
+        if there are twice as many views, is that of the next ones. Repeats stay repeats, also if
+        there is one view.
 
     Raises:
         InputError: there are fewer views, the content-free probabilities are missing, or the prior

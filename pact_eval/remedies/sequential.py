@@ -298,7 +298,6 @@ def replay_views(
     resamples: int | None = None,
     unit: ClusterUnit = "family",
     risks: tuple[float, ...] = RISKS,
-    risk: float = RISK,
 ) -> SequentialReplay:
     """Replay a run as if its views had been taken one by one.
 
@@ -309,8 +308,7 @@ def replay_views(
         rng: source of the resamples; its state does not change.
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         unit: units of intervals: families, or source families.
-        risks: shares of changed answers.
-        risk: the one of them that the status is about.
+        risks: shares of changed answers; `RISK`, which the status is about, is one of them.
 
     Raises:
         InputError: the run has one family, or a risk is out of range.
@@ -323,14 +321,14 @@ def replay_views(
     )
     replay = SequentialReplay(
         status="cannot tell",
-        risk=risk,
+        risk=RISK,
         points=(),
         fixed=(),
         items=len(predictions),
         families=len(np.unique(predictions.family)),
         k=predictions.k,
         most=float(sequence.most.mean()),
-        least_families=least_families(risk),
+        least_families=least_families(RISK),
         fitted_families=fitted_families,
     )
     if predictions.repeats or (sequence.most == 1).all():
@@ -430,10 +428,11 @@ class _Replayed:
         price = taken.mean() - _ROUNDING
         prices = [self._first(k).mean() for k in range(1, self.sequence.predictions.k + 1)]
         k = 1 + int(np.argmax(np.greater_equal(prices, price)))
-        groups = self._agreement(stopped), self._agreement(self.sequence.stopped(self._first(k)))
+        first = self._first(k)
+        groups = self._agreement(stopped), self._agreement(self.sequence.stopped(first))
         return FixedDifference(
-            fixed=self.fixed(k),
-            views=self._mean(taken - self._first(k)),
+            fixed=FixedPoint(k, self._mean(first), groups[1].estimate("accuracy")),
+            views=self._mean(taken - first),
             agreement=metric_difference("accuracy", [groups])[0],
         )
 

@@ -184,7 +184,7 @@ def one_model_rows(rng: np.random.Generator, families: int = 600) -> pl.DataFram
     return frame.with_columns(logits=pl.Series(logits, dtype=pl.List(pl.Float32())))
 
 
-def test_two_adaptive_runs_have_the_views_that_both_took(tmp_path: Path, run: Path) -> None:
+def test_two_adaptive_runs_have_view_0_of_every_item(tmp_path: Path, run: Path) -> None:
     later = write_adaptive(tmp_path / "later", FULL, ViewRule(3.0, 0.05, full_share=0.0))
     experiment = Experiment.read([run, later], SETTINGS)
     one, other = (item.predictions for item in experiment.at_common_views.runs)

@@ -11,7 +11,6 @@ from pact_eval.remedies.comparison import FittedNote, RemedyComparison, RemedyMe
 from pact_eval.remedies.letter_balance import LetterBalance
 from pact_eval.remedies.sequential import SequentialPoint, SequentialReplay
 from pact_eval.runs.view_rule import ViewRule
-from pact_eval.stats.estimate import Estimate
 from pact_reports.numbers import has_width, interval_text, prompts_text, value_text
 from pact_reports.sentences.calibration import calibration_sentence
 
@@ -105,7 +104,7 @@ def sequential_fact(replay: SequentialReplay) -> str:
         f"answer of all views in {interval_text(point.agreement, 'percent', '%')}",
     ]
     against = point.against_fixed
-    if _is_shown(against.agreement):
+    if against.agreement.excludes_zero:
         difference = interval_text(against.agreement, "points")
         parts[-1] += f", {difference} vs K = {against.fixed.k}"
     if point.nll_difference.low > 0:
@@ -117,16 +116,12 @@ def _than_fixed(point: SequentialPoint) -> str:
     """Compare the agreement with that of fixed views, if a difference is shown."""
     against = point.against_fixed
     agreement, fixed = against.agreement, against.fixed
-    if not _is_shown(agreement):
+    if not agreement.excludes_zero:
         return ""
     return (
         f" The difference from K = {fixed.k} for every item ({fixed.views.value:.2f} views) is "
         f"{interval_text(agreement, 'points', ' points')}."
     )
-
-
-def _is_shown(difference: Estimate) -> bool:
-    return difference.low > 0 or difference.high < 0
 
 
 def _saved(point: SequentialPoint) -> str:
