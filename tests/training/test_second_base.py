@@ -13,10 +13,11 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from experiments.plans import FIXTURES
 from peft import PeftModel
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from training.recipe_bases import FIXTURES, of_recipe, write_files
+from training.recipe_bases import of_recipe, write_files
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
