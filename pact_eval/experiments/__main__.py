@@ -75,12 +75,15 @@ def _settings(text: str) -> dict[str, Json]:
         {'rank': [8, 16]}
     """
     settings = loads(text)
-    lists = settings.values() if isinstance(settings, dict) else [None]
-    tried = [values if isinstance(values, list) and values else [values] for values in lists]
-    if not isinstance(settings, dict) or not all(is_plain(one) for some in tried for one in some):
-        message = "expected an object of text, numbers, true/false or lists of them"
-        raise ValueError(message)
-    return settings
+    if isinstance(settings, dict) and all(map(_is_tried, settings.values())):
+        return settings
+    message = "expected an object of text, numbers, true/false or lists of them"
+    raise ValueError(message)
+
+
+def _is_tried(value: Json) -> bool:
+    """Whether a setting may have a value, or each of a list of values."""
+    return all(map(is_plain, value if isinstance(value, list) and value else [value]))
 
 
 if __name__ == "__main__":

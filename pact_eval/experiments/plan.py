@@ -185,6 +185,11 @@ class Training:
         return f"{self.arm.name}{end}"
 
     @property
+    def is_chosen(self) -> bool:
+        """Whether it is the model that is chosen among the candidates of a tuned arm."""
+        return self.arm.is_tuned and self.candidate is None
+
+    @property
     def settings(self) -> Mapping[str, Json]:
         """The settings of the training, each with one value."""
         return (self.candidate or self.arm.candidates[0]).settings

@@ -44,6 +44,7 @@ class StepProcess:
         stdout: (temporary file, file) of an output that is the standard output.
         offset: size of the log before the start, in bytes.
         starts: facts of its start that nobody has asked for yet.
+        timed_out: whether it was asked to end because of its time.
         is_over: whether it has ended.
     """
 

@@ -286,8 +286,7 @@ class _Planner:
 
     def _adapter(self, training: Training) -> Path:
         """Return the adapter folder of a training, or of the chosen one of a tuned arm."""
-        is_chosen = training.arm.is_tuned and training.candidate is None
-        return self.folder / (SELECTED if is_chosen else "adapters") / training.name
+        return self.folder / (SELECTED if training.is_chosen else "adapters") / training.name
 
     def _select(self, arm: Arm, trainings: Sequence[Training]) -> Step:
         folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
@@ -513,8 +512,7 @@ def _chooses(step: Step) -> bool:
 
 def _made_by(training: Training) -> str:
     """Return the name of the step that makes the adapter of a training or of a chosen one."""
-    is_chosen = training.arm.is_tuned and training.candidate is None
-    return f"select-{training.arm.name}" if is_chosen else f"train-{training.name}"
+    return f"select-{training.arm.name}" if training.is_chosen else f"train-{training.name}"
 
 
 def _flat(words: Iterable[object]) -> tuple[str, ...]:

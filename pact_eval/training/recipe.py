@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -25,6 +25,7 @@ import torch
 
 from pact_eval._files import read_json, sha256_of_file, writing
 from pact_eval._json import Json
+from pact_eval.custody.hashed_data import TrainingRole, UsedData
 from pact_eval.errors import InputError
 from pact_eval.models.folders import ADAPTER_WEIGHTS
 from pact_eval.runs.folder import library_versions
@@ -71,7 +72,8 @@ class RecipeTraining:
         seed: seed of weights, letter orders and batches.
         base: base model: folder, hub id, or hub id with @revision.
         files: the data.
-        dtype: precision of the base's weights, as `score --dtype` has it.
+        dtype: precision of the base's weights, as `score --dtype` has it. With the setting
+            `precision = "float32"`, they are float32 whatever it says.
         device: device that trains, as `score --device` has it.
     """
 
@@ -139,7 +141,7 @@ def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line
 
 
 def _identity(training: RecipeTraining, settings: RecipeSettings, base: RecipeBase) -> str:
-    """Return the SHA-256 of everything that decides the weights."""
+    """Return the SHA-256 of everything that decides the weights, and of the name of the arm."""
     facts: dict[str, Any] = {
         "settings": settings_identity(settings),
         "arm": training.arm,
@@ -285,8 +287,8 @@ def _save(loop: _Loop, progress: Progress, base: RecipeBase, out: Path) -> None:
     if data.selection.further:
         chosen |= {"wide_selected_step": widely.step, f"wide_{SELECTION_NLL}": widely.nll}
     if widely.step not in (None, best.step):
-        _save_adapter(loop, base, widely, out / WIDE, {"data": data.used_widely, "training": facts})
-    _save_adapter(loop, base, best, out, {"data": data.used, "training": facts})
+        _save_adapter(loop, base, widely, out / WIDE, data=data.used_widely, training=facts)
+    _save_adapter(loop, base, best, out, data=data.used, training=facts)
     card: dict[str, Json] = {
         "recipe": loop.training.recipe,
         "arm": loop.training.arm,
@@ -308,7 +310,9 @@ def _save_adapter(
     base: RecipeBase,
     best: BestCheckpoint,
     folder: Path,
-    record: Mapping[str, Any],
+    *,
+    data: Mapping[TrainingRole, Sequence[UsedData]],
+    training: Mapping[str, Json],
 ) -> None:
     best.restore(loop.model.model)
     save_adapter(
@@ -320,6 +324,6 @@ def _save_adapter(
         seed=loop.training.seed,
         tokenizer=base.encoder.tokenizer,
         max_prompt_tokens=base.encoder.max_prompt_tokens,
-        data=record["data"],
-        training={**record["training"], "selected_step": best.step},
+        data=data,
+        training={**training, "selected_step": best.step},
     )

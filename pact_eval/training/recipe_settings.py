@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 from pact_eval._json import Json
@@ -51,7 +51,7 @@ class RecipeSettings:
         checkpoint_seconds: time between two checkpoints; 0 is after every step.
     """
 
-    paper: PaperSettings = field(default_factory=PaperSettings)
+    paper: PaperSettings
     train_families: int | None = None
     selection_source_families: tuple[str, ...] = ()
     precision: Precision = "bfloat16"

@@ -1,7 +1,7 @@
 """Content of every file of an experiment, without what two equal experiments may differ in.
 
-These are the exempt fields of docs/experiments.md. What is not listed here is compared, so a new
-field that differs fails the tests.
+These are exempt fields of docs/experiments.md: those of experiments whose trainer is a command of
+the user. What is not listed here is compared, so a new field that differs fails the tests.
 """
 
 from __future__ import annotations

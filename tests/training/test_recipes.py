@@ -264,7 +264,7 @@ def test_a_checkpoint_of_another_training_is_refused(
         train_recipe(of_recipe(base, files, checkpoint_seconds=0, rank=8), tmp_path)
 
 
-def test_gradient_checkpointing_changes_memory_and_not_the_weights(
+def test_gradient_checkpointing_does_not_change_the_weights(
     base: Path, files: RecipeFiles, tmp_path: Path
 ) -> None:
     for name, flag in (("stored", False), ("computed", True)):
