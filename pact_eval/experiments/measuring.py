@@ -33,8 +33,8 @@ from pact_eval.experiments.preparing import PreparedExperiment, dry_run
 from pact_eval.experiments.processes import StepProcess, start
 from pact_eval.experiments.receipts import installed_version
 from pact_eval.experiments.running import locked, run
+from pact_eval.experiments.selection import ADAPTER_FILES
 from pact_eval.experiments.steps import (
-    ADAPTER_FILES,
     MODEL_LIBRARIES,
     PLACES,
     RUN_FILES,

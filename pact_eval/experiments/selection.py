@@ -21,6 +21,7 @@ from typing import Final
 
 from pact_eval._files import read_json, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps, dumps_indented, finite_number
+from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.resampled_groups import point_estimates
@@ -29,13 +30,17 @@ from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CON
 from pact_eval.results import Result
 from pact_eval.runs.folder import Run, read_run
 from pact_eval.runs.training_log import LOG_NAME
+from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE
 
 FORMAT: Final = "pact-selected-1"
 
-COPIED_FILES: Final = (
-    *(ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, "training_data.json"),
-    *("decision.json", "decision_template.jinja", LOG_NAME),
-)
+ADAPTER_FILES: Final = (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+"""Files that every adapter has."""
+
+FURTHER_ADAPTER_FILES: Final = (SCHEMA_CONFIG, TRAINING_RECORD, DECISION_CONFIG, DECISION_TEMPLATE)
+"""Files that an adapter may have, and that `score` reads."""
+
+COPIED_FILES: Final = (*ADAPTER_FILES, *FURTHER_ADAPTER_FILES, LOG_NAME)
 """Files of a chosen adapter that are copied, if it has them."""
 
 _NLL: Final = "nll_nats"

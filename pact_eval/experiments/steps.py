@@ -29,17 +29,11 @@ from pact_eval.errors import InputError
 from pact_eval.experiments.base_commit import can_move
 from pact_eval.experiments.plan import BASE_RUN, UNSTATED, Arm, Plan, Training
 from pact_eval.experiments.plan_files import PlanFiles
-from pact_eval.experiments.selection import COPIED_FILES
+from pact_eval.experiments.selection import ADAPTER_FILES, COPIED_FILES, FURTHER_ADAPTER_FILES
 from pact_eval.preregistration.registration import lock_path
-from pact_eval.training.recipes import WIDE, as_words
+from pact_eval.runs.training_log import LOG_NAME
+from pact_eval.training.recipes import CARD, WIDE, as_words
 
-ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
-_FURTHER_ADAPTER_FILES: Final = (
-    "schema_config.json",
-    "training_data.json",
-    "decision.json",
-    "decision_template.jinja",
-)
 PLACES: Final = {
     "holdout": "runs",
     "ablated": "ablated",
@@ -58,7 +52,7 @@ _CALIBRATOR: Final = "calibration.json"
 MODEL_LIBRARIES: Final = ("peft", "tokenizers", "torch", "transformers")
 _CHOOSE: Final = ("python", "-P", "-m", "pact_eval.experiments")
 _RECIPE: Final = ("python", "-P", "-m", "pact_eval.training")
-_RECIPE_FILES: Final = ("log.jsonl", "training.json")
+_RECIPE_FILES: Final = (LOG_NAME, CARD)
 _TOOL: Final = "pact-eval"
 
 
@@ -320,14 +314,14 @@ class _Planner:
 
     def _train(self, training: Training) -> Step:
         adapter = self._adapter(training)
-        further = [adapter / name for name in _FURTHER_ADAPTER_FILES]
+        further = [adapter / name for name in FURTHER_ADAPTER_FILES]
         if training.arm.recipe is None:
             words, read = self._trainer_words(training, adapter), self._trainer_reads
             versions: tuple[str, ...] = ()  # the trainer has an environment of its own
         else:
             words, read = self._recipe_words(training, adapter), self._recipe_reads
             versions = (_TOOL, *MODEL_LIBRARIES)
-            wide = (*ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
+            wide = (*ADAPTER_FILES, *FURTHER_ADAPTER_FILES)
             further += [adapter / name for name in _RECIPE_FILES]
             further += [adapter / WIDE / name for name in wide]
         return Step(
@@ -409,7 +403,7 @@ class _Planner:
         views = ("--k", k, "--order-seed", judge.order_seed)
         words = ("pact-eval", "score", *self._scored(training, adapter), "--data", file, *views)
         role = ("--role", part) if part in _ROLES else ()
-        files = (*ADAPTER_FILES, *_FURTHER_ADAPTER_FILES)
+        files = (*ADAPTER_FILES, *FURTHER_ADAPTER_FILES)
         weights = () if training is None else tuple(adapter / name for name in files)
         return Step(
             f"score-{name}-{part}",

@@ -51,12 +51,9 @@ from pact_eval.training.recipe_settings import (
     recipe_settings,
     settings_identity,
 )
-from pact_eval.training.recipes import WIDE
+from pact_eval.training.recipes import CARD, WIDE
 from pact_losses import BestCheckpoint, PactLoss, pact_step, pact_steps, selection_nll
 from pact_losses.steps import StepBatches
-
-CARD: Final = "training.json"
-"""Name of the file with the settings and measurements of a training."""
 
 _IDENTITY: Final = "training_sha256"
 

@@ -16,6 +16,9 @@ from pact_eval._toml import did_you_mean, value_in_words
 RecipeName = Literal["pact", "nimble_recipe", "cross_entropy"]
 """Names of recipes: all four terms; the published optimiser; PACT's optimiser with CE alone."""
 
+CARD: Final = "training.json"
+"""Name of the file with the settings and measurements of a training."""
+
 WIDE: Final = "wide"
 """Folder in an adapter folder: the checkpoint that the full selection split chooses."""
 
