@@ -26,6 +26,8 @@ SHOW_TIMES = (
 """Files that show times, costs and the digest of runs; the rest of them is compared."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\+00:00)?)?")
+# The title of a page whose runs were scored on both sides of midnight.
+_DAYS = re.compile(r"TIME to TIME")
 _HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
 _ROW = re.compile(r"<tr.*?</tr>|^.*$", re.MULTILINE)
 # Of a run: the cell before its seal, in HTML, Markdown, CSV and LaTeX.
@@ -67,7 +69,7 @@ def _content(path: Path) -> object:
 
 def _without_times(text: str) -> str:
     """Replace times, hashes, which cover times, and the seconds in rows of costs and of runs."""
-    text = _HASH.sub("HASH", _TIME.sub("TIME", text))
+    text = _HASH.sub("HASH", _DAYS.sub("TIME", _TIME.sub("TIME", text)))
     text = _SECONDS_OF_RUN.sub("SECONDS", text)
     return _ROW.sub(
         lambda row: _SECONDS.sub("SECONDS", row[0]) if _is_of_cost(row[0]) else row[0], text

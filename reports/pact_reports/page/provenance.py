@@ -1,7 +1,7 @@
 """Last part of a page: provenance of the runs, and the command that made the page.
 
-A table has one row per run and a column for every key in which the runs differ; keys that all runs
-share are listed once. The full `run.json` of a run is folded below, and is not printed.
+A table has one row per run and a column for every key in which the runs differ, and for the times
+of a run, which are equal by chance only; other keys that all runs share are listed once. The full `run.json` of a run is folded below, and is not printed.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
 }
 """What the table has of a run: the name of the column, and its value."""
 
+_TIMES: Final = ("Scored", "Seconds")
+"""Keys that are columns in any case: pages of one experiment, made twice, have the same layout."""
+
 
 def provenance_html(request: PageRequest) -> Html:
     """Write the provenance of the runs by keys, and the command of the page."""
@@ -66,8 +69,10 @@ def _by_keys(runs: Mapping[str, ExperimentRun]) -> Iterator[Html]:
     values = {
         key: [_text(value(run.provenance)) for run in runs.values()] for key, value in _KEYS.items()
     }
-    shared = {key: texts[0] for key, texts in values.items() if len(set(texts)) == 1}
-    columns = {key: texts for key, texts in values.items() if key not in shared}
+    differing = {key for key, texts in values.items() if len(set(texts)) > 1}
+    differing |= set(_TIMES) if len(runs) > 1 else set()
+    shared = {key: texts[0] for key, texts in values.items() if key not in differing}
+    columns = {key: texts for key, texts in values.items() if key in differing}
     if len(runs) > 1:
         table = Table(
             name="provenance",

@@ -119,6 +119,20 @@ def test_provenance_by_keys_and_in_full(text: str, folders: list[Path]) -> None:
     assert "<dt><bdi>Data SHA-256</bdi></dt>" in text
 
 
+def test_times_are_columns_when_all_runs_took_equally_long(tmp_path: Path) -> None:
+    """Bug: the layout then depended on chance, so two pages of one experiment could differ."""
+    folders, _ = two_runs(tmp_path, families=4)
+    times = {"created": "2026-11-26T21:55:00+00:00", "wall_seconds": 8.1}
+    for folder in folders:
+        edit_run(folder, **times)
+    request = PageRequest(experiment_of(folders), figures=("confidence",), tables=("splits",))
+    page = make_page(request)
+    table = re.search(r'id="table-provenance".*?</section>', page, re.DOTALL)[0]  # type: ignore[index]
+    heads = re.findall(r'scope="col"[^>]*><bdi>([^<]*)', table)
+    assert {"Scored", "Seconds"} <= set(heads)
+    assert "<dt><bdi>Seconds</bdi></dt>" not in page
+
+
 def test_figures_have_no_background_and_colours_of_both_themes(text: str) -> None:
     figure = re.search(r'<figure id="figure-confidence-pact-17".*?</figure>', text, re.DOTALL)[0]  # type: ignore[index]
     assert "<strong><bdi>Confidence of right" in figure
