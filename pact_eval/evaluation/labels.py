@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -24,6 +25,9 @@ _LEADING_NUMBER: Final = re.compile(r"\[?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?:, |$)
 _KIND_ORDER = ("choice", "boolean", "score")
 # Rows are few if there are this many times as many texts.
 _FEW = 8
+# Rows that one thread numbers at a time, and from which on hashes are sorted by two threads.
+_BLOCK = 2**20
+_MIDDLE: Final = np.uint64(2**63)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,15 +208,42 @@ def joined_families(parts: Sequence[FamilyRuns]) -> Labels:
     if not new.all():  # a family continues in the next slice
         first[np.flatnonzero(first)] = new
         texts, hashes = texts.filter(pl.Series(new)), hashes[new]
-    codes = np.cumsum(first)
-    codes -= 1  # in place: memory that is touched first takes most of the time
+    codes = _run_numbers(first)
     if count_repeats(hashes):
         _, where, number = np.unique(hashes, return_index=True, return_inverse=True)
         codes, texts = number[codes], texts.gather(where)
     return Labels(codes, texts)
 
 
+def _run_numbers(first: BoolArray) -> IntArray:
+    """Return (n,) the number of the run of each row, from 0 on.
+
+    Args:
+        first: (n,) whether a run starts at a row, row 0 among them.
+    """
+    numbers = np.empty(first.size, dtype=np.int64)
+    blocks = [slice(start, start + _BLOCK) for start in range(0, first.size, _BLOCK)]
+    before = np.cumsum([-1, *(np.count_nonzero(first[block]) for block in blocks[:-1])])
+
+    def number(block: slice, runs_before: int) -> None:
+        np.cumsum(first[block], out=numbers[block])
+        numbers[block] += runs_before
+
+    # Memory that is touched first takes most of the time, so two threads take half of it.
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(number, blocks, before.tolist()))
+    return numbers
+
+
 def count_repeats(hashes: npt.NDArray[np.uint64]) -> int:
     """Count the values that occurred before; a sort of integers is faster than a table."""
+    if hashes.size < _BLOCK:
+        return _repeats(hashes)
+    upper = hashes >= _MIDDLE
+    with ThreadPoolExecutor(2) as pool:
+        return sum(pool.map(lambda half: _repeats(hashes[half]), (upper, ~upper)))
+
+
+def _repeats(hashes: npt.NDArray[np.uint64]) -> int:
     ranked = np.sort(hashes)
     return int(np.count_nonzero(ranked[1:] == ranked[:-1]))

@@ -6,7 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pact_eval.evaluation.labels import SliceTexts, joined_families, joined_labels
+from pact_eval.evaluation import labels
+from pact_eval.evaluation.labels import (
+    SliceTexts,
+    count_repeats,
+    joined_families,
+    joined_labels,
+)
 
 COLUMNS = {"family": "xxyyyzxw", "domain": "bbaaaccb"}
 
@@ -44,3 +50,21 @@ def test_labels_of_slices_are_those_of_the_whole_column(sizes: tuple[int, ...]) 
     names, codes = np.unique(list(COLUMNS["domain"]), return_inverse=True)
     assert joined.texts.to_list() == names.tolist()
     assert joined.codes.tolist() == codes.tolist()
+
+
+def test_blocks_of_many_families_are_numbered_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads number blocks of rows, and sort halves of the hashes."""
+    monkeypatch.setattr(labels, "_BLOCK", 3)
+    for family in ("aabbbbcdddef", "abcdefghijkl", "abcaabcdbaae", "aaaaaaaaaaaa"):
+        frame = pl.DataFrame({"family": list(family), "id": list(family)})
+        parts = [SliceTexts.of(frame[:5], [], False), SliceTexts.of(frame[5:], [], False)]
+        joined = joined_families([part.families for part in parts])
+        assert [joined.texts[code] for code in joined.codes.tolist()] == list(family)
+        assert len(joined) == len(set(family))
+
+
+def test_repeated_hashes_are_counted_in_both_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = np.array([1, 2**63, 1, 2**64 - 1, 2**63, 2**63 - 1, 2**63], dtype=np.uint64)
+    assert count_repeats(hashes) == 3
+    monkeypatch.setattr(labels, "_BLOCK", 1)
+    assert count_repeats(hashes) == 3
