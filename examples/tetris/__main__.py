@@ -120,27 +120,27 @@ def evaluate(
     with watched_steps(told=sys.stderr.isatty()):
         if adapters or with_base:
             from tetris.model_policy import ModelPolicy
-            from tetris.trained import arm_of, last_update, log_games
+            from tetris.trained import arm_of, last_update, log_games, named, policy_names
             from tetris.trained import checkpoints as checkpoints_of
 
             if with_base:
                 played["base model"] = played_by("base model", ModelPolicy(base))
-            for folder in adapters:
+            for folder, policy_name in zip(adapters, policy_names(adapters), strict=True):
                 games_by_step = {}
                 if checkpoints:
                     games_by_step = {
-                        step: played_by(f"{folder.name} at {step}", ModelPolicy(base, path))
+                        step: played_by(f"{policy_name} at {step}", ModelPolicy(base, path))
                         for step, path in checkpoints_of(folder).items()
                     }
                     log_games(folder, games_by_step)
                     played |= {
-                        f"{folder.name} at {step}": games for step, games in games_by_step.items()
+                        f"{policy_name} at {step}": games for step, games in games_by_step.items()
                     }
                 final = games_by_step.get(last_update(folder) or 0)
                 if final is None:
-                    final = played_by(folder.name, ModelPolicy(base, folder))
-                played[folder.name] = final
-                arms.setdefault(arm_of(folder), []).append(played[folder.name])
+                    final = played_by(policy_name, ModelPolicy(base, folder))
+                played[policy_name] = final
+                arms.setdefault(named(folder, arm_of(folder)), []).append(final)
         always_a = AlwaysA()
         for name in policies or (ALWAYS_A, *BASELINES):
             played[name] = played_by(name, always_a if name == ALWAYS_A else BASELINES[name])

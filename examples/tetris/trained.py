@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pact_eval._files import write_atomically
@@ -16,6 +16,38 @@ def arm_of(folder: Path) -> str:
         if (folder / name).is_file():
             return str(json.loads((folder / name).read_text("utf-8")).get("arm", folder.name))
     return folder.name
+
+
+def named(folder: Path, name: str) -> str:
+    """Return the name of an adapter or its arm; that of a checkpoint says at which update.
+
+    Examples:
+        >>> named(Path("runs/imitation-17/checkpoints/00150"), "imitation")
+        'imitation at 150'
+        >>> named(Path("runs/imitation-17"), "imitation")
+        'imitation'
+    """
+    return f"{name} at {int(folder.name)}" if _is_checkpoint(folder) else name
+
+
+def policy_names(folders: Sequence[Path]) -> list[str]:
+    """Return the name of the policy of each adapter or checkpoint; paths if two would be equal.
+
+    Examples:
+        >>> policy_names([Path("runs/a-17/checkpoints/00150"), Path("runs/a-17")])
+        ['a-17 at 150', 'a-17']
+        >>> policy_names([Path("old/a-17"), Path("new/a-17")])
+        ['old/a-17', 'new/a-17']
+    """
+    trainings = [folder.parents[1] if _is_checkpoint(folder) else folder for folder in folders]
+    names = [
+        named(folder, training.name) for folder, training in zip(folders, trainings, strict=True)
+    ]
+    return names if len({*names}) == len(names) else [folder.as_posix() for folder in folders]
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    return folder.parent.name == "checkpoints"
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
