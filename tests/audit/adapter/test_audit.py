@@ -528,7 +528,7 @@ def test_every_code_is_reached() -> None:
         code
         for code, meaning in CODES.items()
         if meaning.check in ADAPTER_CHECKS and meaning.check not in ("training", "overlap")
-    }  # those two: tests/custody
+    }  # those two: test_training.py and test_overlap.py
 
 
 @pytest.mark.parametrize(
