@@ -68,14 +68,14 @@ def checked(folder: Path, rows: list[Any], **settings: Any) -> CheckResult:
     return next(check for check in audit.checks if check.check == "certificates")
 
 
-def said(result: CheckResult) -> list[tuple[str, int | None, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, int | None, str]]:
     """Return code, line and text of the findings."""
     return [(finding.code, finding.place.line, finding.found) for finding in result.findings]
 
 
 def test_a_sound_pair_is_covered(tmp_path: Path) -> None:
     result = checked(tmp_path, [*pair(), *pair(name="f2"), record("alone-base")])
-    assert said(result) == []
+    assert findings_of(result) == []
     assert result.measured == Coverage(ablated=4, records=5, pairs=2, families=3)
     assert (result.scope, result.skipped) == ("3 families", None)
 
@@ -83,14 +83,14 @@ def test_a_sound_pair_is_covered(tmp_path: Path) -> None:
 def test_a_faulty_pair_is_not_among_the_certified(tmp_path: Path) -> None:
     faulty = pair(name="f2", of_other=certificate("supported"))
     result = checked(tmp_path, [*faulty, *pair()])
-    assert said(result) == [("fact-not-flipped", 2, "supported and supported")]
+    assert findings_of(result) == [("fact-not-flipped", 2, "supported and supported")]
     assert result.measured == Coverage(ablated=4, records=4, pairs=1, families=2)
 
 
 def test_a_note_leaves_a_pair_certified(tmp_path: Path) -> None:
     rows = pair([OPEN, HOLDS, "So."], [SHUT, HOLDS, "So."])
     result = checked(tmp_path, rows)
-    assert [(code, line) for code, line, _ in said(result)] == [
+    assert [(code, line) for code, line, _ in findings_of(result)] == [
         ("focus-path", 1), ("focus-path", 1), ("focus-path", 2), ("focus-path", 2)
     ]  # fmt: skip
     assert_says(result.findings[0].expected, HOLDS, "at 0")
@@ -103,7 +103,7 @@ def test_a_pair_needs_both_certificates(tmp_path: Path, lacking: int) -> None:
     rows = pair()
     del rows[lacking]["evidence_certificate"]
     result = checked(tmp_path, rows)
-    assert said(result) == [("certificate-missing", lacking + 1, "none")]
+    assert findings_of(result) == [("certificate-missing", lacking + 1, "none")]
     assert result.measured == Coverage(ablated=0, records=2, pairs=0, families=1)
 
 
@@ -111,7 +111,7 @@ def test_a_file_without_certificates_is_a_note_and_others_are_checked(tmp_path: 
     bare = [record("g-base"), record("g-counterfactual")]
     write_jsonl(tmp_path / "holdout.jsonl", bare)
     result = checked(tmp_path, pair())
-    assert said(result) == [("certificates-none", None, "none")]
+    assert findings_of(result) == [("certificates-none", None, "none")]
     assert str(result.findings[0].place) == "holdout.jsonl"
     assert result.skipped is None
     assert result.measured == Coverage(ablated=2, records=4, pairs=1, families=2)
@@ -132,7 +132,7 @@ def test_three_words_are_a_sentence(tmp_path: Path, sentence: str, is_trivial: b
         [sentence, OPEN, "So."], [sentence, SHUT, "So."], left=sentence, negative_left=sentence
     )
     result = checked(tmp_path, rows)
-    assert said(result) == [("focus-trivial", 1, repr(sentence))] * is_trivial
+    assert findings_of(result) == [("focus-trivial", 1, repr(sentence))] * is_trivial
     if is_trivial:
         assert "of 3 words" in result.findings[0].expected
 
@@ -156,7 +156,7 @@ def test_a_sentence_inside_the_other_is_an_overlap(tmp_path: Path, side: str) ->
 def test_sentences_that_share_words_do_not_overlap(tmp_path: Path) -> None:
     left = "The label of box seven says open."
     rows = pair([left, OPEN, "So."], [left, SHUT, "So."], left=left, negative_left=left)
-    assert said(checked(tmp_path, rows)) == []
+    assert findings_of(checked(tmp_path, rows)) == []
 
 
 @pytest.mark.parametrize(
@@ -167,19 +167,21 @@ def test_a_fact_is_supported_once_and_refuted_once(
     tmp_path: Path, states: tuple[str, str], text: str | None
 ) -> None:
     rows = pair(of_base=certificate(states[0]), of_other=certificate(states[1]))
-    assert [found for _, _, found in said(checked(tmp_path, rows))] == ([text] if text else [])
+    assert [actual for _, _, actual in findings_of(checked(tmp_path, rows))] == (
+        [text] if text else []
+    )
 
 
 def test_a_fact_that_a_certificate_leaves_out_is_in_no_state(tmp_path: Path) -> None:
     bare = certificate()
     bare["fact_states"] = {}
     result = checked(tmp_path, pair(of_base=bare))
-    assert said(result) == [("fact-not-flipped", 2, "none and refuted")]
+    assert findings_of(result) == [("fact-not-flipped", 2, "none and refuted")]
 
 
 def test_a_sentence_that_occurs_twice_is_counted(tmp_path: Path) -> None:
     rows = pair([HOLDS, OPEN, f"Again: {HOLDS}"], [HOLDS, SHUT, f"Again: {HOLDS}"])
-    assert said(checked(tmp_path, rows)) == [
+    assert findings_of(checked(tmp_path, rows)) == [
         ("focus-repeated", 1, "2 times"), ("focus-repeated", 2, "2 times")
     ]  # fmt: skip
 
@@ -190,7 +192,7 @@ def test_a_quote_of_neither_wording_is_told(tmp_path: Path) -> None:
         value["spec"]["focus_evidence"][1]["text"] = quote
     rows = pair(of_base=certificates[0], of_other=certificates[1])
     result = checked(tmp_path, rows)
-    assert said(result) == [("focus-quote", 1, "'Some label.'")]
+    assert findings_of(result) == [("focus-quote", 1, "'Some label.'")]
     assert repr(OPEN) in result.findings[0].expected
 
 
@@ -198,7 +200,7 @@ def test_a_missing_sentence_names_the_nearest_text(tmp_path: Path) -> None:
     near = "The label says nothing at all."
     rows = pair([HOLDS, near, "So."], [HOLDS, SHUT, "So."])
     result = checked(tmp_path, rows)
-    assert said(result) == [
+    assert findings_of(result) == [
         ("focus-not-found", 1, f"nearest: {near}"),
         ("edit-elsewhere", 2, "another edit"),
     ]
@@ -208,7 +210,7 @@ def test_a_missing_sentence_names_the_nearest_text(tmp_path: Path) -> None:
 def test_the_other_members_wording_can_be_deleted(tmp_path: Path) -> None:
     rows = pair([HOLDS, SHUT, "So."], [HOLDS, SHUT, "So."])
     result = checked(tmp_path, rows)
-    assert said(result)[-1] == ("focus-other-wording", 1, repr(SHUT))
+    assert findings_of(result)[-1] == ("focus-other-wording", 1, repr(SHUT))
     assert result.measured.ablated == 2
 
 
@@ -226,7 +228,7 @@ def test_a_sentence_that_is_not_gone(tmp_path: Path, context: list[str], text: s
     wordings = {"right": left, "negative_right": SHUT}
     rows = pair(base, [HOLDS, SHUT, *context[1:]], **wordings)
     result = checked(tmp_path, rows)
-    assert any(code == "not-ablated" and text in found for code, _, found in said(result))
+    assert any(code == "not-ablated" and text in actual for code, _, actual in findings_of(result))
     assert result.measured.ablated == 1
 
 
@@ -234,7 +236,7 @@ def test_a_sentence_that_is_not_gone(tmp_path: Path, context: list[str], text: s
 def test_the_edit_is_the_only_difference(tmp_path: Path, more: list[str]) -> None:
     rows = pair(None, [HOLDS, SHUT, "Nobody came by." if more else "Somebody came by.", *more])
     result = checked(tmp_path, rows)
-    assert said(result) == [("edit-elsewhere", 2, "another edit")]
+    assert findings_of(result) == [("edit-elsewhere", 2, "another edit")]
     assert_says(result.findings[0].expected, repr(OPEN), "replaced by", repr(SHUT))
     assert result.findings[0].comparison is not None
 
@@ -248,7 +250,7 @@ def test_the_old_wording_may_not_remain(tmp_path: Path) -> None:
 def test_two_changed_sentences_are_no_edit(tmp_path: Path) -> None:
     other = "Box eight holds the state."
     rows = pair(None, [other, SHUT, "Nobody came by."], negative_left=other)
-    assert [code for code, _, _ in said(checked(tmp_path, rows))] == ["no-changed-sentence"]
+    assert [code for code, _, _ in findings_of(checked(tmp_path, rows))] == ["no-changed-sentence"]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_two_changed_sentences_are_no_edit(tmp_path: Path) -> None:
 )
 def test_necessity_checks(tmp_path: Path, changes: dict[str, Any], text: str | None) -> None:
     result = checked(tmp_path, pair(of_other=certificate("refuted") | changes))
-    assert said(result) == ([("necessity-failed", 2, text)] if text else [])
+    assert findings_of(result) == ([("necessity-failed", 2, text)] if text else [])
     assert result.measured.pairs == (0 if text else 1)
 
 
@@ -281,7 +283,7 @@ def test_both_certificates_describe_one_pair(tmp_path: Path, change: str) -> Non
     else:
         other["verified_pair"]["negative_right"] = "The label says locked."
     result = checked(tmp_path, pair(of_other=other))
-    assert [(code, line) for code, line, _ in said(result)] == [("certificates-differ", 2)]
+    assert [(code, line) for code, line, _ in findings_of(result)] == [("certificates-differ", 2)]
     assert result.measured == Coverage(ablated=0, records=2, pairs=0, families=1)
 
 

@@ -45,9 +45,9 @@ def test_a_folder_with_and_without_its_manifest(folder: Path, tmp_path: Path) ->
     elsewhere = (folder / "manifest.json").rename(tmp_path / "m.json")
     bare = DatasetSource.of_folder(folder)
     assert (files(bare), bare.manifest, bare.manifest_missing) == (WHOLE, None, "manifest.json")
-    given = DatasetSource.of_folder(folder, elsewhere)
-    assert given.manifest is not None
-    assert (given.manifest.folder, given.manifest_missing) == (folder, None)
+    named = DatasetSource.of_folder(folder, elsewhere)
+    assert named.manifest is not None
+    assert (named.manifest.folder, named.manifest_missing) == (folder, None)
 
 
 def test_files_by_name_are_sorted_by_role(folder: Path) -> None:

@@ -125,18 +125,18 @@ def test_each_leaf_that_differs_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_context_without_an_edited_word(tmp_path: Path, other: str, text: str) -> None:
-    ((code, _, found),) = contexts(tmp_path, "The gate is open.", other)
-    assert (code, found) == ("context-same", text)
+    ((code, _, actual),) = contexts(tmp_path, "The gate is open.", other)
+    assert (code, actual) == ("context-same", text)
 
 
 @pytest.mark.parametrize(("limit", "told"), [(3, False), (2, True), (1, True)])
 def test_the_longest_edit(tmp_path: Path, limit: int, told: bool) -> None:
     """Three words are added."""
-    found = contexts(
+    reported = contexts(
         tmp_path, "The gate is open.", "The gate is not yet fully open.", max_edit_words=limit
     )
     expected = [("edit-too-long", f"an edit of {limit} words at most", "3")]
-    assert found == expected * told
+    assert reported == expected * told
 
 
 @pytest.mark.parametrize("label", ["split", "domain", "source_family"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pact_eval.audit.findings import CheckResult, Collector, count, failed, failed_checks
@@ -72,10 +74,20 @@ def test_checks_fail_on_a_severity_or_a_worse_one() -> None:
     assert failed(checks[1:], "warning")
 
 
+class Lacking:
+    """A context that has "a" and nothing else."""
+
+    def lacks(self, need: str) -> str | None:
+        return f"no {need}" if need != "a" else None
+
+    def skipped(self, check: str, reason: str) -> CheckResult:
+        return CheckResult(check, "", skipped=reason)
+
+
 def test_a_registry_loads_entries_when_they_are_used() -> None:
-    registry = Registry(homes={"families": "pact_eval.audit.families"})
+    registry: Registry[Lacking] = Registry(homes={"families": "pact_eval.audit.families"})
     assert (len(registry), list(registry)) == (1, ["families"])
-    own = Check("own", "?", lambda _: CheckResult("own", ""), {})
+    own: Check[Lacking] = Check("own", "?", lambda _: CheckResult("own", ""), {})
     taken = Registry(own)
     assert (len(taken), list(taken)) == (1, ["own"])
     taken.unregister("own")
@@ -83,13 +95,7 @@ def test_a_registry_loads_entries_when_they_are_used() -> None:
 
 
 def test_an_entry_needs_every_one_of_its_needs() -> None:
-    class Lacking:
-        def lacks(self, need: str) -> str | None:
-            return f"no {need}" if need != "a" else None
-
-        def skipped(self, check: str, reason: str) -> CheckResult:
-            return CheckResult(check, "", skipped=reason)
-
-    check = Check("own", "?", lambda _: CheckResult("own", "ran"), {}, needs=("a", "b", "c"))
+    needs = ("a", "b", "c")
+    check: Check[Lacking] = Check("own", "?", lambda _: CheckResult("own", "ran"), {}, needs=needs)
     assert check.result(Lacking()).skipped == "no b"
-    assert Check("own", "?", check.run, {}, needs=("a",)).result(Lacking()).scope == "ran"
+    assert replace(check, needs=("a",)).result(Lacking()).scope == "ran"

@@ -46,13 +46,13 @@ def result_of(source: DatasetSource) -> CheckResult:
     return next(check for check in audit.checks if check.check == "hashes")
 
 
-def said(result: CheckResult) -> list[tuple[str, str, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, str, str]]:
     return [(finding.code, str(finding.place), finding.found) for finding in result.findings]
 
 
 def test_a_manifest_that_fits(folder: Path) -> None:
     result = checked(folder)
-    assert (said(result), result.scope) == ([], "2 files in manifest.json")
+    assert (findings_of(result), result.scope) == ([], "2 files in manifest.json")
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])
@@ -62,14 +62,14 @@ def test_a_manifest_that_fits(folder: Path) -> None:
 def test_rows_of_the_only_file(
     folder: Path, key: str, name: str, n_records: int, n_rows: int
 ) -> None:
-    found = said(checked(folder, **{key: n_records - 2 + n_rows}))
-    assert found == [("rows-mismatch", f"{name}.jsonl", str(n_records))]
+    reported = findings_of(checked(folder, **{key: n_records - 2 + n_rows}))
+    assert reported == [("rows-mismatch", f"{name}.jsonl", str(n_records))]
 
 
 def test_rows_by_name(folder: Path) -> None:
-    found = said(checked(folder, rows={"train.jsonl": 2, "holdout.jsonl": 4}))
-    assert found == [("rows-mismatch", "holdout.jsonl", "3")]
-    assert said(checked(folder, rows={"train.jsonl": 2})) == []
+    reported = findings_of(checked(folder, rows={"train.jsonl": 2, "holdout.jsonl": 4}))
+    assert reported == [("rows-mismatch", "holdout.jsonl", "3")]
+    assert findings_of(checked(folder, rows={"train.jsonl": 2})) == []
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_values_of_another_type(folder: Path, changes: dict[str, Any], text: str
     path.write_text(json.dumps(value))
     files = [folder / "train.jsonl"], [folder / "holdout.jsonl"]
     result = result_of(DatasetSource.of_files(*files, path))
-    assert {(code, place) for code, place, _ in said(result)} == {
+    assert {(code, place) for code, place, _ in findings_of(result)} == {
         ("manifest-malformed", "other.json")
     }
-    assert any(text in found for _, _, found in said(result))
+    assert any(text in actual for _, _, actual in findings_of(result))
 
 
 @pytest.mark.parametrize(
@@ -130,22 +130,22 @@ def test_other_bytes_are_told_once(folder: Path) -> None:
     path = folder / "train.jsonl"
     path.write_bytes(path.read_bytes().replace(b"intact", b"broken"))
     digest = sha256(path.read_bytes()).hexdigest()
-    assert said(checked(folder)) == [("hash-mismatch", "train.jsonl", digest)]
+    assert findings_of(checked(folder)) == [("hash-mismatch", "train.jsonl", digest)]
 
 
 def test_another_hash_of_the_training_file_is_told(folder: Path) -> None:
     digest = sha256((folder / "train.jsonl").read_bytes()).hexdigest()
-    assert said(checked(folder, train_sha256="0" * 64)) == [
+    assert findings_of(checked(folder, train_sha256="0" * 64)) == [
         ("hash-mismatch", "train.jsonl", digest)
     ]
-    assert said(checked(folder, train_sha256=digest.upper())) == []
+    assert findings_of(checked(folder, train_sha256=digest.upper())) == []
 
 
 def test_a_fingerprint_of_lines_that_are_not_json(folder: Path) -> None:
     path = folder / "holdout.jsonl"
     path.write_bytes(path.read_bytes() + b"{\n")
-    found = said(checked(folder, file_sha256={}, rows=None, roles=None, eval_rows=4))
-    assert ("fingerprint-mismatch", "holdout.jsonl", "none: a line is not JSON") in found
+    reported = findings_of(checked(folder, file_sha256={}, rows=None, roles=None, eval_rows=4))
+    assert ("fingerprint-mismatch", "holdout.jsonl", "none: a line is not JSON") in reported
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_fingerprint_of_lines_that_are_not_json(folder: Path) -> None:
 )
 def test_hashes_are_an_object_of_texts(folder: Path, value: Any, text: str) -> None:
     result = checked(folder, file_sha256=value, rows=None, roles=None)
-    assert ("manifest-malformed", "manifest.json", text) in said(result)
+    assert ("manifest-malformed", "manifest.json", text) in findings_of(result)
     assert result.scope == "0 files in manifest.json"
 
 
@@ -165,12 +165,12 @@ def test_files_that_the_manifest_does_not_name(folder: Path, tmp_path_factory: A
     source = DatasetSource.of_folder(folder).joined_by([more], [])
     result = result_of(source)
     digest = {path: sha256(path.read_bytes()).hexdigest() for path in (more, near)}
-    found = [(code, Path(place).name, text) for code, place, text in said(result)]
-    assert ("file-not-in-manifest", "more.jsonl", f"none; the file has {digest[more]}") in found
-    assert [name for code, name, text in found if "was not audited" in text] == ["near.jsonl"]
+    reported = [(code, Path(place).name, text) for code, place, text in findings_of(result)]
+    assert ("file-not-in-manifest", "more.jsonl", f"none; the file has {digest[more]}") in reported
+    assert [name for code, name, text in reported if "was not audited" in text] == ["near.jsonl"]
     both = DatasetSource.of_folder(folder).joined_by([near], [])
     assert ("file-unhashed", "near.jsonl", f"none; the file has {digest[near]}") in [
-        (code, Path(place).name, text) for code, place, text in said(result_of(both))
+        (code, Path(place).name, text) for code, place, text in findings_of(result_of(both))
     ]
     assert set(digests) == {"train.jsonl", "holdout.jsonl"}
 
@@ -185,7 +185,7 @@ def test_files_that_the_manifest_does_not_name(folder: Path, tmp_path_factory: A
 def test_names_of_the_manifest(folder: Path, name: str, code: str, place: str) -> None:
     digests = manifest(folder)["file_sha256"] | {name: "0" * 64}
     result = checked(folder, file_sha256=digests)
-    assert [(item[0], item[1]) for item in said(result)] == [(code, place)]
+    assert [(item[0], item[1]) for item in findings_of(result)] == [(code, place)]
     assert result.scope == "3 files in manifest.json"
 
 
@@ -193,15 +193,15 @@ def test_other_files_are_hashed_too(folder: Path) -> None:
     (folder / "notes.md").write_bytes(b"abc")
     digest = sha256(b"abc").hexdigest()
     digests = manifest(folder)["file_sha256"] | {"notes.md": digest.upper()}
-    assert said(checked(folder, file_sha256=digests)) == []
+    assert findings_of(checked(folder, file_sha256=digests)) == []
     (folder / "notes.md").write_bytes(b"abd")
-    ((code, place, _),) = said(checked(folder))
+    ((code, place, _),) = findings_of(checked(folder))
     assert (code, place) == ("hash-mismatch", "notes.md")
 
 
 @pytest.mark.parametrize(("stated", "text"), [(None, "none"), ("v2", "v2"), (2, "2")])
 def test_the_format_of_the_manifest(folder: Path, stated: Any, text: str) -> None:
-    assert said(checked(folder, storage_format=stated)) == [
+    assert findings_of(checked(folder, storage_format=stated)) == [
         ("storage-format-unknown", "manifest.json", text)
     ]
 
@@ -219,5 +219,5 @@ def test_roles_that_there_are(folder: Path) -> None:
 def test_no_manifest_is_a_warning(folder: Path) -> None:
     (folder / "manifest.json").unlink()
     result = result_of(DatasetSource.of_folder(folder))
-    assert said(result) == [("manifest-missing", "manifest.json", "none")]
+    assert findings_of(result) == [("manifest-missing", "manifest.json", "none")]
     assert result.scope == "no manifest"

@@ -55,7 +55,7 @@ def checked(folder: Path, states: list[str], **settings: Any) -> CheckResult:
     )
 
 
-def said(result: CheckResult) -> list[tuple[str, int | None, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, int | None, str]]:
     return [(finding.code, finding.place.line, finding.found) for finding in result.findings]
 
 
@@ -64,24 +64,22 @@ def test_a_prompt_of_the_limit_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(lengths_check, "_WINDOW", 2)
     states = ["Open.", "The gate is open.", "The gate of the house is open."]
     free = checked(tmp_path, states)
-    assert (said(free), free.scope) == ([], "3 records at K = 1")
+    assert (findings_of(free), free.scope) == ([], "3 records at K = 1")
     tokens = [checked(tmp_path, [state]).measured.maximum for state in states]
     assert tokens == sorted(set(tokens))
     limit = tokens[1]
     monkeypatch.setattr(type(NIMBLE), "max_prompt_tokens", limit)
     result = checked(tmp_path, states)
-    assert said(result) == [("prompt-too-long", 3, f"{tokens[2]:,}")]
+    assert findings_of(result) == [("prompt-too-long", 3, f"{tokens[2]:,}")]
     assert result.findings[0].expected == f"a prompt of {limit:,} tokens at most"
-    assert result.measured == Lengths(
-        minimum=tokens[0], median=tokens[1], p99=pytest.approx(np.percentile(tokens, 99)),
-        maximum=tokens[2], limit=limit, k=1,
-    )  # fmt: skip
+    p99 = float(np.percentile(tokens, 99))
+    assert result.measured == Lengths(tokens[0], tokens[1], p99, tokens[2], limit, k=1)
 
 
 def test_prompts_that_bytes_alone_show_to_be_too_long(tmp_path: Path) -> None:
     states = ["Open.", "The gate is open. " * 20_000, "Shut."]
     result = checked(tmp_path, states)
-    ((code, line, text),) = said(result)
+    ((code, line, text),) = findings_of(result)
     assert (code, line) == ("prompt-too-long", 2)
     assert text.endswith("bytes, not tokenised")
     assert result.scope == "2 records at K = 1; 1 more are too long by their bytes alone"
@@ -100,7 +98,7 @@ def test_more_answers_than_letters_are_left_out(tmp_path: Path) -> None:
         only=("lengths",), tokenizer=NamedTokenizer("tiny", tokenizer), k=3
     )
     (check,) = audit_data(DatasetSource.of_folder(tmp_path), settings).checks
-    assert said(check) == [("more-answers-than-letters", 2, "27")]
+    assert findings_of(check) == [("more-answers-than-letters", 2, "27")]
     assert "at most 26 answers" in check.findings[0].expected
     assert (check.scope, check.measured.k) == ("1 record at K = 3", 3)
 
@@ -112,7 +110,7 @@ def test_letters_of_several_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(type(NIMBLE), "bind", refuse)
     result = checked(tmp_path, ["Open."])
-    assert (said(result), result.scope) == (
+    assert (findings_of(result), result.scope) == (
         [("codes-not-single", None, "the letter A is no token")], "no prompt"
     )  # fmt: skip
     assert str(result.findings[0].place) == "tiny"

@@ -30,7 +30,7 @@ def of_input(folder: Path, decision: dict[str, Any] | None = None, **more: Any) 
     return checked(folder, [row])
 
 
-def said(result: CheckResult) -> list[tuple[str, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, str]]:
     return [(finding.code, finding.found) for finding in result.findings]
 
 
@@ -93,7 +93,7 @@ def test_the_target_itself_is_revealed(tmp_path: Path) -> None:
 
 
 def test_an_object_with_a_target_is_a_reference_and_its_key_a_hint(tmp_path: Path) -> None:
-    assert said(of_input(tmp_path, answer=[{"target": 7}])) == [
+    assert findings_of(of_input(tmp_path, answer=[{"target": 7}])) == [
         ("reference-in-input", 'input.answer: [{"target": 7}]'),
         ("reference-like-key", "input.answer.0.target: 7"),
     ]
@@ -104,7 +104,7 @@ def test_keys_inside_contexts_and_questions(tmp_path: Path) -> None:
     result = of_input(
         tmp_path, decision, state={"gold": 1, "x": [0, {"truth": {"gold": 2}}]}, gold=[{"gold": 3}]
     )
-    assert said(result) == [
+    assert findings_of(result) == [
         ("reference-in-input", "input.state.gold: 1"),
         ("reference-in-input", 'input.state.x.1.truth: {"gold": 2}'),
         ("reference-in-input", "input.state.x.1.truth.gold: 2"),
@@ -116,7 +116,7 @@ def test_keys_inside_contexts_and_questions(tmp_path: Path) -> None:
 
 def test_values_are_shown_in_80_characters(tmp_path: Path) -> None:
     for length in (78, 79):  # and two quotes
-        ((_, text),) = said(of_input(tmp_path, gold="x" * length))
+        ((_, text),) = findings_of(of_input(tmp_path, gold="x" * length))
         shown = text.removeprefix("input.gold: ")
         assert shown == (f'"{"x" * 78}"' if length == 78 else f'"{"x" * 76}...')
 
@@ -139,7 +139,7 @@ def test_answers_that_read_alike(
 ) -> None:
     target = 0 if kind == "score" else next(iter(criteria))
     row = record(decision=question(kind, criteria=criteria), reference={"target": target})
-    assert said(checked(tmp_path, [row])) == ([(code, text)] if code else [])
+    assert findings_of(checked(tmp_path, [row])) == ([(code, text)] if code else [])
 
 
 @pytest.mark.parametrize(

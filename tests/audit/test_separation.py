@@ -36,13 +36,13 @@ def checked(folder: Path, **files: list[Any]) -> CheckResult:
     return check_separation(index_of_records(data), Collector("separation", 50), threshold=0.75)
 
 
-def said(result: CheckResult) -> list[tuple[str, str, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, str, str]]:
     return [(finding.code, str(finding.place), finding.found) for finding in result.findings]
 
 
 def test_files_that_share_nothing(tmp_path: Path) -> None:
     result = checked(tmp_path, train=[row("a", TEXTS[0])], eval=[row("b", TEXTS[1])])
-    assert (said(result), result.skipped, result.leaks) == ([], None, ())
+    assert (findings_of(result), result.skipped, result.leaks) == ([], None, ())
     assert result.scope == "2 records in 2 files"
 
 
@@ -60,8 +60,8 @@ def test_names_that_two_files_share(
 ) -> None:
     evaluation = [row("c", TEXTS[1]), row("b", TEXTS[2]) | changes]
     result = checked(tmp_path, train=[row("a", TEXTS[0])], eval=evaluation)
-    ((found_code, place, found),) = said(result)
-    assert (found_code, found) == (code, text)
+    ((reported_code, place, actual),) = findings_of(result)
+    assert (reported_code, actual) == (code, text)
     assert place.startswith("eval:2 ")
     (leak,) = result.leaks
     assert (leak.file, leak.sources, leak.items) == ("eval", ("train",), (evaluation[1]["id"],))
@@ -72,10 +72,10 @@ def test_a_context_of_two_files_and_one_that_is_near(tmp_path: Path) -> None:
     near = TEXTS[1].replace("lamp", "torch")
     evaluation = [row("c", TEXTS[2]), row("b", TEXTS[0]), row("d", near)]
     result = checked(tmp_path, train=[row("a", TEXTS[0]), row("e", TEXTS[1])], eval=evaluation)
-    assert [(code, place) for code, place, _ in said(result)] == [
+    assert [(code, place) for code, place, _ in findings_of(result)] == [
         ("shared-context", "eval:2 (id b)"), ("near-duplicate", "eval:3 (id d)")
     ]  # fmt: skip
-    assert said(result)[0][2] == "that of train:1 (id a)"
+    assert findings_of(result)[0][2] == "that of train:1 (id a)"
     (leak,) = result.leaks
     assert leak.items == ("b", "d")
 
@@ -86,7 +86,7 @@ def test_a_value_is_reported_once_a_later_file(tmp_path: Path) -> None:
         for item in part:
             item["input"]["state"] = f"{text}{item['id']} {own_words(item['id'])}"
     result = checked(tmp_path, train=rows[0], selection=rows[1], eval=rows[2])
-    assert said(result) == [
+    assert findings_of(result) == [
         ("shared-source-family", "selection:1 (id b0)", "s, as in train:1 (id a0)"),
         ("shared-source-family", "eval:1 (id c0)", "s, as in train:1 (id a0)"),
     ]
@@ -113,7 +113,7 @@ def test_no_source_id_at_all_is_a_note(tmp_path: Path) -> None:
     result = checked(
         tmp_path, train=[row("c", TEXTS[2]), row("d", TEXTS[3], provenance={})], eval=without
     )
-    assert said(result) == [("source-id-missing", "eval", "none")]
+    assert findings_of(result) == [("source-id-missing", "eval", "none")]
 
 
 def test_one_file_is_compared_with_itself(tmp_path: Path) -> None:

@@ -65,9 +65,12 @@ class Reach:
 
 
 def tests_of(lines: dict[int, list[str]], mutant: Mutant) -> list[str]:
-    """Return the tests of a mutant's statement, or of its module if it runs at import only."""
+    """Return the tests of a mutant's statement, or of its module if it runs at import.
+
+    The test that imports a module first is not the only one that may notice its constants.
+    """
     first, last = mutant.statement
     at_statement = [set(tests) for line, tests in lines.items() if first <= line <= last]
-    if at_statement and not any(at_statement):
+    if mutant.at_import:
         at_statement = [set(tests) for tests in lines.values()]
     return sorted(set().union(*at_statement))

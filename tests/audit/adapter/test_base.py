@@ -58,7 +58,7 @@ def checked(
     return check_base(base, folder, lora, settings, Collector("base", 50))
 
 
-def said(result: CheckResult) -> list[tuple[str, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, str]]:
     return [(finding.code, finding.found) for finding in result.findings]
 
 
@@ -92,7 +92,7 @@ def test_a_base_that_is_given_needs_no_folder_of_its_own(tmp_path: Path) -> None
     folder = base_of(tmp_path / "base", Q, V)
     assert checked(named(model="../elsewhere"), folder, factors(Q, V)).counts == {}
     unpinned = checked(named(revision=None), folder, factors(Q, V))
-    assert said(unpinned) == [("base-unpinned", "no revision")]
+    assert findings_of(unpinned) == [("base-unpinned", "no revision")]
 
 
 def test_a_base_inside_the_adapter_is_told(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_base_inside_the_adapter_is_told(tmp_path: Path) -> None:
         == {}
     )
     unpinned = named(folder=folder, is_brought=True, revision="main")
-    ((code, text),) = said(checked(unpinned, None, factors(Q, V)))
+    ((code, text),) = findings_of(checked(unpinned, None, factors(Q, V)))
     assert (code, text.partition(";")[0]) == ("base-unpinned", "the revision main")
 
 
@@ -122,8 +122,8 @@ def test_two_names_are_told_unless_the_hash_decides(tmp_path: Path) -> None:
     folder = base_of(tmp_path / "base", Q, V)
     twice = {"others": {"schema_config.json": "owner/base", "adapter_config.json": "x"}}
     expected = ("base-named-twice", "owner/base in schema_config.json, x in adapter_config.json")
-    assert expected in said(checked(named(**twice)))
-    assert said(checked(named(**twice), folder, factors(Q, V))) == [expected]
+    assert expected in findings_of(checked(named(**twice)))
+    assert findings_of(checked(named(**twice), folder, factors(Q, V))) == [expected]
     digest = sha256_of_weights(folder)
     right = named(**twice, weights_sha256=digest)
     assert checked(right, folder, factors(Q, V)).counts == {}
@@ -172,10 +172,10 @@ def test_factors_that_fit(tmp_path: Path) -> None:
     folder = base_of(tmp_path / "base", Q, V, UP)
     result = checked(named(), folder, factors(Q, V))
     assert result.counts == {}
-    assert result.scope == f"2 modules against 3 weights of {folder}"
+    assert result.scope.startswith("2 modules against 3 weights of ")
     unread = checked(named(), folder)
-    assert said(unread) == [("fit-not-checked", "the adapter's tensors cannot be read")]
-    assert unread.scope == f"3 weights of {folder}"
+    assert findings_of(unread) == [("fit-not-checked", "the adapter's tensors cannot be read")]
+    assert unread.scope.startswith("3 weights of ")
 
 
 @pytest.mark.parametrize(
@@ -226,13 +226,15 @@ def test_packed_weights_are_not_compared(
 ) -> None:
     folder = base_of(tmp_path / "base", Q, **changes)
     result = checked(named(), folder, factors(Q, a=(2, 9)), settings)
-    assert said(result) == [("fit-not-checked", "1 modules: quantised, or not plain matrices")]
+    assert findings_of(result) == [
+        ("fit-not-checked", "1 modules: quantised, or not plain matrices")
+    ]
 
 
 def test_modules_that_only_one_of_both_has(tmp_path: Path) -> None:
     folder = base_of(tmp_path / "base", Q, UP)
     settings = LoraSettings(rank=2, alpha=4.0, targets=("q_proj", "v_proj", "up_proj", "fc1"))
-    assert said(checked(named(), folder, factors(Q, V), settings)) == [
+    assert findings_of(checked(named(), folder, factors(Q, V), settings)) == [
         ("module-unknown", V),
         ("module-not-adapted", UP),
         ("target-unknown", "v_proj"),
@@ -248,7 +250,7 @@ def test_targets_that_names_do_not_tell(tmp_path: Path) -> None:
         None,
     ):
         result = checked(named(), folder, factors(Q), settings)
-        assert [code for code, _ in said(result)] == ["fit-not-checked"]
+        assert [code for code, _ in findings_of(result)] == ["fit-not-checked"]
         assert "names do not show it" in result.findings[0].found
 
 
@@ -256,18 +258,20 @@ def test_experts_may_be_one_parameter(tmp_path: Path) -> None:
     experts = [f"model.layers.0.mlp.experts.{n}.q_proj" for n in range(3)]
     folder = base_of(tmp_path / "base", Q, V, *experts)
     result = checked(named(), folder, factors(Q, V))
-    assert said(result) == [("fit-not-checked", "3 experts, which may not be modules")]
+    assert findings_of(result) == [("fit-not-checked", "3 experts, which may not be modules")]
     result = checked(named(), folder, factors(Q, V, experts[1]))
-    assert said(result) == [("module-not-adapted", experts[n]) for n in (0, 2)]
+    assert findings_of(result) == [("module-not-adapted", experts[n]) for n in (0, 2)]
     others = checked(named(), folder, factors(V))
-    assert [code for code, _ in said(others)] == ["module-not-adapted", "fit-not-checked"]
+    assert [code for code, _ in findings_of(others)] == ["module-not-adapted", "fit-not-checked"]
 
 
 def test_parameters_have_no_shape_of_their_own(tmp_path: Path) -> None:
     folder = base_of(tmp_path / "base", Q, V)
     settings = LoraSettings(targets=("q_proj", "v_proj"), target_parameters=("mlp.experts.up",))
     result = checked(named(), folder, factors(Q, V, "model.layers.0.mlp.experts"), settings)
-    assert said(result) == [("fit-not-checked", "target_parameters: their shapes are not compared")]
+    assert findings_of(result) == [
+        ("fit-not-checked", "target_parameters: their shapes are not compared")
+    ]
 
 
 # names of weights
@@ -321,16 +325,16 @@ def test_weights_in_parts(tmp_path: Path) -> None:
     index = folder / "model.safetensors.index.json"
     names = [f"model-{number}-of-2.safetensors" for number in (1, 2)]
     index.write_text(json.dumps({"weight_map": {Q: names[0]}}))
-    assert said(checked(named(), folder, factors(Q, V)))[0] == ("module-unknown", V)
+    assert findings_of(checked(named(), folder, factors(Q, V)))[0] == ("module-unknown", V)
     for weight_map, text in (
         ({Q: names[0], V: "gone.safetensors"}, "lacks gone.safetensors"),
         ({}, "lacks all"),
         ([], "lacks all"),
     ):
         index.write_text(json.dumps({"weight_map": weight_map}))
-        ((code, found),) = said(checked(named(), folder, factors(Q, V)))
+        ((code, actual),) = findings_of(checked(named(), folder, factors(Q, V)))
         assert code == "base-unusable"
-        assert text in found
+        assert text in actual
     base_of(folder, Q, V)
     assert checked(named(), folder, factors(Q, V)).counts == {}
 
@@ -343,7 +347,7 @@ def test_suffixes_of_weights(tmp_path: Path) -> None:
     }
     save_file(weights, tmp_path / "model.safetensors")
     result = checked(named(), tmp_path, factors(Q, V, UP))
-    assert said(result) == [
+    assert findings_of(result) == [
         ("module-unknown", UP),
         ("fit-not-checked", "2 modules: quantised, or not plain matrices"),
     ]

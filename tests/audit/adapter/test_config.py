@@ -19,14 +19,14 @@ def read(**changes: Any) -> tuple[LoraSettings, CheckResult]:
     return settings, check_config(config, settings, collector)
 
 
-def said(result: CheckResult) -> list[tuple[str, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, str]]:
     return [(finding.code, finding.found) for finding in result.findings]
 
 
 def test_defaults_are_those_of_peft() -> None:
     settings, result = read()
     assert settings == LoraSettings(rank=16, alpha=32, targets=("q_proj",))
-    assert (said(result), result.scope) == ([], "4 keys of adapter_config.json")
+    assert (findings_of(result), result.scope) == ([], "4 keys of adapter_config.json")
     assert LoraSettings().scale is None
     assert LoraSettings(rank=2).scale is None
     assert LoraSettings(alpha=2).scale is None
@@ -70,7 +70,7 @@ def test_defaults_are_those_of_peft() -> None:
 )
 def test_values_that_peft_writes(key: str, value: Any, attribute: str, expected: Any) -> None:
     settings, result = read(**{key: value})
-    assert said(result) == []
+    assert findings_of(result) == []
     assert getattr(settings, attribute) == expected
     assert type(getattr(settings, attribute)) is type(expected)
 
@@ -146,13 +146,13 @@ def test_words_say_which_numbers_are_expected() -> None:
 )
 def test_values_that_contradict_one_another(changes: dict[str, Any], fault: str | None) -> None:
     _, result = read(**changes)
-    assert [code for code, _ in said(result)] == (["values-contradict"] if fault else [])
+    assert [code for code, _ in findings_of(result)] == (["values-contradict"] if fault else [])
     assert not fault or fault in result.findings[0].found
 
 
 def test_a_malformed_target_is_one_fault() -> None:
     _, result = read(target_modules="(")
-    assert [code for code, _ in said(result)] == ["value-malformed"]
+    assert [code for code, _ in findings_of(result)] == ["value-malformed"]
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_a_malformed_target_is_one_fault() -> None:
 )  # fmt: skip
 def test_what_is_no_plain_lora(changes: dict[str, Any], findings: list[tuple[str, str]]) -> None:
     _, result = read(**changes)
-    assert said(result) == findings
+    assert findings_of(result) == findings

@@ -24,15 +24,15 @@ def contract(schema: dict[str, Any] | None, decision: DecisionFiles | None = Non
     return check_contract(schema, Collector("contract", 20), decision)
 
 
-def said(result: CheckResult) -> list[tuple[str, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, str]]:
     return [(finding.code, finding.found) for finding in result.findings]
 
 
 def test_the_contract_of_a_shipped_adapter() -> None:
     result = contract(SCHEMA)
-    assert said(result) == []
+    assert findings_of(result) == []
     assert result.scope == f"{len(SCHEMA)} keys of schema_config.json"
-    assert said(contract(None)) == [("contract-unknown", "no such file")]
+    assert findings_of(contract(None)) == [("contract-unknown", "no such file")]
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,19 @@ def test_the_contract_of_a_shipped_adapter() -> None:
 def test_the_longest_prompt(value: Any, tokens: int | None, finding: Any) -> None:
     schema = SCHEMA | {"max_length": value}
     assert max_length_tokens(schema) == tokens
-    codes = said(contract(schema))
+    codes = findings_of(contract(schema))
     assert [code for code, _ in codes] == ([finding[0]] if finding else [])
     if finding and value != 2.5:
         assert codes == [finding]
     # Decision files state no longest prompt: any number above 0 will do.
     of_template = contract({"max_length": value}, DecisionFiles())
-    malformed = [code for code, _ in said(of_template)]
+    malformed = [code for code, _ in findings_of(of_template)]
     assert malformed == (["max-length-malformed"] if finding and tokens is None else [])
 
 
 def test_texts_of_another_type_are_all_told() -> None:
     result = contract(SCHEMA | {"task": 1, "system_prompt": []})
-    assert said(result) == [
+    assert findings_of(result) == [
         ("contract-mismatch", "task is an integer"),
         ("contract-mismatch", "system_prompt is a list"),
     ]
@@ -87,10 +87,10 @@ def test_the_fingerprint_of_decision_files() -> None:
     files = DecisionFiles(template="{{ 1 }}")
     right = contract({"contract_fingerprint": files.fingerprint}, files)
     assert (right.counts, right.scope) == ({}, "decision files with its template")
-    assert said(contract({"contract_fingerprint": "ab12"}, files)) == [
+    assert findings_of(contract({"contract_fingerprint": "ab12"}, files)) == [
         ("contract-mismatch", "ab12")
     ]
-    assert said(contract({"contract_fingerprint": 3}, files)) == [
+    assert findings_of(contract({"contract_fingerprint": 3}, files)) == [
         ("contract-mismatch", "an integer")
     ]
 
@@ -103,19 +103,19 @@ def prompts(schema: dict[str, Any], base: Path | None) -> CheckResult:
 
 
 def test_hashes_of_the_tokenizer() -> None:
-    stated = {
+    stated: dict[str, Any] = {
         name: SCHEMA[name]
         for name in ("tokenizer_sha256", "chat_template_sha256", "prompts_sha256")
         if name in SCHEMA
     }
     assert len(stated) == 3
-    assert said(prompts(stated, MODEL)) == []
+    assert findings_of(prompts(stated, MODEL)) == []
     assert prompts(stated, MODEL).scope == "3 hashes"
     one = {"tokenizer_sha256": "0" * 64}
     assert prompts(one, None).scope == "1 hash; no base to compare with"
     assert prompts(one, None).counts == {}
     assert prompts(one, MODEL).counts == {"prompts-differ": 1}
-    assert said(prompts(stated | {"tokenizer_sha256": 3}, None)) == [
+    assert findings_of(prompts(stated | {"tokenizer_sha256": 3}, None)) == [
         ("prompts-differ", "an integer")
     ]
     assert prompts({}, MODEL).counts == {"prompts-not-stated": 1}

@@ -204,10 +204,10 @@ def test_numbers_of_blocks_add_up(
     tmp_path: Path, n_numbers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(values, "_BLOCK_NUMBERS", n_numbers)
-    found = read_values(*stored(tmp_path, 1.0, -3.0, 0.0, 2.0, 0.5))
-    assert found == values.TensorValues(nans=0, infinities=0, is_zero=False, largest=3.0)
-    found = read_values(*stored(tmp_path, nan, -3.0, -inf, nan, inf, 0.0, nan))
-    assert found == values.TensorValues(nans=3, infinities=2, is_zero=False, largest=inf)
+    summary = read_values(*stored(tmp_path, 1.0, -3.0, 0.0, 2.0, 0.5))
+    assert summary == values.TensorValues(nans=0, infinities=0, is_zero=False, largest=3.0)
+    summary = read_values(*stored(tmp_path, nan, -3.0, -inf, nan, inf, 0.0, nan))
+    assert summary == values.TensorValues(nans=3, infinities=2, is_zero=False, largest=inf)
     assert read_values(*stored(tmp_path, 0.0, -0.0)).is_zero
     assert not read_values(*stored(tmp_path, 0.0, 0.0, 1e-30)).is_zero
     assert read_values(*stored(tmp_path)) == values.TensorValues(0, 0, is_zero=False, largest=0)

@@ -50,13 +50,13 @@ def checked(
     return check_tensors(path, lora, settings, compare_layers=compare, collector=collector)
 
 
-def said(result: CheckResult) -> list[tuple[str, str]]:
+def findings_of(result: CheckResult) -> list[tuple[str, str]]:
     return [(finding.code, finding.found) for finding in result.findings]
 
 
 def test_sound_factors_and_their_sizes(tmp_path: Path) -> None:
     result = checked(tmp_path, layers(0, 1), compare=True)
-    assert said(result) == []
+    assert findings_of(result) == []
     assert result.scope == f"8 tensors, 4 modules, {4 * (2 * 3 + 4 * 2)} numbers"
 
 
@@ -82,16 +82,16 @@ def test_an_unknown_scale_bounds_nothing(tmp_path: Path, settings: LoraSettings 
 def test_one_factor_of_zeros(tmp_path: Path, a: float, b: float, code: str) -> None:
     """B starts at zero; of an embedding, A does."""
     other = "model.layers.1.self_attn.q_proj"
-    assert said(checked(tmp_path, factors(other) | factors(Q, a=a, b=b))) == [(code, Q)]
+    assert findings_of(checked(tmp_path, factors(other) | factors(Q, a=a, b=b))) == [(code, Q)]
     tokens = LoraSettings(rank=2, alpha=4.0, targets=("q_proj", "embed_tokens"))
     arrays = factors(Q) | embedding("model.embed_tokens", b, a)
-    assert said(checked(tmp_path, arrays, tokens)) == [(code, "model.embed_tokens")]
+    assert findings_of(checked(tmp_path, arrays, tokens)) == [(code, "model.embed_tokens")]
 
 
 def test_two_factors_of_zeros_and_a_module_that_works(tmp_path: Path) -> None:
     arrays = factors("model.layers.1.self_attn.q_proj") | factors(Q, a=0, b=0)
     result = checked(tmp_path, arrays)
-    assert said(result) == [("module-untrained", Q), ("factor-zero", Q)]
+    assert findings_of(result) == [("module-untrained", Q), ("factor-zero", Q)]
 
 
 def test_modules_of_which_each_has_a_factor_of_zeros_change_nothing(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_experts_hold_several_ranks(tmp_path: Path, stored: int, fits: bool) -> 
 def test_half_a_pair(tmp_path: Path, lacking: str) -> None:
     arrays = factors(Q, "model.layers.0.self_attn.v_proj")
     del arrays[f"{PREFIX}{Q}.lora_{lacking}.weight"]
-    assert said(checked(tmp_path, arrays)) == [("half-pair", f"{Q} without {lacking}")]
+    assert findings_of(checked(tmp_path, arrays)) == [("half-pair", f"{Q} without {lacking}")]
 
 
 def test_a_scale_of_a_pattern(tmp_path: Path) -> None:
@@ -149,7 +149,10 @@ def test_a_scale_of_a_pattern(tmp_path: Path) -> None:
     )  # fmt: skip
     arrays = factors(Q, "model.layers.0.self_attn.v_proj", a=0.25, b=0.6e-6)
     result = checked(tmp_path, arrays, settings)
-    assert said(result) == [("pattern-unused", "none for k_proj"), ("pattern-unused", "none for x")]
+    assert findings_of(result) == [
+        ("pattern-unused", "none for k_proj"),
+        ("pattern-unused", "none for x"),
+    ]
     assert checked(tmp_path, arrays).counts == {"update-negligible": 1}
 
 
@@ -159,8 +162,8 @@ def test_a_scale_of_a_pattern(tmp_path: Path) -> None:
 def test_modules_off_target_and_targets_without_module(tmp_path: Path) -> None:
     settings = LoraSettings(rank=2, alpha=4.0, targets=("k_proj", "v_proj"))
     arrays = layers(0)
-    assert said(checked(tmp_path, arrays, settings)) == [("module-off-target", Q)]
-    assert said(checked(tmp_path, arrays, settings, compare=True)) == [
+    assert findings_of(checked(tmp_path, arrays, settings)) == [("module-off-target", Q)]
+    assert findings_of(checked(tmp_path, arrays, settings, compare=True)) == [
         ("module-off-target", Q), ("target-unused", "none for k_proj")
     ]  # fmt: skip
     unknown = LoraSettings(rank=2, alpha=4.0, targets="all-linear")
@@ -216,7 +219,7 @@ def test_the_longest_key_and_another_prefix(tmp_path: Path) -> None:
 def test_announced_tensors_are_counted(tmp_path: Path) -> None:
     settings = LoraSettings(rank=2, alpha=4.0, targets=("q_proj",), bias="all")
     arrays = factors(Q) | others(f"{PREFIX}a.bias", f"{PREFIX}b.bias", f"{PREFIX}c.bias")
-    assert said(checked(tmp_path, arrays, settings)) == [
+    assert findings_of(checked(tmp_path, arrays, settings)) == [
         ("whole-tensors", f"3 tensors, such as {PREFIX}a.bias")
     ]
 
@@ -229,9 +232,11 @@ def test_parts_of_a_variant(tmp_path: Path, option: str, part: str) -> None:
     arrays = factors(Q, v_proj) | others(f"{PREFIX}{Q}.lora_{part}")
     settings = LoraSettings(rank=2, alpha=4.0, targets=("q_proj", "v_proj"), **{option: True})  # type: ignore[arg-type]
     result = checked(tmp_path, arrays, settings)
-    assert said(result) == [("announced-missing", f"none for {v_proj}")]
+    assert findings_of(result) == [("announced-missing", f"none for {v_proj}")]
     assert result.findings[0].expected == f"lora_{part} for {option}"
-    assert said(checked(tmp_path, arrays)) == [("tensor-unannounced", f"{PREFIX}{Q}.lora_{part}")]
+    assert findings_of(checked(tmp_path, arrays)) == [
+        ("tensor-unannounced", f"{PREFIX}{Q}.lora_{part}")
+    ]
 
 
 def test_an_embedding_has_no_bias_but_a_magnitude(tmp_path: Path) -> None:
@@ -249,7 +254,7 @@ def test_numbers_that_are_not_finite_are_counted_by_tensor(tmp_path: Path) -> No
     arrays = factors(Q)
     arrays[f"{PREFIX}{Q}.lora_A.weight"][0, :2] = np.nan
     arrays[f"{PREFIX}{Q}.lora_B.weight"][:3, 0] = (np.inf, np.nan, -np.inf)
-    assert said(checked(tmp_path, arrays)) == [
+    assert findings_of(checked(tmp_path, arrays)) == [
         ("not-finite", f"{PREFIX}{Q}.lora_A.weight: 2 NaN, 0 infinite of 6"),
         ("not-finite", f"{PREFIX}{Q}.lora_B.weight: 1 NaN, 2 infinite of 8"),
     ]
@@ -259,7 +264,7 @@ def test_types_that_cannot_be_read(tmp_path: Path) -> None:
     arrays = {name: array.astype(np.int8) for name, array in factors(Q).items()}
     settings = LoraSettings(rank=2, alpha=4.0, targets=("q_proj",), bias="all")
     arrays[f"{PREFIX}norm.bias"] = np.ones(2, np.int64)
-    assert said(checked(tmp_path, arrays, settings)) == [
+    assert findings_of(checked(tmp_path, arrays, settings)) == [
         ("factor-type", "2 tensors of I8"),
         ("whole-tensors", f"1 tensors, such as {PREFIX}norm.bias"),
         ("values-not-checked", "1 tensors of I64"),
@@ -287,7 +292,7 @@ def test_layers_between_others(
     tmp_path: Path, numbers: tuple[int, ...], missing: str | None
 ) -> None:
     result = checked(tmp_path, layers(*numbers), compare=True)
-    assert said(result) == ([("layers-missing", f"no layer {missing}")] if missing else [])
+    assert findings_of(result) == ([("layers-missing", f"no layer {missing}")] if missing else [])
     if missing:
         expected = f"model.layers from 0 to {max(numbers)}, or evenly spaced"
         assert result.findings[0].expected == expected
@@ -296,7 +301,7 @@ def test_layers_between_others(
 def test_layers_that_adapt_fewer_modules(tmp_path: Path) -> None:
     arrays = layers(0, 2) | layers(1, leaves="q") | layers(3, leaves="v")
     result = checked(tmp_path, arrays, compare=True)
-    assert said(result) == [
+    assert findings_of(result) == [
         ("layers-uneven", "no model.layers.1.self_attn.v_proj"),
         ("layers-uneven", "no model.layers.3.self_attn.q_proj"),
     ]
@@ -307,7 +312,9 @@ def test_layers_that_adapt_fewer_modules(tmp_path: Path) -> None:
 
 def test_modules_right_in_a_layer_have_no_block(tmp_path: Path) -> None:
     arrays = factors("h.0.q_proj", "h.0.v_proj", "h.1.q_proj")
-    assert said(checked(tmp_path, arrays, compare=True)) == [("layers-uneven", "no h.1.v_proj")]
+    assert findings_of(checked(tmp_path, arrays, compare=True)) == [
+        ("layers-uneven", "no h.1.v_proj")
+    ]
 
 
 def test_blocks_that_share_no_module_are_of_two_kinds(tmp_path: Path) -> None:
@@ -332,7 +339,8 @@ def test_blocks_that_share_no_module_are_of_two_kinds(tmp_path: Path) -> None:
 def test_a_configuration_that_picks_layers(
     tmp_path: Path, changes: dict[str, Any], picks: bool
 ) -> None:
-    settings = LoraSettings(**{"rank": 2, "alpha": 4.0, "targets": ("q_proj", "v_proj")} | changes)
+    usual: dict[str, Any] = {"rank": 2, "alpha": 4.0, "targets": ("q_proj", "v_proj")}
+    settings = LoraSettings(**usual | changes)
     counts = checked(tmp_path, layers(0, 1, 3), settings, compare=True).counts
     assert ("layers-missing" in counts) is not picks
 
