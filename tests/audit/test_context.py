@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from builders import record, write_jsonl
 
+from pact_eval.audit import parts
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
 from pact_eval.audit.dataset import DATA_CHECKS, audit_data
 from pact_eval.audit.parts import is_shared, look_at_families, work_on_parts
@@ -153,6 +154,17 @@ def test_families_are_looked_at_once_in_parts_of_their_order(folder: Path) -> No
     assert [[look.sizes for look in of] for of in looks.values()] == [  # type: ignore[attr-defined]
         [[2, 1, 2, 1, 2, 1]]
     ] * 2
-    parts = index.in_slices(4)
-    assert [(len(part), n) for part, n in work_on_parts(len, parts)] == [(4, 4), (4, 4), (1, 1)]
-    assert not is_shared(19_999)
+    slices = index.in_slices(4)
+    assert [(len(part), n) for part, n in work_on_parts(len, slices)] == [(4, 4), (4, 4), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("n_records", "n_cores", "shared"),
+    [(10, 2, True), (9, 2, False), (10, 1, False)],
+)
+def test_large_datasets_are_shared_by_several_cores(
+    n_records: int, n_cores: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "FEWEST_RECORDS", 10)
+    monkeypatch.setattr(parts, "usable_cores", lambda: n_cores)
+    assert is_shared(n_records) is shared

@@ -414,6 +414,18 @@ def test_the_order_of_the_files_decides_the_place_only(tmp_path: Path) -> None:
     assert one.counts == {ACROSS: 40}
 
 
+@pytest.mark.parametrize(("most", "is_known"), [(3, True), (2, False)])
+def test_cosines_below_the_threshold_are_known_of_small_datasets(
+    most: int, is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_duplicates, "_MOST_ROWS_OF_ALL_PAIRS", most)
+    measured = search(
+        tmp_path, bases([SEAL, LAMP]), bases([LAMP[:40]], "b"), threshold=0.99
+    ).measured
+    for largest in (measured.largest_within, measured.largest_across):
+        assert 0 < largest < 0.99 if is_known else math.isnan(largest)
+
+
 def test_no_record_at_all_is_no_near_duplicate() -> None:
     findings = Collector("separation", 5)
     measured, _ = add_near_duplicates(index_of_records([]), findings, threshold=0.8)

@@ -102,6 +102,18 @@ def test_an_empty_folder_skips_what_there_is_nothing_for(tmp_path: Path) -> None
 
 
 @pytest.mark.posix
+def test_a_file_that_cannot_be_opened_skips_its_checks(adapter: Path) -> None:
+    both(moved_out("adapter_config.json"), moved_out("adapter_model.safetensors"))(adapter)
+    checks = audit_adapter(adapter, keep=20).checks
+    assert {check.check: check.skipped for check in checks if check.skipped} == {
+        "config": "adapter_config.json cannot be opened",
+        "tensors": "adapter_model.safetensors cannot be opened",
+        "training": "adapter_model.safetensors cannot be opened",
+        "overlap": "no --data given",
+    }
+
+
+@pytest.mark.posix
 def test_a_snapshot_in_the_hubs_cache_links_to_its_blobs(adapter: Path, tmp_path: Path) -> None:
     cache = tmp_path / "models--someone--adapter"
     snapshot = cache / "snapshots" / COMMIT
