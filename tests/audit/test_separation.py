@@ -129,3 +129,12 @@ def test_a_file_without_source_families_cannot_be_compared(tmp_path: Path) -> No
     result = checked(tmp_path, train=rows, eval=[row("b", TEXTS[1])])
     assert result.skipped is not None
     assert result.skipped.startswith("train: no source family is named")
+
+
+def test_families_of_a_leak_are_in_the_order_of_the_file(tmp_path: Path) -> None:
+    names = [f"{letter}{number}" for number in (2, 0, 1) for letter in "hgfedcba"]
+    rows = [row(name, own_words(name), source_family="of-a") for name in names]
+    result = checked(tmp_path, train=[row("a", TEXTS[0])], eval=rows)
+    (leak,) = result.leaks
+    assert leak.families == tuple(names)
+    assert leak.items == tuple(names)
