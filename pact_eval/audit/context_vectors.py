@@ -234,7 +234,7 @@ def _levels(frequency: npt.NDArray[np.int64], shared: npt.NDArray[np.bool_]) -> 
     order = order[frequency[order].argsort(kind="stable")]
     before = frequency[order].cumsum() - frequency[order]
     level = np.zeros(len(frequency), dtype=np.intp)
-    level[order] = 1 + before * _LEVELS // max(1, int(frequency[order].sum()))
+    level[order] = 1 + before * _LEVELS // frequency[order].sum()
     return level
 
 

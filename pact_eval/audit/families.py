@@ -170,7 +170,7 @@ def _compare(left: Json, right: Json, path: LeafPath, differing: _Differing) -> 
 
 
 def _shown(path: LeafPath) -> str:
-    return ".".join(map(str, path)) or "the text"
+    return ".".join(map(str, path))
 
 
 def _joined(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:

@@ -278,7 +278,7 @@ def _shared(item: WordItem, words: Sequence[str], part: View) -> Iterator[list[_
                     (item.kind, f"the answer's {what} more often than others in the {part}")
                 )
     for clues, own, share in zip(named, every_own, shares, strict=True):
-        if share == max(shares) > 0 and shares.count(share) == 1:
+        if share == max(shares) and shares.count(share) == 1:
             clues.append((item.kind, f"the most words shared with the {part}"))
         both = sorted(own & counts.keys())
         yield clues + [("", f"{_quoted(words[word])} in answer and {part}") for word in both]

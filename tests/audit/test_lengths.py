@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from adapters import MODEL
-from builders import record, write_jsonl
+from builders import question, record, write_jsonl
 from transformers import AutoTokenizer
 
+from pact_eval.audit import lengths as lengths_check
 from pact_eval.audit.context import DataAuditSettings, DatasetSource, NamedTokenizer
 from pact_eval.audit.dataset import audit_data
-from pact_eval.audit.lengths import Lengths
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.lengths import Lengths, check_lengths
+from pact_eval.data.files import DataFile
+from pact_eval.data.index import index_of_records
 from pact_eval.data.records import read_records
+from pact_eval.errors import PromptError
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 
@@ -32,3 +39,78 @@ def test_lengths_against_the_prompts_themselves(tmp_path: Path) -> None:
     assert lengths.p99 == np.quantile(tokens, 0.99)
     too_long = [number for number, n in enumerate(tokens, start=1) if n > lengths.limit]
     assert [finding.place.line for finding in check.findings] == too_long
+
+
+def checked(folder: Path, states: list[str], **settings: Any) -> CheckResult:
+    rows = [record(f"f{number}-base", state=state) for number, state in enumerate(states)]
+    path = write_jsonl(folder / "train.jsonl", rows)
+    index = index_of_records([DataFile("train.jsonl", "train", path)])
+    return check_lengths(
+        index,
+        Collector("lengths", 50),
+        tokenizer=AutoTokenizer.from_pretrained(MODEL),
+        name="tiny",
+        contract=NIMBLE,
+        **settings,
+    )
+
+
+def findings_of(result: CheckResult) -> list[tuple[str, int | None, str]]:
+    return [(finding.code, finding.place.line, finding.found) for finding in result.findings]
+
+
+def test_a_prompt_of_the_limit_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is set to the tokens of the second of three prompts; windows of two records."""
+    monkeypatch.setattr(lengths_check, "_WINDOW", 2)
+    states = ["Open.", "The gate is open.", "The gate of the house is open."]
+    free = checked(tmp_path, states)
+    assert (findings_of(free), free.scope) == ([], "3 records at K = 1")
+    tokens = [checked(tmp_path, [state]).measured.maximum for state in states]
+    assert tokens == sorted(set(tokens))
+    limit = tokens[1]
+    monkeypatch.setattr(type(NIMBLE), "max_prompt_tokens", limit)
+    result = checked(tmp_path, states)
+    assert findings_of(result) == [("prompt-too-long", 3, f"{tokens[2]:,}")]
+    assert result.findings[0].expected == f"a prompt of {limit:,} tokens at most"
+    p99 = float(np.percentile(tokens, 99))
+    assert result.measured == Lengths(tokens[0], tokens[1], p99, tokens[2], limit, k=1)
+
+
+def test_prompts_that_bytes_alone_show_to_be_too_long(tmp_path: Path) -> None:
+    states = ["Open.", "The gate is open. " * 20_000, "Shut."]
+    result = checked(tmp_path, states)
+    ((code, line, text),) = findings_of(result)
+    assert (code, line) == ("prompt-too-long", 2)
+    assert text.endswith("bytes, not tokenised")
+    assert result.scope == "2 records at K = 1; 1 more are too long by their bytes alone"
+    nothing = checked(tmp_path, states[1:2])
+    assert (nothing.measured, nothing.counts) == (None, {"prompt-too-long": 1})
+
+
+def test_more_answers_than_letters_are_left_out(tmp_path: Path) -> None:
+    rows = []
+    for n_answers in (26, 27):
+        criteria = {f"answer_{n}": None for n in range(n_answers)}
+        rows.append(record(f"f{n_answers}-base", decision=question(criteria=criteria)))
+    write_jsonl(tmp_path / "train.jsonl", rows)
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    settings = DataAuditSettings(
+        only=("lengths",), tokenizer=NamedTokenizer("tiny", tokenizer), k=3
+    )
+    (check,) = audit_data(DatasetSource.of_folder(tmp_path), settings).checks
+    assert findings_of(check) == [("more-answers-than-letters", 2, "27")]
+    assert "at most 26 answers" in check.findings[0].expected
+    assert (check.scope, check.measured.k) == ("1 record at K = 3", 3)
+
+
+def test_letters_of_several_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        message = "the letter A is no token"
+        raise PromptError(message)
+
+    monkeypatch.setattr(type(NIMBLE), "bind", refuse)
+    result = checked(tmp_path, ["Open."])
+    assert (findings_of(result), result.scope) == (
+        [("codes-not-single", None, "the letter A is no token")], "no prompt"
+    )  # fmt: skip
+    assert str(result.findings[0].place) == "tiny"

@@ -197,6 +197,23 @@ Contexts = list[list[tuple[int, str]]]
 def test_no_near_duplicate_is_missed_against_brute_force(
     files: Contexts, threshold: float, crowd: int
 ) -> None:
+    compare_with_brute_force(files, threshold, crowd)
+
+
+@pytest.mark.parametrize("crowd", [1, 50])
+@pytest.mark.parametrize("threshold", [0.15, 0.45, 0.75, 1.0])
+def test_some_near_duplicates_against_brute_force(threshold: float, crowd: int) -> None:
+    """Three files of contexts of few words, of six families, drawn once."""
+    rng = np.random.default_rng(13)
+    words = ["amber", "brook", "cedar", "delta", "ember", "fjord"]
+    files = [
+        [(int(rng.integers(6)), " ".join(rng.choice(words, rng.integers(1, 6)))) for _ in range(12)]
+        for _ in range(3)
+    ]
+    compare_with_brute_force(files, threshold, crowd)
+
+
+def compare_with_brute_force(files: Contexts, threshold: float, crowd: int) -> None:
     rows = [
         [
             record(f"{n}.{m}", family=f"f{family}", state=text)
@@ -237,6 +254,28 @@ def brute_force(contexts: list[tuple[int, str]], lengths: list[int]) -> dict[Any
         key = code, file[row], family, file[other]
         largest[key] = max(cosines[row, other], largest.get(key, 0))
     return largest
+
+
+@pytest.mark.parametrize(("crowd", "n"), [(2, 2), (2, 3), (5, 5), (5, 6), (None, 50), (None, 51)])
+def test_nearest_neighbours_are_certain_until_a_context_has_a_crowd(
+    tmp_path: Path, crowd: int | None, n: int
+) -> None:
+    """Each of n copies has n - 1 others; 50 are a crowd."""
+    with changed(**({} if crowd is None else {"CROWD": crowd})):
+        result = search(tmp_path, bases(copies(n)))
+    assert result.measured.exact is (n - 1 < (crowd or 50))
+    assert result.counts == {WITHIN: n}
+
+
+def test_copies_of_a_template_are_compared_until_each_has_its_crowd(
+    tmp_path: Path, n_cosines: list[int]
+) -> None:
+    """Of 1,770 pairs of 60 copies a fraction is compared; of other contexts, none."""
+    others = sentences(np.random.default_rng(8), 20, 40)
+    with changed(CROWD=3, _FIRST_PIECE=5, _LAST_PIECE=20, _BLOCK_ROWS=7):
+        result = search(tmp_path, bases(others + copies(60)))
+    assert (result.measured.exact, result.counts) == (False, {WITHIN: 60})
+    assert sum(n_cosines) < 500
 
 
 @pytest.mark.slow
@@ -373,6 +412,18 @@ def test_the_order_of_the_files_decides_the_place_only(tmp_path: Path) -> None:
     assert one.cosines.keys() == turned
     assert one.measured.largest_across == pytest.approx(other.measured.largest_across)
     assert one.counts == {ACROSS: 40}
+
+
+@pytest.mark.parametrize(("most", "is_known"), [(3, True), (2, False)])
+def test_cosines_below_the_threshold_are_known_of_small_datasets(
+    most: int, is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_duplicates, "_MOST_ROWS_OF_ALL_PAIRS", most)
+    measured = search(
+        tmp_path, bases([SEAL, LAMP]), bases([LAMP[:40]], "b"), threshold=0.99
+    ).measured
+    for largest in (measured.largest_within, measured.largest_across):
+        assert 0 < largest < 0.99 if is_known else math.isnan(largest)
 
 
 def test_no_record_at_all_is_no_near_duplicate() -> None:

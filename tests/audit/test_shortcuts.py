@@ -11,12 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from builders import question, record, write_jsonl
 from messages import assert_says
 
+from pact_eval.audit import shortcuts
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.shortcuts import Probe, Shortcuts, check_shortcuts
+from pact_eval.audit.shortcuts import _found as found_text
+from pact_eval.audit.shortcuts import _most_frequent as most_frequent
+from pact_eval.audit.shortcuts import _most_telling as most_telling
+from pact_eval.audit.shortcuts import _scope as scope
+from pact_eval.audit.shortcuts import _share as share_of
 from pact_eval.audit.shortcuts import _verdict as verdict
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
@@ -468,3 +475,107 @@ def test_a_number_inside_a_question_tells(tmp_path: Path) -> None:
     result = check(tmp_path, rows)
     assert set(result.counts) == {"question-shortcut"}
     assert '"1" in the question' in result.findings[0].found
+
+
+# the parts of a probe
+
+
+def test_majorities_against_hand_computation() -> None:
+    groups = ["a", "a", "a", "b", "b", "c", "a"]
+    answers = np.array([2, 2, 1, 1, 0, 1, 1])
+    counted = np.array([True, True, True, True, True, False, False])
+    assert most_frequent(groups, answers, counted).tolist() == [2, 2, 2, 0, 0, 0, 2]
+    everything = np.ones(7, dtype=bool)
+    assert most_frequent(groups, answers, everything).tolist() == [1, 1, 1, 0, 0, 1, 1]
+
+
+def test_telling_clues_against_hand_computation() -> None:
+    """Four words and two other clues; what is crossed with several answers is added up."""
+    names = ['"a"', '"b"', "x", '"a"', '"c"', "y", "z", '"d"', '"e"', '"f"', "w"]
+    raised = np.array([1.0, 5.0, 4.5, 2.0, -1.0, 0.5, 6.0, 0.25, 0.1, 0.0, 0.3])
+    assert most_telling(names, raised) == ("z", '"b"', "x", '"a"', '"d"', '"e"')
+    assert most_telling(['"a"', '"b"'], np.array([0.0, -1.0])) == ()
+    assert most_telling([f'"{n}"' for n in range(6)], np.arange(1.0, 7)) == (
+        '"5"', '"4"', '"3"', '"2"'
+    )  # fmt: skip
+
+
+def test_shares_against_hand_computation() -> None:
+    """Three of eight, in two source families; nothing to reach is undefined."""
+    hit, of, family = np.array([1.0, 1, 0, 1]), np.array([4.0, 2, 1, 1]), np.array([0, 0, 1, 1])
+    share = share_of(hit, of, family)
+    assert (share.value, share.n, share.clusters) == (3 / 8, 4, 2)
+    assert share.low < share.value < share.high
+    nothing = share_of(hit, np.array([1.0, -1, 0, 0]), family)
+    assert math.isnan(nothing.value)
+    assert (nothing.n, nothing.clusters) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("low", "families", "points", "code"),
+    [
+        (0.10, 4, 0.2, "shortcut-suspected"),
+        (0.1001, 4, 0.2, "question-shortcut"),
+        (0.1001, 3, 0.2, "shortcut-suspected"),
+        (0.0, 4, 0.2, None),
+        (0.001, 1, 0.2, "shortcut-suspected"),
+        (0.2, 4, 0.01, "question-shortcut"),
+        (0.2, 4, 0.0099, None),
+        (0.2, 4, math.nan, None),
+        (math.nan, 4, 0.2, "question-shortcut"),
+        (math.nan, 2, 0.2, "shortcut-suspected"),
+        (math.nan, 1, 0.2, None),
+    ],
+)
+def test_every_boundary_of_a_finding(
+    low: float, families: int, points: float, code: str | None
+) -> None:
+    gain = Estimate(0.5, low, 0.7, 100, families)
+    difference = Estimate(points, 0.1, 0.3, 100, families)
+    probe = Probe("question", gain, 0.3, 0.4, 0.7, difference, gain, ())
+    assert verdict(probe) == code
+    assert probe.baseline == 0.4
+    assert (probe.reason is None) == (not math.isnan(gain.value))
+
+
+def test_the_scope_counts_what_was_read() -> None:
+    assert scope(Shortcuts((), 1_000, 1_000, 2, 0)) == "1,000 records of 2 source families"
+    assert scope(Shortcuts((), 1_000, 2_000, 2, 30)) == (
+        "1,000 records of 2 source families, drawn from 2,000; 30 without ablation"
+    )
+
+
+@pytest.mark.parametrize(
+    ("most", "most_bytes", "n_families"),
+    [(8, 80, 4), (7, 80, 3), (4, 80, 2), (3, 80, 1), (1, 80, 0), (8, 79, 3), (8, 40, 2), (8, 0, 0)],
+)
+def test_samples_against_hand_computation(
+    most: int, most_bytes: int, n_families: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four families of two records of ten bytes each, of two source families."""
+    monkeypatch.setattr(shortcuts, "_MOST_BYTES", most_bytes)
+    families = ["a", "b", "a", "b", "c", "d", "c", "d"]
+    frame = pl.DataFrame(
+        {
+            "family": families,
+            "source_family": ["A" if family in "abc" else "D" for family in families],
+            "length": [10] * 8,
+        }
+    )
+    for seed in range(6):
+        rows = shortcuts._sample(frame, most, np.random.default_rng(seed))
+        drawn = {families[row] for row in rows}
+        assert rows == [row for row, family in enumerate(families) if family in drawn]
+        assert len(drawn) == n_families
+        assert "d" in drawn or n_families < 2  # every source family first
+
+
+def test_a_finding_tells_its_numbers() -> None:
+    gain = Estimate(0.5, 0.25, 0.75, 100, 4)
+    probe = Probe(
+        "question", Estimate(0.6, 0.5, 0.7, 100, 4), 0.3, 0.4, 0.8, gain, gain, ("x", "y")
+    )
+    text = found_text(probe)
+    assert_says(text, "question", "60.0%", "40.0%", "80.0%", "50%", "25% to 75%", "x, y")
+    same = Probe("question", gain, 0.3, 0.4, 0.8, gain, Estimate(0.5, math.nan, math.nan, 9, 4), ())
+    assert_says(found_text(same), "50%", "the same in every source family")

@@ -62,6 +62,8 @@ class Mutant:
     """The line of the change, from 1 on."""
     statement: tuple[int, int]
     """The first and last line of what Python runs as one statement."""
+    at_import: bool
+    """Whether it is outside of functions, so that importing the module runs it."""
     before: str
     after: str
     """The changed lines, without indentation."""
@@ -162,14 +164,23 @@ def _mutant(root: Path, path: Path, operator: str, occurrence: int, place: _Plac
     )
     dropped = len(before) - len(after)  # the changed expression may have had several lines
     old, new = before[first : first + 1 + dropped], after[first]
+    tree = ast.parse(source)
     return Mutant(
         path.relative_to(root).as_posix(),
         first + 1,
-        _statement(ast.parse(source), place[0]),
+        _statement(tree, place[0]),
+        not any(start < place[0] <= end for start, end in _functions(tree)),
         " ".join(" ".join(old).split()),
         " ".join(new.split()),
         code,
     )
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """Yield the first and last line of each function; its defaults are on the first."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.body[0].lineno - 1, node.end_lineno or 0
 
 
 def _compiles(code: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -65,9 +66,16 @@ class Reach:
 
 
 def tests_of(lines: dict[int, list[str]], mutant: Mutant) -> list[str]:
-    """Return the tests of a mutant's statement, or of its module if it runs at import only."""
+    """Return the tests of a mutant's statement, or of its module if it runs at import.
+
+    The test that imports a module first is not the only one that may notice its constants. Tests
+    in a file named like the module come first: most mutants are killed there, and the rest is
+    then not run.
+    """
     first, last = mutant.statement
     at_statement = [set(tests) for line, tests in lines.items() if first <= line <= last]
-    if at_statement and not any(at_statement):
+    if mutant.at_import:
         at_statement = [set(tests) for tests in lines.values()]
-    return sorted(set().union(*at_statement))
+    own_file = f"/test_{PurePosixPath(mutant.path).stem}.py"
+    tests: set[str] = set().union(*at_statement)
+    return sorted(tests, key=lambda test: (own_file not in test, test))

@@ -300,14 +300,14 @@ def _check_trained(
 ) -> None:
     """Find factors that are all zero: such a module is as if it were not adapted."""
     zero = {name for name, statistics in values.items() if statistics.is_zero}
-    pairs = [m for m in lora.modules.values() if m.a and m.b]
-    factors = [(m, m.a.name in zero, m.b.name in zero) for m in pairs if m.a and m.b]
+    modules = lora.modules.values()
+    factors = [(m, m.a.name in zero, m.b.name in zero) for m in modules if m.a and m.b]
     dead = sum(a_zero or b_zero for _, a_zero, b_zero in factors)
     if factors and dead == len(factors):
         actual = f"all {dead:,} modules have a factor of zeros, and change nothing"
         collector.add("untrained", _WEIGHTS, "trained factors", actual)
         return
-    largest = max((_bound(module, values, scales) for module in pairs), default=math.inf)
+    largest = max((_bound(module, values, scales) for module, *_ in factors), default=math.inf)
     if largest < _NEGLIGIBLE:
         expected = f"an update of {_NEGLIGIBLE:g} or more in some module"
         actual = f"no number of scale * B A is above {largest:.2g}"

@@ -102,6 +102,18 @@ def test_an_empty_folder_skips_what_there_is_nothing_for(tmp_path: Path) -> None
 
 
 @pytest.mark.posix
+def test_a_file_that_cannot_be_opened_skips_its_checks(adapter: Path) -> None:
+    both(moved_out("adapter_config.json"), moved_out("adapter_model.safetensors"))(adapter)
+    checks = audit_adapter(adapter, keep=20).checks
+    assert {check.check: check.skipped for check in checks if check.skipped} == {
+        "config": "adapter_config.json cannot be opened",
+        "tensors": "adapter_model.safetensors cannot be opened",
+        "training": "adapter_model.safetensors cannot be opened",
+        "overlap": "no --data given",
+    }
+
+
+@pytest.mark.posix
 def test_a_snapshot_in_the_hubs_cache_links_to_its_blobs(adapter: Path, tmp_path: Path) -> None:
     cache = tmp_path / "models--someone--adapter"
     snapshot = cache / "snapshots" / COMMIT
@@ -288,8 +300,8 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("value-malformed", "rank_pattern", config(rank_pattern={"q_proj": "8"})),
     ("value-malformed", "rank_pattern", config(rank_pattern={"(": 8})),
     ("value-malformed", "alpha_pattern", config(alpha_pattern=[1])),
-    ("value-malformed", "target_modules", config(target_modules=["q_proj", 1])),
-    ("value-malformed", "target_modules", config(target_modules="*")),
+    ("value-malformed", "target_modules: a list", config(target_modules=["q_proj", 1])),
+    ("value-malformed", "target_modules: a regular", config(target_modules="*")),
     ("value-malformed", "layers_to_transform", config(layers_to_transform=[-1])),
     ("value-malformed", "use_rslora: true or false", config(use_rslora="yes")),
     ("value-malformed", "bias: one of none, all", config(bias="some")),
@@ -442,6 +454,66 @@ SPOILS: list[tuple[str, str, Spoil]] = [
 ]
 
 
+_NO_BASE = {"fit-not-checked": 1}
+# What a fault leads to besides one finding of its code: how many of its code, and which others.
+EFFECTS: dict[tuple[str, str], tuple[int, dict[str, int]]] = {
+    ("file-missing", "adapter_config.json"): (1, _NO_BASE),
+    ("file-missing", "adapter_model.safetensors"): (1, _NO_BASE),
+    ("file-missing", "2 parts of one"): (2, _NO_BASE),
+    ("not-safetensors", "a pickle under"): (1, _NO_BASE | {"weights-damaged": 1}),
+    ("not-safetensors", "Git LFS"): (1, _NO_BASE | {"weights-damaged": 1}),
+    ("link-outside", "adapter_config.json"): (1, _NO_BASE),
+    ("link-outside", "schema_config.json"): (1, _NO_BASE | {"base-unknown": 1}),
+    ("config-unreadable", "duplicate key"): (1, _NO_BASE),
+    ("config-unreadable", "a JSON object"): (1, _NO_BASE),
+    ("config-unreadable", "a finite number"): (1, _NO_BASE),
+    ("config-unreadable", "levels deep"): (1, _NO_BASE),
+    ("config-unreadable", "at most"): (1, _NO_BASE),
+    ("value-malformed", "target_modules: a list"): (1, {"module-off-target": 36}),
+    ("value-malformed", "target_modules: a regular"): (1, _NO_BASE),
+    ("values-contradict", "lora_bias with use_dora"): (1, {"announced-missing": 84}),
+    ("values-contradict", "no target_modules"): (1, _NO_BASE),
+    ("lora-variant", "use_qalora"): (1, _NO_BASE),
+    ("weights-damaged", "cut short"): (1, _NO_BASE),
+    ("no-lora", "none of them"): (1, {"tensor-unannounced": 84, "module-not-adapted": 42}),
+    ("rank-mismatch", "A of 8 rows"): (42, {}),
+    ("rank-mismatch", "A [16], B [192, 16]"): (1, {"shape-misfit": 1}),
+    ("rank-mismatch", "A [16, 0]"): (1, {"shape-misfit": 1}),
+    ("module-off-target", "v_proj"): (36, {}),
+    ("module-off-target", "layers.0"): (7, {}),
+    ("module-off-target", "q_proj"): (6, {}),
+    ("announced-missing", "lora_magnitude_vector for use_dora"): (42, {}),
+    ("announced-missing", "lora_B.bias for lora_bias"): (42, {}),
+    ("tensor-unannounced", "lora_A.default"): (42, {"half-pair": 42}),
+    ("target-unused", "fc1"): (1, _NO_BASE | {"module-off-target": 42}),
+    ("target-unused", "none for v_proj"): (1, _NO_BASE),
+    ("target-unknown", "fc1"): (1, {"module-off-target": 36}),
+    ("layers-uneven", "no model.layers.2.mlp.up_proj"): (1, _NO_BASE),
+    ("layers-uneven", "no model.layers.3.self_attn.q_proj"): (1, _NO_BASE),
+    ("layers-missing", "no layer 2, 4"): (1, _NO_BASE),
+    ("layers-missing", "no layer 0"): (1, _NO_BASE),
+    ("values-not-checked", "1 tensors of I8"): (1, {"whole-tensors": 1}),
+    ("not-finite", f"{Q0_A}: 3,072 NaN, 0 inf"): (84, {}),
+    ("contract-unknown", "no such file"): (1, _NO_BASE | {"base-unknown": 1}),
+    ("contract-unreadable", "not valid JSON"): (1, _NO_BASE | {"base-unknown": 1}),
+    ("template-does-not-end", "1 GB"): (1, {"decision-files-ignored": 1, "contract-mismatch": 1}),
+    ("decision-key-ignored", "sort_choices"): (1, {"decision-files-ignored": 1}),
+    ("contract-mismatch", "0" * 64): (1, {"decision-files-ignored": 1}),
+    ("module-unknown", "layers.9.mlp.up_proj"): (1, {"half-pair": 1}),
+    ("base-unknown", "none"): (1, _NO_BASE),
+    ("base-not-found", "/nowhere/base"): (1, _NO_BASE),
+    ("base-not-found", "aaa"): (1, _NO_BASE),
+    ("base-unpinned", "found no revision"): (1, _NO_BASE),
+    ("base-unpinned", "found the revision main"): (1, _NO_BASE),
+    ("base-not-found", "../gone"): (1, _NO_BASE),
+    ("target-unused", "v_proj"): (1, _NO_BASE | {"module-not-adapted": 6}),
+    ("base-named-twice", "elsewhere/base in schema_config.json, tiny in adapter_config.json"): (
+        1,
+        _NO_BASE,
+    ),
+}
+
+
 @pytest.mark.parametrize(
     ("code", "text", "spoil"), SPOILS, ids=[f"{code}:{text[:40]}" for code, text, _ in SPOILS]
 )
@@ -451,10 +523,16 @@ def test_a_spoilt_adapter_is_found_out(code: str, text: str, spoil: Spoil, adapt
     audit = audit_adapter(adapter, keep=200)
     messages = texts(audit, code)
     assert any(text in message for message in messages), (messages, counts(audit))
+    n_findings, others = EFFECTS.get((code, text), (1, {}))
+    assert counts(audit) == {code: n_findings} | others
     assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
     findings = [finding for check in audit.checks for finding in check.findings]
     assert all(finding.found.isprintable() and len(finding.found) < 500 for finding in findings)
     compare_adapters(audit, audit)
+
+
+def test_every_effect_is_that_of_a_fault() -> None:
+    assert EFFECTS.keys() <= {(code, text) for code, text, _ in SPOILS}
 
 
 def test_every_code_is_reached() -> None:
@@ -462,7 +540,7 @@ def test_every_code_is_reached() -> None:
         code
         for code, meaning in CODES.items()
         if meaning.check in ADAPTER_CHECKS and meaning.check not in ("training", "overlap")
-    }  # those two: tests/custody
+    }  # those two: test_training.py and test_overlap.py
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,6 @@ def test_any_bytes_are_taken(raw: bytes) -> None:
 
 @pytest.mark.parametrize("raw", [b"(", b"N0", b"(1", b"N2", b"L1\n"], ids=repr)
 def test_hostile_opcodes_take_no_time(raw: bytes) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     is_pickle(raw * (HEAD_BYTES // len(raw)))
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
-from math import inf, isfinite, isnan
+from math import inf, isfinite, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save, save_file
 
+from pact_eval.audit.adapter import values
 from pact_eval.audit.adapter.values import read_values, relative_difference
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import safetensors_header
+from pact_eval.models.folders import TensorInfo, safetensors_header
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
@@ -187,3 +188,59 @@ def test_relative_difference_of_zeros_and_opposites(tmp_path: Path) -> None:
     assert relative_difference(path, zero, path, zero) == 0
     assert relative_difference(path, one, path, zero) == 1
     assert relative_difference(path, one, path, minus) == 2
+
+
+# Blocks, by hand.
+
+
+def stored(folder: Path, *numbers: float) -> tuple[Path, Any]:
+    path = folder / f"{len(numbers)}.safetensors"
+    save_file({"a": torch.tensor([9.0]), "t": torch.tensor(numbers)}, path)
+    return path, next(tensor for tensor in safetensors_header(path) if tensor.name == "t")
+
+
+@pytest.mark.parametrize("n_numbers", [1, 2, 3, 100])
+def test_numbers_of_blocks_add_up(
+    tmp_path: Path, n_numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "_BLOCK_NUMBERS", n_numbers)
+    summary = read_values(*stored(tmp_path, 1.0, -3.0, 0.0, 2.0, 0.5))
+    assert summary == values.TensorValues(nans=0, infinities=0, is_zero=False, largest=3.0)
+    summary = read_values(*stored(tmp_path, nan, -3.0, -inf, nan, inf, 0.0, nan))
+    assert summary == values.TensorValues(nans=3, infinities=2, is_zero=False, largest=inf)
+    assert read_values(*stored(tmp_path, 0.0, -0.0)).is_zero
+    assert not read_values(*stored(tmp_path, 0.0, 0.0, 1e-30)).is_zero
+    assert read_values(*stored(tmp_path)) == values.TensorValues(0, 0, is_zero=False, largest=0)
+    left = stored(tmp_path, 3.0, 0.0, 4.0)
+    assert relative_difference(*left, *left) == 0
+    doubled = tmp_path / "doubled.safetensors"
+    save_file({"t": torch.tensor([3.0, 0.0, 0.0])}, doubled)
+    (other,) = safetensors_header(doubled)
+    # The difference is (0, 0, 4), the larger norm 5.
+    assert relative_difference(*left, doubled, other) == pytest.approx(4 / 5)
+    assert relative_difference(doubled, other, *left) == pytest.approx(4 / 5)
+
+
+def test_a_file_that_ends_inside_a_tensor(tmp_path: Path) -> None:
+    path, tensor = stored(tmp_path, 1.0, 2.0, 3.0)
+    raw = path.read_bytes()
+    for n_lost in (1, 4, 12):
+        path.write_bytes(raw[:-n_lost])
+        with pytest.raises(ValueError, match="ends inside the tensor t"):
+            read_values(path, tensor)
+
+
+def test_numbers_that_are_not_finite_have_no_difference(tmp_path: Path) -> None:
+    left, right = stored(tmp_path, 1.0, 2.0), tmp_path / "x.safetensors"
+    for number in (nan, inf):
+        save_file({"t": torch.tensor([1.0, number])}, right)
+        (other,) = safetensors_header(right)
+        assert isnan(relative_difference(*left, right, other))
+        assert isnan(relative_difference(right, other, *left))
+
+
+def test_types_that_can_be_read() -> None:
+    readable = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}
+    for dtype in [*readable, "I8", "BOOL", "F4", "C64"]:
+        tensor = TensorInfo("t", dtype, (1,), 0, 1)
+        assert values.is_readable(tensor) is (dtype in readable)

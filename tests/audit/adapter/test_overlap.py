@@ -79,6 +79,8 @@ def test_families_contexts_and_texts_are_counted_apart(tmp_path: Path, data: Pat
         ("trained-near-duplicate", "g2-base"),
     ]
     assert result.measured == MeasuredOverlap(4, 4, 3, at_hand=3, recorded=3, threshold=0.75)
+    assert result.scope == "4 families to evaluate with"
+    assert [finding.found for finding in result.findings[:2]] == ["the family g0", "the family g1"]
     (leak,) = result.leaks
     assert (leak.items, leak.sources) == (("g0-base", "g1-base", "g2-base"), ("notes.jsonl",))
 
@@ -107,6 +109,7 @@ def test_lines_that_are_no_records_are_left_out(tmp_path: Path, data: Path) -> N
     assert (result.counts, result.measured.evaluated) == ({}, 4)
 
 
+@pytest.mark.slow
 def test_no_alarm_on_the_adapters_of_the_miniature(tmp_path: Path) -> None:
     """Records of its seventeen adapters, from its generated and divided data, meet no holdout."""
     write_dataset(generate_dataset("small", 17), tmp_path / "data")

@@ -1,0 +1,198 @@
+"""The check "schema" on records that are written out: keys that reveal, answers alike, splits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import question, record, write_jsonl
+
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.schema import SchemaScan
+from pact_eval.data.files import DataFile, Role
+from pact_eval.data.index import build_index
+
+
+def checked(folder: Path, *files: list[Any], role: Role = "eval") -> CheckResult:
+    data = [
+        DataFile(f"{n}.jsonl", role, write_jsonl(folder / f"{n}.jsonl", rows))
+        for n, rows in enumerate(files)
+    ]
+    scan = SchemaScan(Collector("schema", 50))
+    return scan.result(build_index(data, scan))
+
+
+def of_input(folder: Path, decision: dict[str, Any] | None = None, **more: Any) -> CheckResult:
+    """Check one record of three answers, of which the second is right, with more in its input."""
+    row = record(decision=decision or question())
+    row["input"] |= more
+    return checked(folder, [row])
+
+
+def findings_of(result: CheckResult) -> list[tuple[str, str]]:
+    return [(finding.code, finding.found) for finding in result.findings]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("gold", 7, "in-input"),
+        ("groundTruth", 7, "in-input"),
+        ("truth_value", 7, "in-input"),
+        ("goldfish", 7, None),
+        ("rightAnswer", 7, "in-input"),
+        ("expected_label", 7, "in-input"),
+        ("true_key", 7, "in-input"),
+        ("reference_option", 7, "in-input"),
+        ("right_hand", 7, None),
+        ("answer_option", 7, None),
+        ("correct_expected", 7, None),
+        ("Evidence_Certificate", 7, "in-input"),
+        ("fact_states", {}, "in-input"),
+        ("answer", 7, "like-key"),
+        ("solution", 7, "like-key"),
+        ("label_id", 7, "like-key"),
+        ("targetIndex", 7, "like-key"),
+        ("label_of_the_box", 7, None),
+        ("option", 1, None),
+        ("answer", 1, "in-input"),
+        ("answer", 0, "like-key"),
+        ("answer", 1.0, "like-key"),
+        ("answer", True, "like-key"),
+        ("answer", "b", "in-input"),
+        ("answer", "c", "like-key"),
+        ("answer", " ANSWER_1 ", "in-input"),
+        ("answer", "answer_2", "like-key"),
+        ("answer", [7, "B"], "in-input"),
+        ("answer", [7, ["A"]], "like-key"),
+        ("answer", {"x": {"y": "B"}}, "in-input"),
+        ("answer", {"x": 7}, "like-key"),
+        ("answer", None, "like-key"),
+        ("label_of_the_box", "b", "in-input"),
+    ],
+)
+def test_keys_of_the_input(tmp_path: Path, key: str, value: Any, code: str | None) -> None:
+    codes = {"in-input": "reference-in-input", "like-key": "reference-like-key"}
+    result = of_input(tmp_path, **{key: value})
+    assert result.counts == ({codes[code]: 1} if code else {})
+    assert all(finding.found.startswith(f"input.{key}: ") for finding in result.findings)
+
+
+def test_the_target_itself_is_revealed(tmp_path: Path) -> None:
+    """Of a boolean, `true` reveals and 1 does; of a score, its level does and `true` does not."""
+    for kind, value, reveals in (
+        ("noul", True, True),
+        ("noul", False, False),
+        ("noul", 1, True),
+        ("score", 1, True),
+        ("score", True, False),
+    ):
+        code = "reference-in-input" if reveals else "reference-like-key"
+        assert of_input(tmp_path, question(kind), answer=value).counts == {code: 1}
+
+
+def test_an_object_with_a_target_is_a_reference_and_its_key_a_hint(tmp_path: Path) -> None:
+    assert findings_of(of_input(tmp_path, answer=[{"target": 7}])) == [
+        ("reference-in-input", 'input.answer: [{"target": 7}]'),
+        ("reference-like-key", "input.answer.0.target: 7"),
+    ]
+
+
+def test_keys_inside_contexts_and_questions(tmp_path: Path) -> None:
+    decision = question(note=[{"gold": 1}], criteria={"gold": "a", "answer_1": "b", "truth": "c"})
+    result = of_input(
+        tmp_path, decision, state={"gold": 1, "x": [0, {"truth": {"gold": 2}}]}, gold=[{"gold": 3}]
+    )
+    assert findings_of(result) == [
+        ("reference-in-input", "input.state.gold: 1"),
+        ("reference-in-input", 'input.state.x.1.truth: {"gold": 2}'),
+        ("reference-in-input", "input.state.x.1.truth.gold: 2"),
+        ("reference-in-input", 'input.gold: [{"gold": 3}]'),
+        ("reference-in-input", "input.gold.0.gold: 3"),
+        ("reference-in-input", "input.questions.decision.note.0.gold: 1"),
+    ]
+
+
+def test_values_are_shown_in_80_characters(tmp_path: Path) -> None:
+    for length in (78, 79):  # and two quotes
+        ((_, text),) = findings_of(of_input(tmp_path, gold="x" * length))
+        shown = text.removeprefix("input.gold: ")
+        assert shown == (f'"{"x" * 78}"' if length == 78 else f'"{"x" * 76}...')
+
+
+@pytest.mark.parametrize(
+    ("kind", "criteria", "code", "text"),
+    [
+        ("choice", {"A b": "x", "a  B": "y"}, "answers-alike", "A b and a  B: a  B"),
+        ("choice", {"a": "x y", "b": "z", "c": "X  y"}, "descriptions-alike", "a and c: X  y"),
+        ("choice", {"a": "x", "b": "X"}, None, None),
+        ("choice", {"a": None, "b": None}, None, None),
+        ("choice", {"a": "", "b": "", "c": None}, None, None),
+        ("choice", {"a": None, "b": "x", "c": "x"}, "descriptions-alike", "b and c: x"),
+        ("score", ["x", "y", "X"], "answers-alike", "0 and 2: X"),
+        ("score", ["x", "x"], "answers-alike", "0 and 1: x"),
+    ],
+)
+def test_answers_that_read_alike(
+    tmp_path: Path, kind: str, criteria: Any, code: str | None, text: str | None
+) -> None:
+    target = 0 if kind == "score" else next(iter(criteria))
+    row = record(decision=question(kind, criteria=criteria), reference={"target": target})
+    assert findings_of(checked(tmp_path, [row])) == ([(code, text)] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("role", "split", "told"),
+    [
+        ("eval", "validation", False),
+        ("eval", "train", True),
+        ("train", "train", False),
+        ("train", "validation", True),
+        ("selection", "train", False),
+        ("calibration", "validation", True),
+    ],
+)
+def test_splits_of_roles(tmp_path: Path, role: Role, split: str, told: bool) -> None:
+    result = checked(tmp_path, [record(split=split)], role=role)
+    assert result.counts.get("split-mismatch", 0) == told
+    assert result.counts.get("no-eval-file", 0) == (role != "eval")
+
+
+def test_a_split_that_nobody_named_is_not_judged(tmp_path: Path) -> None:
+    provenance = {"source_id": "s", "labelled": {"defaults": ["split"]}}
+    assert checked(tmp_path, [record(split="train", provenance=provenance)]).counts == {}
+
+
+def test_an_id_that_appears_again_names_its_first_line(tmp_path: Path) -> None:
+    rows = [record("a"), record("b"), record("a"), record("a")]
+    result = checked(tmp_path, rows, [record("b")])
+    assert [(finding.code, str(finding.place), finding.found) for finding in result.findings] == [
+        ("duplicate-id", "0.jsonl:3 (id a)", "the id of line 1"),
+        ("duplicate-id", "0.jsonl:4 (id a)", "the id of line 1"),
+    ]
+    assert result.scope == "5 lines in 2 files"
+
+
+def test_lines_that_are_no_records(tmp_path: Path) -> None:
+    result = checked(tmp_path, ["{", "[]", "{}", record()], [])
+    assert result.counts == {"not-json": 1, "malformed": 2, "empty-file": 1}
+    assert result.scope == "4 lines in 2 files"
+
+
+@pytest.mark.parametrize(
+    ("rows", "incomplete"), [([record()], False), ([record(), "{"], True), ([], True)]
+)
+def test_an_incomplete_file(tmp_path: Path, rows: list[Any], incomplete: bool) -> None:
+    scan = SchemaScan(Collector("schema", 50))
+    data = DataFile("x", "eval", write_jsonl(tmp_path / "x.jsonl", rows))
+    assert scan.incomplete(build_index([data], scan)) is incomplete
+
+
+def test_parts_of_a_scan_add_up(tmp_path: Path) -> None:
+    scan, part = SchemaScan(Collector("schema", 50)), SchemaScan(Collector("schema", 50)).part()
+    data = DataFile("x", "eval", write_jsonl(tmp_path / "x.jsonl", [record(), "{", "{"]))
+    index = build_index([data], part)
+    scan.join(part)
+    assert scan.incomplete(index)
+    assert scan.result(index).counts == {"not-json": 2}
