@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from calibration.simulated import constant, items_of, simulate
 
+from pact_eval._json import Json
 from pact_eval.calibration.files import (
     calibrator_as_shipped,
     calibrator_from_json,
@@ -153,7 +154,8 @@ def test_the_number_of_each_kind_is_read_in_its_place() -> None:
 
 
 def shipped(temperatures: dict[str, float], name: str = "decision-template") -> Provenance:
-    return Provenance.of({"settings": {"contract": {"name": name, "temperatures": temperatures}}})
+    contract: dict[str, Json] = {"name": name, "temperatures": {**temperatures}}
+    return Provenance.of({"settings": {"contract": contract}})
 
 
 def test_shipped_temperatures_by_kind() -> None:

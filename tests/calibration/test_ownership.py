@@ -83,10 +83,11 @@ def test_a_fit_records_its_run_or_nothing() -> None:
 @pytest.mark.parametrize("recorded", ["", None, 3, "single"])
 def test_only_another_recorded_decoding_is_refused(recorded: Json) -> None:
     calibrator = neutral_calibrator().with_provenance(decoding=recorded)
+    other: tuple[Allowance, ...] = ("other-base",)
     check_decoding(calibrator, "single", allow=(), where="run")
     if recorded == "single":
         with pytest.raises(InputError) as refused:
-            check_decoding(calibrator, "ensemble", allow=("other-base",), where="run")
+            check_decoding(calibrator, "ensemble", allow=other, where="run")
         assert_says(refused.value, "decoding: fitted on single, applied to ensemble")
 
 

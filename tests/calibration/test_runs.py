@@ -13,6 +13,7 @@ from pact_eval._json import Json
 from pact_eval.calibration.files import read_calibrator, write_calibrator
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.notes import (
+    CalibrationWarning,
     FittedOnTraining,
     RoundedItems,
     SharedSourceFamilies,
@@ -82,9 +83,7 @@ def test_a_fit_on_a_run_against_the_fit_on_its_items(fitted_folder: Path, holdou
     assert fitted.effects[fitted_folder].groups[0].after.nll_nats == pytest.approx(direct.nll_after)
     assert fitted.effects[holdout].groups[0].items == len(fitted.items) == 120
     assert fitted.effects[holdout] != fitted.effects[fitted_folder]
-    assert [(warning.run, warning.note) for warning in fitted.warnings] == [
-        (str(holdout), UnknownRun())
-    ]
+    assert fitted.warnings == (CalibrationWarning(str(holdout), UnknownRun()),)
     assert not fitted.served
     recorded = fitted.calibrator.fit or {}
     assert recorded["chosen"] is None
@@ -107,10 +106,10 @@ def test_source_families_of_a_holdout_are_a_warning(fitted_folder: Path, tmp_pat
     frame = other_items(rows(2)).with_columns(source_family=rows(2)["source_family"])
     near = write_run(tmp_path / "near", frame, arm="a", seed=1)
     fitted = fit_on_run(fitted_folder, [near], mode="scalar", decoding="single")
-    assert [warning.note for warning in fitted.warnings] == [
-        UnknownRun(),
-        SharedSourceFamilies(tuple(f"s{number}" for number in range(6))),
-    ]
+    shared = SharedSourceFamilies(tuple(f"s{number}" for number in range(6)))
+    assert fitted.warnings == tuple(
+        CalibrationWarning(str(near), note) for note in (UnknownRun(), shared)
+    )
 
 
 def test_a_calibrator_is_written_into_each_run_that_it_was_applied_to(

@@ -11,6 +11,7 @@ from calibration.simulated import by_kind, constant, contextual, items_of, simul
 from messages import assert_says
 from scipy import special, stats
 
+from pact_eval._typing import FloatArray
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator
 from pact_eval.calibration.likelihood import (
     SLOPE_BOUND,
@@ -96,7 +97,8 @@ def test_the_bias_of_the_contextual_form_by_the_delta_method() -> None:
     items = simulate(300, np.random.default_rng(5), contextual(1.5, -1.0, -1.0))
     design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
     fit = fit_calibrator(items, mode="contextual")
-    fitted = np.linalg.solve(design.raw, [parameter.value for parameter in fit.parameters])
+    weights = np.array([parameter.value for parameter in fit.parameters])
+    fitted: FloatArray = np.linalg.solve(design.raw, weights)
     covariance = np.linalg.inv(observed_information(fitted, likelihood, design))
     expected = np.sqrt(np.diag(design.raw @ covariance @ design.raw.T))
     errors = [parameter.independent.standard_error for parameter in fit.parameters]
@@ -108,7 +110,8 @@ def test_the_condition_number_is_that_of_correlations() -> None:
     items = simulate(300, np.random.default_rng(5), contextual(1.5, -1.0, -1.0))
     design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
     fit = fit_calibrator(items, mode="contextual")
-    fitted = np.linalg.solve(design.raw, [parameter.value for parameter in fit.parameters])
+    weights = np.array([parameter.value for parameter in fit.parameters])
+    fitted: FloatArray = np.linalg.solve(design.raw, weights)
     information = observed_information(fitted, likelihood, design)
     scale = 1 / np.sqrt(np.diag(information))
     expected = np.linalg.cond(information * np.outer(scale, scale))
@@ -217,7 +220,8 @@ def test_every_reason_not_to_trust_a_slope_names_its_cause() -> None:
     assert {name: reason for name, reason in nothing.items() if "no items" not in str(reason)} == {}
     steep = simulate(400, np.random.default_rng(4), constant(1.5))
     factor = np.exp(np.random.default_rng(5).normal(0, 0.005, 400))
-    runaway = replace(steep, prompt_tokens=300.0 * steep.n_choices * factor)
+    lengths: FloatArray = np.asarray(300.0 * steep.n_choices * factor, dtype=np.float64)
+    runaway = replace(steep, prompt_tokens=lengths)
     reasons = parameter_reasons(fit_calibrator(runaway, mode="contextual"))
     assert_says(reasons["bias"], "depends on a slope", "bound")
     assert_says(reasons["log_choices"], "bound", "-10 to 10")
