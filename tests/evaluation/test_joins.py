@@ -34,6 +34,7 @@ from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.provenance import Provenance
 
 OTHER_DATA: tuple[Allowance, ...] = ("other-data",)
+OTHER_BASE: tuple[Allowance, ...] = ("other-base",)
 
 
 def run(name: str, *, data: str | None = None, weights: str | None = None, **top: Any) -> RunFolder:
@@ -132,7 +133,7 @@ def test_every_run_is_compared_with_every_earlier_one() -> None:
     (accepted,) = join(one, two, allow=OTHER_DATA)
     assert accepted == UnlikeRuns("one", "two", accepted.differences)
     with pytest.raises(InputError):
-        join(one, two, allow=("other-base",))
+        join(one, two, allow=OTHER_BASE)
 
 
 def trained(**digests: str) -> dict[str, Json]:
