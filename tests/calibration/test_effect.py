@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from calibration.simulated import constant, contextual, simulate, unsure
+from interval_oracles import outer_interval
 from messages import assert_says
 from scipy import special
 
@@ -329,3 +330,21 @@ def test_a_hotter_calibrator_never_raises_confidence() -> None:
         for temperature in (0.5, 1.0, 4.0)
     ]
     assert all((colder > hotter).all() for colder, hotter in pairwise(tops))
+
+
+def test_the_interval_of_a_change_is_the_outer_one_of_student_and_hall() -> None:
+    """Families of two items each: the mean of items is the mean of family means."""
+    items = simulate(80, np.random.default_rng(6), constant(2.0))
+    group = calibration_effect(items, hot(2.0)).groups[0]
+    rows = np.arange(80)
+    p, q = (special.softmax(items.log_probs / t, axis=1) for t in (1.0, 2.0))
+    onehot = np.eye(6)[items.reference]
+    changes = {
+        "nll_nats": np.log(p[rows, items.reference]) - np.log(q[rows, items.reference]),
+        "brier": ((q - onehot) ** 2).sum(axis=1) - ((p - onehot) ** 2).sum(axis=1),
+    }
+    for name, change in group.changes.items():
+        expected = outer_interval(changes[name].reshape(40, 2).mean(axis=1))
+        assert [change.low, change.high] == pytest.approx(expected, rel=1e-6)
+        assert (change.n, change.clusters) == (80, 40)
+        assert (group.p_values[name] < 0.05) == (not change.low <= 0 <= change.high)

@@ -483,12 +483,15 @@ def test_a_minimum_without_bounds_is_free_and_converged() -> None:
         ([[0.5, 0.5], [0.5, 0.5]], [0, 1], False),  # all tied: the NLL is the same at any T
         ([[0.5, 0.5], [0.6, 0.4]], [1, 0], True),
         ([[0.4, 0.4, 0.2]], [1], True),
+        # An answer of probability 0 stays at 0: the others are tied at any T.
+        ([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]], [0, 1], False),
     ],
 )
 def test_items_are_separated_if_no_right_answer_is_behind(
     rows: list[list[float]], reference: list[int], separated: bool
 ) -> None:
-    likelihood = TemperatureLikelihood.of(np.log(rows), np.array(reference))
+    with np.errstate(divide="ignore"):
+        likelihood = TemperatureLikelihood.of(np.log(rows), np.array(reference))
     everything = np.ones(len(rows), dtype=np.bool_)
     assert likelihood.separated(everything) == separated
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from calibration.simulated import by_kind, simulate, unsure
 from commands import refuser, runner
+from interval_oracles import outer_interval
 from messages import assert_says
 from run_frames import edit_run, predictions, rows, write_run
 
@@ -170,3 +171,20 @@ def test_temperatures_replace_temperatures_and_nothing_else(tmp_path: Path) -> N
         "labels": {"noul": ["A", "B"]},
         "temperature": pytest.approx(expected),
     }
+
+
+def test_the_interval_of_the_cost_is_the_outer_one_of_student_and_hall() -> None:
+    items = simulate(60, np.random.default_rng(4), by_kind(1.3, 2.0, 0.8))
+    fitted = Calibrator("contextual", Weights((1.0, 1.0, 1.0), 0.3, 0.0))
+    portable = portable_calibration(items, fitted)
+    simple = fit_calibrator(items, mode="per-kind").calibrator
+    losses = [
+        nll_nats(
+            calibrator.apply(items.log_probs, kind=items.kind, n_choices=items.n_choices),
+            items.reference,
+        )
+        for calibrator in (simple, fitted)
+    ]
+    by_family = (losses[0] - losses[1]).reshape(30, 2).mean(axis=1)
+    change = portable.nll_change
+    assert [change.low, change.high] == pytest.approx(outer_interval(by_family), rel=1e-6)

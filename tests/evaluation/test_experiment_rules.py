@@ -13,9 +13,11 @@ import pytest
 from messages import assert_says
 from run_frames import ablated_rows, edit_run, frame_of, other_items, rows, write_run
 
+from pact_eval._json import Json
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.notes import NeutralTemperatures, UnknownFamilies, UnknownRun
 from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
+from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
@@ -32,10 +34,11 @@ from pact_eval.evaluation.notes import (
     small_groups,
 )
 from pact_eval.evaluation.resampled_groups import mean_estimate
-from pact_eval.evaluation.run_costs import run_costs
+from pact_eval.evaluation.run_costs import TRAINING_NAME, run_costs
 from pact_eval.evaluation.settings import Relabel, Settings
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.view_rule import ViewRule
 
 
 def small(folder: Path, draw: int = 1, **labels: Any) -> Path:
@@ -160,7 +163,8 @@ def test_calibrators_are_applied_if_asked_and_noted(tmp_path: Path) -> None:
     folder = small(tmp_path / "a", arm="a", seed=1)
     run = Experiment.read([folder]).runs[0]
     assert (run.calibrator, run.temperature) == (None, None)
-    assert run.use_notes("single") == run.calibrator_warnings("single") == ()
+    assert run.use_notes("single") == ()
+    assert run.calibrator_warnings("single") == ()
     assert run.applied("single", calibrated=False) is None
     with pytest.raises(InputError, match=r"expected calibration\.json"):
         run.applied("single", calibrated=True)
@@ -215,16 +219,14 @@ def test_costs_of_runs_by_hand(tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     record = {"training": {"wall_seconds": 90, "steps": 12, "peak_memory_bytes": math.nan}}
-    (adapter / "training-record.json").write_text("[]")
+    (adapter / TRAINING_RECORD).write_text("[]")
     (cost,) = run_costs(Experiment.read([folder]))
     assert cost.training_steps is None
-    from pact_eval.evaluation import run_costs as module
-
-    (adapter / module.TRAINING_RECORD).write_text(json.dumps(record).replace("NaN", "null"))
+    (adapter / TRAINING_RECORD).write_text(json.dumps(record).replace("NaN", "null"))
     (cost,) = run_costs(Experiment.read([folder]))
     assert (cost.training_minutes, cost.training_steps) == (1.5, 12)
     assert cost.training_peak_bytes is None
-    (adapter / module.TRAINING_NAME).write_text('{"steps": 14, "views_per_pair": 8.0}')
+    (adapter / TRAINING_NAME).write_text('{"steps": 14, "views_per_pair": 8.0}')
     (cost,) = run_costs(Experiment.read([folder]))
     assert (cost.training_steps, cost.training_views_per_pair) == (14, 8.0)
     assert cost.training_minutes == 1.5
@@ -237,12 +239,21 @@ def test_notes_of_a_run_are_those_of_its_record() -> None:
     answers = Provenance.of({"settings": {"values": "answers"}})
     assert run_notes(answers) == (AnswersOnly(),)
     for changed, notes in ((True, (ChangedModel(0.2, 0.01),)), (False, ())):
-        probe = {"changed": changed, "end_largest_tv": 0.2, "least_change": 0.01}
+        probe: dict[str, Json] = {
+            "changed": changed,
+            "end_largest_tv": 0.2,
+            "least_change": 0.01,
+        }
         assert run_notes(Provenance.of({"probe": probe})) == notes
     no_least = Provenance.of({"probe": {"changed": True, "end_largest_tv": 0.2}})
     assert run_notes(no_least) == (ChangedModel(0.2, 0.0),)
     assert run_notes(Provenance.of({"probe": {"changed": True}})) == ()
-    assert AdaptiveViews is not None
+    rule = ViewRule(0.4, 0.05, 0.25).to_json()
+    adaptive: dict[str, Json] = {
+        "settings": {"k": 4, "views": rule},
+        "counts": {"items": 8, "views": 20},
+    }
+    assert run_notes(Provenance.of(adaptive)) == (AdaptiveViews(4, 2.5, 0.05, 0.25),)
 
 
 def test_items_of_one_order_are_counted() -> None:
@@ -304,9 +315,9 @@ def test_labels_are_read_strictly(text: str, expected: tuple[Any, ...] | None) -
 def test_a_label_needs_a_run_and_an_arm_or_a_seed() -> None:
     assert Relabel("r", seed=0).seed == 0
     assert Relabel("r", arm="a").arm == "a"
-    for arguments in ({"run": "r"}, {"run": "", "arm": "a"}, {"run": "r", "arm": ""}):
+    for run, arm in (("r", None), ("", "a"), ("r", "")):
         with pytest.raises(InputError):
-            Relabel(**arguments)
+            Relabel(run, arm)
 
 
 def test_the_name_of_the_calibration() -> None:
