@@ -21,7 +21,12 @@ from pact_eval.calibration.likelihood import (
     make_design,
 )
 from pact_eval.calibration.temperatures import inverse_softplus, softplus
-from pact_eval.calibration.uncertainty import Uncertainty, observed_information, uncertainty
+from pact_eval.calibration.uncertainty import (
+    Uncertainty,
+    observed_information,
+    uncertainty,
+    weight_parameters,
+)
 
 
 def two_kinds() -> CalibrationItems:
@@ -246,3 +251,36 @@ def test_a_slope_near_zero_is_identified_if_it_cannot_move_the_temperature_by_a_
             assert slope.identified == (not open_sign or change <= 0.25)
             statuses.add((open_sign, slope.identified))
     assert statuses >= {(True, True), (True, False)}
+
+
+@pytest.mark.parametrize(("condition", "identified"), [(1000.0, True), (1000.5, False)])
+def test_slopes_are_not_identified_above_a_condition_number_of_1000(
+    condition: float, identified: bool
+) -> None:
+    """Of a sure slope far from 0, so the condition number alone decides."""
+    items = simulate(60, np.random.default_rng(5), constant(1.5))
+    design = make_design(items, "contextual")
+    sure = Uncertainty(1e-6 * np.eye(3), 1e-6 * np.eye(3), np.zeros((3, 0)), condition, 30)
+    bias, *slopes = weight_parameters(
+        design, np.array([1.0, 2.0, -2.0]), np.zeros(3, dtype=np.bool_), penalised=sure, data=sure
+    )
+    assert bias.identified
+    assert [slope.identified for slope in slopes] == [identified] * 2
+
+
+@pytest.mark.parametrize(("change", "identified"), [(0.249, True), (0.251, False)])
+def test_an_open_sign_matters_if_it_can_move_the_temperature_by_a_quarter(
+    change: float, identified: bool
+) -> None:
+    """At T = 1, dT/du is 1 - 1/e. The slope is 0, and its error is chosen for this change."""
+    items = simulate(60, np.random.default_rng(5), constant(1.5))
+    items = replace(items, prompt_tokens=np.full(60, 500.0))
+    design = make_design(items, "contextual")
+    half = change / -np.expm1(-1.0) / design.spans["log_choices"]
+    error = half / stats.t.ppf(0.975, 29) / design.raw[1, 1]
+    covariance = np.diag([1e-6, error**2])
+    unsure_of = Uncertainty(covariance, covariance, np.zeros((2, 0)), 1.0, 30)
+    fitted, held = np.array([inverse_softplus(1.0), 0.0]), np.zeros(2, dtype=np.bool_)
+    _, slope, _ = weight_parameters(design, fitted, held, penalised=unsure_of, data=unsure_of)
+    assert slope.identified == identified
+    assert slope.by_family.high == pytest.approx(half)
