@@ -46,7 +46,7 @@ class TemperatureRatio:
     a: Estimate
     b: Estimate
     ratio: Estimate
-    left_out: int = 0
+    left_out: int
 
 
 @dataclass(frozen=True, eq=False)
