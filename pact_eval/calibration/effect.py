@@ -89,7 +89,7 @@ def _noise_floor(
 ) -> float:
     if not len(items):
         return math.nan
-    family, families = _families(items)
+    family, families = items.family_codes()
     drawn = calibrated_gaps(
         confidence,
         right,
@@ -102,15 +102,6 @@ def _noise_floor(
     )
     weight = np.full(_FLOOR_RESAMPLES, float(len(items)))
     return float(metrics.ece_of_gaps(weight, drawn).mean())
-
-
-def _families(items: CalibrationItems) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the family code of each item; items of unknown family are families of their own."""
-    n = len(items)
-    names, codes = np.unique(items.family, return_inverse=True)
-    family = np.where(items.family == "", names.size + np.arange(n), codes)
-    distinct, family = np.unique(family, return_inverse=True)
-    return family, distinct.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +228,7 @@ def _group_effect(
     return GroupEffect(
         name=name,
         items=len(items),
-        families=len(np.unique(items.family)),
+        families=items.family_codes()[1],
         temperature=TemperatureSummary.of(temperature),
         before=Scores.of(items.log_probs, items),
         after=Scores.of(after, items),
@@ -252,7 +243,7 @@ def _group_effect(
 
 def _too_few(items: CalibrationItems) -> ClusterText | None:
     """Return why changes have no interval. A temperature leaves the answers as they are."""
-    family, families = _families(items)
+    family, families = items.family_codes()
     reason = few_clusters(families)
     if reason is not None or families < 2:
         return reason
@@ -294,7 +285,7 @@ def _changes(
     says whether the temperatures help. Items of unknown family count as families of their own.
     """
     n = len(items)
-    family, families = _families(items)
+    family, families = items.family_codes()
     reference = items.reference
     with np.errstate(invalid="ignore"):  # an infinite NLL minus another
         changes: dict[ScoreName, FloatArray] = {

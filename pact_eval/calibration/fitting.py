@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval._choices import Mode
 from pact_eval._json import Json
-from pact_eval._typing import BoolArray, FloatArray, TextArray
+from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.calibration.likelihood import (
     SLOPE_BOUND,
     TEMPERATURE_BOUNDS,
@@ -343,7 +342,7 @@ def _estimates(
 ) -> tuple[tuple[Parameter, ...], tuple[Parameter, ...], Uncertainty]:
     """Return the weights and the levels as estimates, and what the data alone say of them."""
     fitted, held = minimum.fitted, minimum.held
-    cluster = _family_codes(items.family)
+    cluster, _ = items.family_codes()
     data, penalised = (
         uncertainty(fitted, held, likelihood, design, cluster=cluster, ridge=strength)
         for strength in (0.0, ridge)
@@ -351,15 +350,6 @@ def _estimates(
     weights = weight_parameters(design, fitted, held, penalised=penalised, data=data)
     levels = level_parameters(design, fitted, held, penalised=penalised, data=data)
     return weights, levels, data
-
-
-def _family_codes(family: TextArray) -> npt.NDArray[np.int64]:
-    """Number the families; each item of unknown family is one of its own."""
-    names, codes = np.unique(family, return_inverse=True)
-    unknown = np.flatnonzero(family == "")
-    codes = codes.astype(np.int64)
-    codes[unknown] = len(names) + np.arange(len(unknown))
-    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
 
 
 def _mean_nll(items: CalibrationItems, calibrator: Calibrator) -> float:

@@ -129,6 +129,25 @@ class CalibrationItems:
             decoding=decoding,
         )
 
+    def family_codes(self) -> tuple[IntArray, int]:
+        """Number the families from 0 on; an item of unknown family is one of its own.
+
+        Returns:
+            (n,) code of each item, and the number of families.
+
+        Examples:
+            >>> names = np.array(["f2", "", "f1", "f2", ""])
+            >>> items = CalibrationItems(
+            ...     np.log(np.full((5, 2), 0.5)), np.zeros(5, np.int64), np.full(5, "boolean"),
+            ...     np.full(5, 2), np.full(5, 300.0), names, names)
+            >>> items.family_codes()
+            (array([1, 2, 0, 1, 3]), 4)
+        """
+        names, codes = np.unique(self.family, return_inverse=True)
+        own = len(names) + np.arange(len(self))
+        distinct, codes = np.unique(np.where(self.family == "", own, codes), return_inverse=True)
+        return codes.astype(np.int64), len(distinct)
+
     def take(self, keep: npt.NDArray[np.bool_] | IntArray) -> CalibrationItems:
         """Return the rows that a mask or an index keeps."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -8,7 +8,7 @@ either: its error counts each family once, with what it adds to the one fit less
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -46,7 +46,7 @@ class TemperatureRatio:
     a: Estimate
     b: Estimate
     ratio: Estimate
-    left_out: int = 0
+    left_out: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +94,19 @@ def temperature_ratio(
         possible = _possible(a) & _possible(b)
         left_out = int((~possible).sum())
         a, b = a.take(possible), b.take(possible)
-    first, second = _fit(a), _fit(b)
+    first, second = _fit(_all_named(a, "a")), _fit(_all_named(b, "a" if paired else "b"))
     reason = first.reason or second.reason
     if reason is not None:
         ratio = Estimate(_NAN, _NAN, _NAN, len(a) + len(b), 0, _METHOD, ClusterText(reason))
     else:
         ratio = _ratio(first, second)
     return TemperatureRatio(kind, first.temperature, second.temperature, ratio, left_out)
+
+
+def _all_named(items: CalibrationItems, run: str) -> CalibrationItems:
+    """Return items in which each item of unknown family has a family of its own in the run."""
+    own = np.array([f"\0{run}{index}" for index in range(len(items))], dtype=np.str_)
+    return replace(items, family=np.where(items.family == "", own, items.family))
 
 
 def _possible(items: CalibrationItems) -> npt.NDArray[np.bool_]:

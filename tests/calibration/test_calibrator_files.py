@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from calibration.simulated import constant, items_of, simulate
 
+from pact_eval._json import Json
 from pact_eval.calibration.files import (
+    calibrator_as_shipped,
     calibrator_from_json,
+    calibrator_sha256,
     calibrator_to_json,
     read_calibrator,
     write_calibrator,
@@ -17,6 +20,7 @@ from pact_eval.calibration.files import (
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
 from pact_eval.errors import InputError, TamperedError
+from pact_eval.runs.provenance import Provenance
 
 PUBLISHED: dict[str, Any] = {
     "mode": "contextual",
@@ -147,3 +151,49 @@ def test_the_number_of_each_kind_is_read_in_its_place() -> None:
     weights = {"bias": [0.1, 0.2, 0.3], "log_choices": 0.0, "log_tokens": 0.0}
     calibrator = calibrator_from_json(PUBLISHED | {"mode": "per-kind", "weights": weights})
     assert calibrator.weights.bias == (0.1, 0.2, 0.3)
+
+
+def shipped(temperatures: dict[str, float], name: str = "decision-template") -> Provenance:
+    contract: dict[str, Json] = {"name": name, "temperatures": {**temperatures}}
+    return Provenance.of({"settings": {"contract": contract}})
+
+
+def test_shipped_temperatures_by_kind() -> None:
+    calibrator = calibrator_as_shipped(shipped({"score": 3.0, "choice": 0.001}), "run")
+    temperatures = calibrator.temperatures(["choice", "boolean", "score"], [3, 2, 4])
+    assert temperatures == pytest.approx([0.001, 1.0, 3.0])
+    assert temperatures[1] == 1.0
+    assert (calibrator.mode, calibrator.name) == ("per-kind", "as shipped")
+
+
+def test_only_templates_ship_temperatures_and_none_below_the_floor() -> None:
+    with pytest.raises(InputError, match=r"run: expected temperatures of 0.001 or more, .*0\.0009"):
+        calibrator_as_shipped(shipped({"score": 0.0009, "choice": 2.0}), "run")
+    with pytest.raises(InputError, match="run: .* contract nimble"):
+        calibrator_as_shipped(shipped({}, "nimble"), "run")
+    with pytest.raises(InputError, match="contract of an import"):
+        calibrator_as_shipped(Provenance.of({}), "run")
+
+
+def test_the_hash_is_that_of_the_file() -> None:
+    calibrator = neutral_calibrator("per-kind")
+    content = calibrator_to_json(calibrator)
+    assert content["sha256"] == calibrator_sha256(calibrator)
+    assert content["fit"] == {}
+    again = calibrator_from_json(content)
+    assert again.fit is None
+    assert again == calibrator
+
+
+@pytest.mark.parametrize("name", ["fit", "sha256"])
+def test_a_released_file_without_its_format_was_changed(name: str) -> None:
+    with pytest.raises(TamperedError, match=r'c\.json: .*no "format"'):
+        calibrator_from_json(PUBLISHED | {name: {}}, "c.json")
+
+
+def test_the_fit_of_the_published_form_is_none_of_ours() -> None:
+    with pytest.raises(InputError, match='lacks "mode", "weights"'):
+        calibrator_from_json({})
+    weights = PUBLISHED["weights"] | {"more": 1.0}
+    with pytest.raises(InputError, match=r'weights: expected .* got .*"more"'):
+        calibrator_from_json(PUBLISHED | {"weights": weights})

@@ -14,7 +14,9 @@ from pact_eval._choices import Mode
 from pact_eval.calibration.effect import calibration_effect
 from pact_eval.calibration.temperatures import (
     NEUTRAL_BIAS,
+    SHIPPED,
     Calibrator,
+    TemperatureSummary,
     Weights,
     inverse_softplus,
     neutral_calibrator,
@@ -165,3 +167,93 @@ def test_one_answer_is_a_question_too_and_none_is_not() -> None:
     assert calibrator.temperatures(["choice"], [1]) == softplus(0.5)
     with pytest.raises(InputError, match="every number 1 or more"):
         calibrator.temperatures(["choice"], [0])
+
+
+@pytest.mark.parametrize(
+    ("mode", "bias", "slopes", "neutral"),
+    [
+        ("scalar", (NEUTRAL_BIAS, 9.0, 9.0), (0.0, 0.0), True),
+        ("scalar", (9.0, NEUTRAL_BIAS, NEUTRAL_BIAS), (0.0, 0.0), False),
+        ("per-kind", (NEUTRAL_BIAS, NEUTRAL_BIAS, 9.0), (0.0, 0.0), False),
+        ("per-kind", (inverse_softplus(1.0),) * 3, (0.0, 0.0), True),
+        ("contextual", (NEUTRAL_BIAS, 9.0, 9.0), (0.0, 0.0), True),
+        ("contextual", (NEUTRAL_BIAS, 9.0, 9.0), (0.1, 0.0), False),
+        ("contextual", (NEUTRAL_BIAS, 9.0, 9.0), (0.0, -0.1), False),
+        ("contextual", (NEUTRAL_BIAS, 9.0, 9.0), (0.1, -0.1), False),
+    ],
+)
+def test_a_calibrator_is_neutral_if_all_that_it_reads_is(
+    mode: Mode, bias: tuple[float, float, float], slopes: tuple[float, float], neutral: bool
+) -> None:
+    assert Calibrator(mode, Weights(bias, *slopes)).is_neutral == neutral
+
+
+@pytest.mark.parametrize(
+    ("fit", "name"),
+    [
+        (None, "calibrated"),
+        ({}, "calibrated"),
+        ({SHIPPED: False}, "calibrated"),
+        ({SHIPPED: 1}, "calibrated"),
+        ({SHIPPED: True}, "as shipped"),
+    ],
+)
+def test_the_name_says_where_temperatures_come_from(fit: Any, name: str) -> None:
+    assert Calibrator("scalar", Weights((0.0, 0.0, 0.0)), fit).name == name
+
+
+def test_provenance_is_added_and_replaced() -> None:
+    first = neutral_calibrator().with_provenance(arm="a", seed=1)
+    assert first.fit == {"arm": "a", "seed": 1}
+    assert first.with_provenance(seed=2).fit == {"arm": "a", "seed": 2}
+
+
+@pytest.mark.parametrize("slopes", [(0.1, 0.0), (0.0, 0.1)])
+def test_each_slope_needs_the_contextual_form(slopes: tuple[float, float]) -> None:
+    modes: tuple[Mode, ...] = ("scalar", "per-kind")
+    for mode in modes:
+        with pytest.raises(InputError, match="no slopes"):
+            Calibrator(mode, Weights((0.5, 0.5, 0.5), *slopes))
+    assert Calibrator("contextual", Weights((0.5, 0.5, 0.5), *slopes)).weights.bias[0] == 0.5
+
+
+@pytest.mark.parametrize("bias", [(0.5,), (0.5,) * 4, (0.5, 0.5, np.inf)])
+def test_three_finite_biases_are_needed(bias: Any) -> None:
+    with pytest.raises(InputError, match="3 biases"):
+        Calibrator("scalar", Weights(bias))
+    with pytest.raises(InputError, match="2 finite slopes"):
+        Calibrator("contextual", Weights((0.5,) * 3, 0.0, np.nan))
+
+
+def test_a_summary_by_hand() -> None:
+    assert TemperatureSummary.of(np.array([4.0, 0.5, 1.5])) == TemperatureSummary(2.0, 0.5, 4.0)
+    nothing = TemperatureSummary.of(np.zeros(0))
+    assert np.isnan([nothing.mean, nothing.low, nothing.high]).all()
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 0.05, 1.0, 20.0, 500.0])
+def test_softplus_and_its_inverse(temperature: float) -> None:
+    assert softplus(inverse_softplus(temperature)) == pytest.approx(temperature, rel=1e-9)
+
+
+def test_prompt_lengths_that_are_no_lengths_are_refused() -> None:
+    for length in (0.0, -5.0, np.inf):
+        with pytest.raises(InputError, match="above 0, got .* in row 1"):
+            CONTEXTUAL.temperatures(["choice"] * 2, [2, 2], [300.0, length])
+    assert CONTEXTUAL.temperatures(["choice"], [2], [0.5]).shape == (1,)
+
+
+def test_at_one_rows_stay_as_they_are_beside_others() -> None:
+    """Of two kinds, one keeps T = 1: its rows are the same to the last digit."""
+    calibrator = Calibrator("per-kind", Weights((NEUTRAL_BIAS, inverse_softplus(2.0), 0.0)))
+    rows = np.log(np.array([[0.7, 0.3], [0.8, 0.2]]))
+    after = calibrator.apply(rows, kind=["choice", "boolean"], n_choices=[2, 2])
+    assert after[0].tolist() == rows[0].tolist()
+    assert np.exp(after[1]) == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputError, match="n_choices: expected shape"):
+        CONTEXTUAL.temperatures(["choice"], [[2]], [300.0])
+    with pytest.raises(InputError, match="prompt_tokens: expected shape"):
+        CONTEXTUAL.temperatures(["choice"] * 2, [2, 2], [[300.0, 300.0]])

@@ -1,20 +1,27 @@
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from calibration.simulated import constant, contextual, simulate, unsure
+from interval_oracles import outer_interval
 from messages import assert_says
 from scipy import special
 
-from pact_eval.calibration.effect import calibration_effect
+from pact_eval._choices import Decoding, Mode
+from pact_eval._json import Json
+from pact_eval.calibration.effect import calibration_effect, calibration_notes
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.notes import (
     DifferentDecoding,
     NeutralTemperatures,
     OutsideFit,
     UnseenKind,
+    UseNote,
+    WorseScore,
 )
 from pact_eval.calibration.temperatures import (
     Calibrator,
@@ -175,3 +182,169 @@ def test_a_change_of_few_errors_has_no_interval_by_the_rule_of_reports(
     assert effect.warnings == ()
     enough = calibration_effect(unsure(0.75, right=200, wrong=5), hot(3.0))
     assert np.isfinite(enough.groups[0].changes["nll_nats"].low)
+
+
+def test_harm_is_adjusted_for_every_group_and_score_by_holm() -> None:
+    """P-values near 0.015: with two tests they are shown, with six they are not."""
+    one_kind = unsure(0.75, right=60, wrong=10)
+    effect = calibration_effect(one_kind, hot(1.5))
+    assert min(effect.groups[0].p_values.values()) > 0.05 / 6
+    assert 0.05 / 4 < max(effect.groups[0].p_values.values()) < 0.05 / 2
+    # A single kind is all items once more: it needs no test of its own and shares the answer.
+    assert [group.worse for group in effect.groups] == [("nll_nats", "brier")] * 2
+    two_kinds = replace(one_kind, kind=np.array(["boolean", "choice"] * 35))
+    groups = calibration_effect(two_kinds, hot(1.5)).groups
+    assert groups[0].changes == effect.groups[0].changes
+    assert [group.worse for group in groups] == [()] * 3
+
+
+def test_two_scores_of_one_group_are_two_tests() -> None:
+    """P-values near 0.04: each interval is above 0, and together they may be chance."""
+    group = calibration_effect(unsure(0.75, right=40, wrong=6), hot(1.5)).groups[0]
+    assert all(change.low > 0 for change in group.changes.values())
+    assert all(0.025 < p < 0.05 for p in group.p_values.values())
+    assert group.worse == ()
+
+
+def test_a_warning_holds_the_numbers_of_its_group() -> None:
+    effect = calibration_effect(unsure(0.75, right=60, wrong=10), hot(1.5))
+    group = effect.groups[1]
+    change = group.changes["brier"]
+    assert effect.warnings[3] == WorseScore(
+        "boolean", "brier", group.before.brier, group.after.brier, change.low, change.high
+    )
+    assert change.value == pytest.approx(group.after.brier - group.before.brier)
+
+
+def test_families_of_which_few_are_known_count_once_each() -> None:
+    """Items of unknown family are families of their own, beside the named ones."""
+    items = unsure(0.75, right=6, wrong=6)
+    names = np.array(["f1", "f1", "", "", "f2", "", "", "", "", "f1", "f2", ""])
+    effect = calibration_effect(replace(items, family=names), hot(2.0))
+    distinct = np.array(["f1", "f1", *"uv", "f2", *"wxyz", "f1", "f2", "z1"])
+    assert effect == calibration_effect(replace(items, family=distinct), hot(2.0))
+    assert effect.groups[0].families == 9
+
+
+def test_four_families_have_no_interval_and_five_have_one() -> None:
+    items = unsure(0.75, right=22, wrong=21)
+    for families, has_interval in ((4, False), (5, True)):
+        names = np.array([f"f{index % families}" for index in range(43)])
+        change = (
+            calibration_effect(replace(items, family=names), hot(2.0)).groups[0].changes["brier"]
+        )
+        assert np.isfinite([change.low, change.high]).all() == has_interval
+
+
+def notes(
+    mode: Mode, fit: dict[str, Json] | None, decoding: Decoding | None = "single"
+) -> tuple[UseNote, ...]:
+    """Return the notes on three items of 2, 3 and 6 answers and of 200, 900 and unknown tokens."""
+    return calibration_notes(
+        Calibrator(mode, Weights((1.0, 1.0, 1.0)), fit),
+        kind=np.array(["choice", "choice", "score"]),
+        n_choices=np.array([2, 3, 6]),
+        prompt_tokens=np.array([200.0, 900.0, np.nan]),
+        decoding=decoding,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "outside"), [((2, 6), 0), ((3, 6), 1), ((2, 5), 1), ((3, 5), 2), ((7, 9), 3)]
+)
+def test_answers_at_the_ends_of_the_fit_are_inside(answers: tuple[int, int], outside: int) -> None:
+    note = OutsideFit("answers", outside, 3, *answers)
+    assert notes("contextual", {"n_choices": [*answers]}) == ((note,) if outside else ())
+    assert notes("scalar", {"n_choices": [*answers]}) == ()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "outside"), [((200, 900), 0), ((200.5, 900), 1), ((200, 899.5), 1), ((1, 2), 2)]
+)
+def test_unknown_lengths_are_not_outside(tokens: tuple[float, float], outside: int) -> None:
+    note = OutsideFit("prompt tokens", outside, 3, *tokens)
+    assert notes("contextual", {"prompt_tokens": [*tokens]}) == ((note,) if outside else ())
+
+
+@pytest.mark.parametrize("fit", [None, {}, {"n_choices": None}, {"n_choices": [9]}, {"kinds": 3}])
+def test_a_file_that_records_no_range_gives_no_note(fit: dict[str, Json] | None) -> None:
+    modes: tuple[Mode, ...] = ("scalar", "per-kind", "contextual")
+    assert [notes(mode, fit) for mode in modes] == [()] * 3
+
+
+def test_only_temperatures_by_kind_can_lack_a_kind() -> None:
+    counts: dict[str, Json] = {"kinds": {"choice": 3, "boolean": 2, "score": 0}}
+    assert notes("per-kind", counts) == (UnseenKind("score"),)
+    assert notes("per-kind", {"kinds": {}}) == (UnseenKind("choice"), UnseenKind("score"))
+    assert notes("scalar", counts) == notes("contextual", counts) == ()
+
+
+@pytest.mark.parametrize(
+    ("fitted", "applied", "differs"),
+    [
+        ("single", "single", False),
+        ("single", "ensemble", True),
+        ("single", None, False),
+        ("", "single", False),
+        (None, "single", False),
+        (7, "single", False),
+    ],
+)
+def test_decodings_differ_only_if_both_are_known(
+    fitted: Json, applied: Decoding | None, differs: bool
+) -> None:
+    expected = (DifferentDecoding("single", "ensemble"),) if differs else ()
+    assert notes("scalar", {"decoding": fitted}, applied) == expected
+
+
+def test_scores_are_in_the_order_of_their_definition() -> None:
+    """Two items at 80%, one right: by hand."""
+    group = calibration_effect(unsure(0.8, right=1, wrong=1), neutral_calibrator()).groups[0]
+    scores = dataclasses.asdict(group.before)
+    assert scores.pop("ece_floor") > 0
+    assert scores == pytest.approx(
+        {
+            "nll_nats": -np.log(0.16) / 2,
+            "brier": (0.08 + 1.28) / 2,
+            "ece": 0.3,
+            # Both are equally sure: the expected error of either order is 1/2 at both depths.
+            "aurc": 0.5,
+            "accuracy": 0.5,
+        }
+    )
+
+
+def test_a_hotter_calibrator_never_raises_confidence() -> None:
+    items = simulate(60, np.random.default_rng(8), constant(2.0))
+    spread = [
+        calibration_effect(items, hot(temperature)).groups[0].temperature
+        for temperature in (0.5, 1.0, 4.0)
+    ]
+    assert [(summary.low, summary.mean, summary.high) for summary in spread] == [
+        pytest.approx((temperature,) * 3) for temperature in (0.5, 1.0, 4.0)
+    ]
+    tops = [
+        hot(temperature)
+        .apply(items.log_probs, kind=items.kind, n_choices=items.n_choices)
+        .max(axis=1)
+        for temperature in (0.5, 1.0, 4.0)
+    ]
+    assert all((colder > hotter).all() for colder, hotter in pairwise(tops))
+
+
+def test_the_interval_of_a_change_is_the_outer_one_of_student_and_hall() -> None:
+    """Families of two items each: the mean of items is the mean of family means."""
+    items = simulate(80, np.random.default_rng(6), constant(2.0))
+    group = calibration_effect(items, hot(2.0)).groups[0]
+    rows = np.arange(80)
+    p, q = (special.softmax(items.log_probs / t, axis=1) for t in (1.0, 2.0))
+    onehot = np.eye(6)[items.reference]
+    changes = {
+        "nll_nats": np.log(p[rows, items.reference]) - np.log(q[rows, items.reference]),
+        "brier": ((q - onehot) ** 2).sum(axis=1) - ((p - onehot) ** 2).sum(axis=1),
+    }
+    for name, change in group.changes.items():
+        expected = outer_interval(changes[name].reshape(40, 2).mean(axis=1))
+        assert [change.low, change.high] == pytest.approx(expected, rel=1e-6)
+        assert (change.n, change.clusters) == (80, 40)
+        assert (group.p_values[name] < 0.05) == (not change.low <= 0 <= change.high)

@@ -376,3 +376,136 @@ def test_without_a_ridge_the_gradient_of_the_nll_alone_is_0() -> None:
     fitted = minimise(likelihood, design).fitted
     assert np.abs(penalised_nll(fitted, likelihood, design, 0.0)[1]).max() < 1e-4
     assert np.abs(penalised_nll(fitted, likelihood, design, 1.0)[1]).max() > 1e-3
+
+
+def test_the_file_records_ranges_and_counts_by_hand() -> None:
+    items = items_of(
+        np.log(np.full((4, 3), 1 / 3)) + np.log([[1.0, 0.9, 0.7]] * 4),
+        [0, 1, 0, 2],
+        kind=["choice", "score", "choice", "choice"],
+        prompt_tokens=[210.0, np.nan, 640.0, 350.0],
+        family=["f2", "", "f1", "f2"],
+        source_family=["", "s2", "s1", "s1"],
+    )
+    section: Any = fit_calibrator(items, mode="scalar").calibrator.fit
+    assert section["kinds"] == {"choice": 3, "boolean": 0, "score": 1}
+    assert section["n_choices"] == [3, 3]
+    assert section["prompt_tokens"] == [210, 640]
+    assert section["families"] == ["f1", "f2"]
+    assert section["source_families"] == ["s1", "s2"]
+    assert section["items"] == 4
+    assert section["ridge"] == 0.0
+    blind = replace(items, prompt_tokens=np.full(4, np.nan))
+    unknown: Any = fit_calibrator(blind, mode="scalar").calibrator.fit
+    assert unknown["prompt_tokens"] is None
+
+
+def test_a_scalar_fit_of_two_sorts_of_items_by_hand() -> None:
+    """All items say 90%; 3 of 4 are right: 1 / T = log 3 / log 9."""
+    fit = fit_calibrator(unsure(0.9, right=30, wrong=10), mode="scalar")
+    assert fit.levels[0].value == pytest.approx(2.0, rel=1e-6)
+    assert fit.nll_before == pytest.approx(-(0.75 * np.log(0.9) + 0.25 * np.log(0.1)))
+    assert fit.nll_after == pytest.approx(-(0.75 * np.log(0.75) + 0.25 * np.log(0.25)))
+    assert (fit.items, fit.families, fit.ridge) == (40, 40, 0.0)
+    assert (fit.improved, fit.converged, fit.at_bound, fit.notes) == (True, True, (), ())
+    assert (
+        fit.temperature.low == fit.temperature.high == fit.calibrator.temperatures(["boolean"], [2])
+    )
+
+
+def test_what_a_reader_must_know_is_noted_once_each() -> None:
+    right_on_every = fit_calibrator(unsure(0.8, right=12, wrong=0), mode="scalar")
+    assert len(right_on_every.notes) == 1
+    hopeless = fit_calibrator(unsure(0.9, right=2, wrong=10), mode="scalar")
+    assert len(hopeless.notes) == 1
+    no_items = fit_calibrator(items_of(np.zeros((0, 2)), []), mode="per-kind")
+    assert len(no_items.notes) == 1
+    assert not no_items.improved
+    two_kinds = unsure(0.9, right=6, wrong=4)
+    kinds = np.array(["choice"] * 5 + ["boolean"] * 5)
+    lacking = fit_calibrator(replace(two_kinds, kind=kinds), mode="per-kind").notes
+    assert_says(lacking[-1], "no items of kind score")
+
+
+def test_both_separated_kinds_are_named() -> None:
+    both = unsure(0.8, right=8, wrong=0)
+    kinds = np.array(["choice", "boolean"] * 4)
+    fit = fit_calibrator(replace(both, kind=kinds), mode="per-kind")
+    assert fit.at_bound == ("bias_choice", "bias_boolean")
+    assert_says(fit.notes[0], "of kind choice and boolean")
+
+
+def test_temperatures_at_the_floor_are_counted() -> None:
+    """Slopes that 30 items hardly determine send T of some of them to 0.001."""
+    items = simulate(30, np.random.default_rng(1), contextual(1.0, -1.5, -1.5))
+    fit = fit_calibrator(items, mode="contextual")
+    at = fit.calibrator.temperatures(items.kind, items.n_choices, items.prompt_tokens)
+    held = int((at <= 1e-3).sum())
+    assert 0 < held < 30
+    assert_says(fit.notes, "held at 0.001", str(held))
+
+
+def test_zero_probabilities_of_used_slots_alone_are_counted() -> None:
+    rows = np.log(np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]]))
+    padded = np.column_stack([rows, np.full(3, -np.inf)])
+    fit = fit_calibrator(items_of(padded, [0, 1, 1], n_choices=[2, 2, 2]), mode="scalar")
+    assert fit.notes == ()
+    fit = fit_calibrator(items_of(padded, [0, 1, 1], n_choices=[2, 3, 2]), mode="scalar")
+    assert_says(fit.notes, "answers of probability 0", ": 1")
+
+
+def test_a_level_at_its_bound_holds_the_slopes_at_zero() -> None:
+    items = simulate(100, np.random.default_rng(25), constant(1.0))
+    items = replace(items, reference=items.log_probs.argmax(axis=1))
+    likelihood, design = TemperatureLikelihood.of_items(items), make_design(items, "contextual")
+    minimum = minimise(likelihood, design)
+    assert minimum.separated.tolist() == [True, False, False]
+    assert minimum.held.tolist() == [True, True, True]
+    assert minimum.fitted[1:].tolist() == [0.0, 0.0]
+    assert minimum.converged
+
+
+def test_a_minimum_without_bounds_is_free_and_converged() -> None:
+    items = simulate(200, np.random.default_rng(7), contextual(1.5, -1.0, -2.0))
+    likelihood, design = TemperatureLikelihood.of_items(items), make_design(items, "contextual")
+    minimum = minimise(likelihood, design)
+    assert not minimum.held.any()
+    assert not minimum.separated.any()
+    assert minimum.converged
+    assert fit_calibrator(items, mode="contextual").converged
+
+
+@pytest.mark.parametrize(
+    ("rows", "reference", "separated"),
+    [
+        ([[0.8, 0.2], [0.6, 0.4]], [0, 0], True),
+        ([[0.8, 0.2], [0.6, 0.4]], [0, 1], False),
+        ([[0.5, 0.5], [0.5, 0.5]], [0, 1], False),  # all tied: the NLL is the same at any T
+        ([[0.5, 0.5], [0.6, 0.4]], [1, 0], True),
+        ([[0.4, 0.4, 0.2]], [1], True),
+        # An answer of probability 0 stays at 0: the others are tied at any T.
+        ([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]], [0, 1], False),
+    ],
+)
+def test_items_are_separated_if_no_right_answer_is_behind(
+    rows: list[list[float]], reference: list[int], separated: bool
+) -> None:
+    with np.errstate(divide="ignore"):
+        likelihood = TemperatureLikelihood.of(np.log(rows), np.array(reference))
+    everything = np.ones(len(rows), dtype=np.bool_)
+    assert likelihood.separated(everything) == separated
+
+
+def test_what_is_at_the_ends_of_its_range_is_taken() -> None:
+    rows = np.log(np.full((2, 3), 1 / 3))
+    items = items_of(rows, [0, 2], n_choices=[1, 3], prompt_tokens=[1e-9, 1e9])
+    assert len(items) == 2
+    assert items.take(np.array([1])).reference.tolist() == [2]
+    for column, values in (
+        ("n_choices", [0, 3]),
+        ("n_choices", [1, 4]),
+        ("prompt_tokens", [np.inf, 1.0]),
+        ("prompt_tokens", [-1.0, 1.0]),
+    ):
+        with pytest.raises(InputError, match=column):
+            items_of(rows, [0, 2], **{column: values})

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from calibration.simulated import by_kind, simulate, unsure
 from commands import refuser, runner
+from interval_oracles import outer_interval
 from messages import assert_says
 from run_frames import edit_run, predictions, rows, write_run
 
@@ -15,7 +18,12 @@ from pact_cli.main import main
 from pact_eval.calibration.files import read_calibrator
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.portable import portable_calibration
+from pact_eval.calibration.portable import (
+    check_decision_file,
+    portable_calibration,
+    write_decision_file,
+)
+from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus, softplus
 from pact_eval.errors import InputError
 from pact_eval.metrics import nll_nats
 
@@ -84,3 +92,99 @@ def test_temperatures_of_a_served_run_come_on_top(fitted: Path, tmp_path: Path) 
     sentences = json.loads(out.stdout)["exported"]["sentences"]
     assert_says(sentences[1], "Nothing is lost", "one temperature per type")
     assert "multiply the two" in sentences[2]
+
+
+def test_temperatures_by_kind_have_the_names_of_transformers() -> None:
+    items = simulate(60, np.random.default_rng(4), by_kind(1.3, 2.0, 0.8))
+    biases = (inverse_softplus(1.5), inverse_softplus(2.0), inverse_softplus(3.0))
+    portable = portable_calibration(items, Calibrator("per-kind", Weights(biases)))
+    assert portable.temperatures == pytest.approx({"choice": 1.5, "noul": 2.0, "score": 3.0})
+    assert portable.lost == ()
+    assert portable.fitted == portable.portable
+    assert portable.nll_change.value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answers", "tokens", "lost"),
+    [
+        (0.3, 0.0, ("the number of answers",)),
+        (0.0, -0.2, ("the prompt's length",)),
+        (0.3, -0.2, ("the number of answers", "the prompt's length")),
+        (0.0, 0.0, ()),
+    ],
+)
+def test_only_slopes_are_lost(answers: float, tokens: float, lost: tuple[str, ...]) -> None:
+    items = simulate(60, np.random.default_rng(4), by_kind(1.3, 2.0, 0.8))
+    fitted = Calibrator("contextual", Weights((1.0, 0.2, 0.3), answers, tokens))
+    portable = portable_calibration(items, fitted)
+    assert portable.lost == lost
+    if not lost:  # the first bias serves all kinds
+        assert [*portable.temperatures.values()] == pytest.approx([float(softplus(1.0))] * 3)
+    else:
+        levels = fit_calibrator(items, mode="per-kind").levels
+        assert [*portable.temperatures.values()] == pytest.approx([t.value for t in levels])
+
+
+def test_the_change_counts_items_of_unknown_family_one_by_one() -> None:
+    items = simulate(60, np.random.default_rng(4), by_kind(1.3, 2.0, 0.8))
+    fitted = Calibrator("contextual", Weights((1.0, 1.0, 1.0), 0.3, 0.0))
+    unknown = portable_calibration(replace(items, family=np.full(60, "")), fitted).nll_change
+    distinct = np.array([f"f{index}" for index in range(60)])
+    named = portable_calibration(replace(items, family=distinct), fitted).nll_change
+    assert [unknown.low, unknown.value, unknown.high] == pytest.approx(
+        [named.low, named.value, named.high]
+    )
+    assert unknown.clusters == named.clusters
+    assert (named.n, named.clusters) == (60, 60)
+    assert named.low < named.value < named.high
+
+
+def test_the_file_to_write_is_checked_before_anything_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "decision.json"
+    assert check_decision_file(tmp_path, overwrite=False) == file
+    assert check_decision_file(file, overwrite=False) == file
+    with pytest.raises(InputError) as missing:
+        check_decision_file(tmp_path / "none" / "decision.json", overwrite=True)
+    assert_says(missing.value, "no such folder", str(tmp_path / "none"))
+    file.write_text("[]")
+    with pytest.raises(InputError, match="expected a JSON object, got a list"):
+        check_decision_file(file, overwrite=True)
+    file.write_text("{}")
+    assert check_decision_file(file, overwrite=False) == file
+    file.write_text('{"temperature": {"noul": 2.0}}')
+    with pytest.raises(InputError, match="has temperatures already"):
+        check_decision_file(file, overwrite=False)
+    assert check_decision_file(file, overwrite=True) == file
+
+
+def test_temperatures_replace_temperatures_and_nothing_else(tmp_path: Path) -> None:
+    items = unsure(0.9, right=6, wrong=4)
+    cold = Calibrator("scalar", Weights((inverse_softplus(0.5),) * 3))
+    portable = portable_calibration(items, cold)
+    file = tmp_path / "decision.json"
+    write_decision_file(file, portable)
+    expected = {"choice": 0.5, "noul": 0.5, "score": 0.5}
+    assert json.loads(file.read_bytes()) == {"temperature": pytest.approx(expected)}
+    file.write_text('{"labels": {"noul": ["A", "B"]}, "temperature": {"noul": 9.0, "other": 1.0}}')
+    write_decision_file(file, portable)
+    assert json.loads(file.read_bytes()) == {
+        "labels": {"noul": ["A", "B"]},
+        "temperature": pytest.approx(expected),
+    }
+
+
+def test_the_interval_of_the_cost_is_the_outer_one_of_student_and_hall() -> None:
+    items = simulate(60, np.random.default_rng(4), by_kind(1.3, 2.0, 0.8))
+    fitted = Calibrator("contextual", Weights((1.0, 1.0, 1.0), 0.3, 0.0))
+    portable = portable_calibration(items, fitted)
+    simple = fit_calibrator(items, mode="per-kind").calibrator
+    losses = [
+        nll_nats(
+            calibrator.apply(items.log_probs, kind=items.kind, n_choices=items.n_choices),
+            items.reference,
+        )
+        for calibrator in (simple, fitted)
+    ]
+    by_family = (losses[0] - losses[1]).reshape(30, 2).mean(axis=1)
+    change = portable.nll_change
+    assert [change.low, change.high] == pytest.approx(outer_interval(by_family), rel=1e-6)

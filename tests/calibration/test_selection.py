@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ from calibration.simulated import (
 from messages import assert_says
 
 from pact_eval._choices import Mode
+from pact_eval._typing import FloatArray
 from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.selection import Candidate, ModeChoice, choose_mode
 from pact_eval.metrics import nll_nats
 
@@ -168,3 +172,104 @@ def test_what_is_as_good_as_raw_does_not_beat_it() -> None:
     raw, scalar = choice.candidates[:2]
     assert scalar.nll == pytest.approx(raw.nll, abs=1e-9)
     assert choice.beats_raw == (scalar.nll < raw.nll)
+
+
+def held_out(items: CalibrationItems, mode: Mode, ridge: float = 0.0) -> FloatArray:
+    """Return the NLL of each item under a fit on the other source families."""
+    nll = np.empty(len(items))
+    for source in np.unique(items.source_family):
+        test = items.source_family == source
+        fit = fit_calibrator(items.take(~test), mode=mode, ridge=ridge)
+        unseen = items.take(test)
+        log_probs = fit.calibrator.apply(
+            unseen.log_probs,
+            kind=unseen.kind,
+            n_choices=unseen.n_choices,
+            prompt_tokens=unseen.prompt_tokens,
+        )
+        nll[test] = nll_nats(log_probs, unseen.reference)
+    return nll
+
+
+def test_excess_and_its_standard_error_by_hand() -> None:
+    """Sums of a difference over 5 source families of 10 to 90 items, by the formula."""
+    items = simulate(200, np.random.default_rng(3), by_kind(1.3, 2.4, 0.8), sources=5)
+    cut = np.array([0, 10, 40, 70, 110, 200])
+    names = np.repeat([f"s{number}" for number in range(5)], np.diff(cut))
+    items = replace(items, source_family=names)
+    choice = choose_mode(items, ridges=(4.0,))
+    forms: list[tuple[Mode, float]] = [("scalar", 0.0), ("per-kind", 0.0), ("contextual", 4.0)]
+    nll = {mode: held_out(items, mode, ridge) for mode, ridge in forms}
+    best = nll[min(nll, key=lambda mode: float(nll[mode].mean()))]
+    raw = nll_nats(items.log_probs, items.reference)
+    assert [entry.mode for entry in choice.candidates] == [None, *(mode for mode, _ in forms)]
+    assert [entry.parameters for entry in choice.candidates] == [0, 1, 3, 3]
+    assert [entry.ridge for entry in choice.candidates] == [0.0, 0.0, 0.0, 4.0]
+    for entry, losses in zip(choice.candidates, [raw, *nll.values()], strict=True):
+        more = losses - best
+        sums = [(more[start:end] - more.mean()).sum() for start, end in pairwise(cut)]
+        error = math.sqrt(5 / 4 * sum(total**2 for total in sums)) / 200
+        assert entry.nll == pytest.approx(losses.mean(), abs=1e-7)
+        assert entry.excess == pytest.approx(more.mean(), abs=1e-7)
+        assert entry.standard_error == pytest.approx(error, abs=1e-7)
+    assert (choice.folds, choice.source_families) == (5, 5)
+    assert choice.left_out == ()
+
+
+def test_of_ridges_that_do_equally_well_the_strongest_is_kept() -> None:
+    """Both leave the slopes at 0, to the last digit that is compared."""
+    items = simulate(60, np.random.default_rng(5), constant(1.6), sources=5)
+    for ridges in ((1e12, 1e13), (1e13, 1e12)):
+        contextual_form = _entry(choose_mode(items, ridges=ridges), "contextual")
+        assert contextual_form.ridge == 1e13
+
+
+def test_a_slope_that_is_not_identified_needs_a_ridge() -> None:
+    items = simulate(60, np.random.default_rng(6), constant(1.6), sources=6)
+    assert fit_calibrator(items, mode="contextual").unidentified
+    choice = choose_mode(items, ridges=(0.0, 64.0))
+    assert_says(choice.left_out, "contextual: not identified: log_choices, log_tokens")
+    assert _entry(choice, "contextual").ridge == 64.0
+    alone = choose_mode(items, ridges=())
+    assert "contextual" not in {entry.mode for entry in alone.candidates}
+
+
+def test_forms_need_what_they_depend_on() -> None:
+    """One kind has no temperature by kind; one number of answers and one length, no slope."""
+    two = unsure(0.8, right=20, wrong=10)
+    sources = np.array([f"s{index % 6}" for index in range(30)])
+    same = choose_mode(replace(two, source_family=sources), ridges=(16.0,))
+    assert [entry.mode for entry in same.candidates] == [None, "scalar"]
+    assert_says(same.left_out, "per-kind: ", "one kind", "contextual: neither")
+    lengths = np.linspace(200, 900, 30)
+    varied = replace(two, source_family=sources, prompt_tokens=lengths)
+    assert _entry(choose_mode(varied, ridges=(16.0,)), "contextual").parameters == 2
+    lengths[[3, 7]] = np.nan
+    blind = choose_mode(replace(varied, prompt_tokens=lengths), ridges=(16.0,))
+    assert [entry.mode for entry in blind.candidates] == [None, "scalar"]
+    assert_says(blind.left_out, "contextual: the prompt length of 2 items is unknown")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_choice_follows_from_its_table(seed: int) -> None:
+    """The fewest parameters within one standard error of the least NLL; then the least NLL."""
+    truth = [constant(1.6), by_kind(1.3, 3.0, 0.7), contextual(1.5, -1.0, -2.0)][seed % 3]
+    items = simulate(150, np.random.default_rng(seed), truth, sources=6)
+    choice = choose_mode(items, ridges=(4.0, 64.0))
+    raw, *forms = choice.candidates
+    assert min(entry.excess for entry in forms) == pytest.approx(0, abs=1e-9)
+    near = [entry for entry in forms if entry.excess <= entry.standard_error + 1e-9]
+    fewest = min(entry.parameters for entry in near)
+    chosen = min((e for e in near if e.parameters == fewest), key=lambda entry: entry.nll)
+    assert (choice.mode, choice.ridge) == (chosen.mode, chosen.ridge)
+    assert choice.beats_raw == (chosen.nll < raw.nll)
+    assert choice.why.startswith(choice.mode)
+    assert ("T = 1 does better" in choice.why) != choice.beats_raw
+
+
+def test_five_source_families_are_enough_to_compare_forms() -> None:
+    items = simulate(100, np.random.default_rng(3), by_kind(1.3, 2.4, 0.8), sources=5)
+    assert len(choose_mode(items, ridges=()).candidates) == 3
+    four = choose_mode(items.take(items.source_family != "source-4"), ridges=())
+    assert len(four.candidates) == 2
+    assert_says(four.left_out, "4 source families", "5 or more")

@@ -359,3 +359,81 @@ def test_pairs_that_cancel_out_can_be_compared(tmp_path: Path) -> None:
     ]
     (pair,) = d.matched_runs(Experiment.read(folders, Settings(resamples=100)), "a")
     assert pair.result.metrics["accuracy"].difference.value == 0
+
+
+@pytest.mark.parametrize(
+    ("confidence", "right", "expected"),
+    [
+        ([0.95] * 10, [True] * 9 + [False], ("info", 1, 10, 10, 0.1)),
+        ([0.95] * 9, [True] * 8 + [False], ("critical", 1, 9, 9, 1 / 9)),
+        ([0.9, 0.8999, 0.95], [False, False, True], ("critical", 1, 2, 3, 0.5)),
+        ([0.8999] * 3, [False] * 3, None),
+        ([0.95] * 3, [True] * 3, None),
+    ],
+)
+def test_a_tenth_of_confident_answers_may_be_wrong(
+    confidence: list[float], right: list[bool], expected: tuple[Any, ...] | None
+) -> None:
+    diagnostics = d.on_confident_errors("a", np.array(confidence), np.array(right))
+    assert [
+        (one.severity, one.wrong, one.confident, one.items, one.share) for one in diagnostics
+    ] == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "near", "below"),
+    [
+        (0.26, 0.4, False, False),
+        (0.25, 0.4, True, False),
+        (0.1, 0.25, True, False),
+        (0.1, 0.2, True, True),
+        (math.nan, math.nan, False, False),
+    ],
+)
+def test_an_interval_that_touches_chance_is_near_it(
+    low: float, high: float, near: bool, below: bool
+) -> None:
+    accuracy = estimate(0.3, low, high, 200, 100)
+    diagnostics = d.on_chance("a", "choice", accuracy, 0.25)
+    assert len(diagnostics) == near
+    assert all(diagnostic.below_chance == below for diagnostic in diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "missing"),
+    [
+        ({"seed": None}, ("seed",)),
+        ({"arm": None}, ("arm",)),
+        ({"seed": 0}, ()),
+        ({"source": None}, ()),
+        ({"source": "import"}, ("adapter, base model or contract",)),
+    ],
+)
+def test_what_a_run_lacks_is_named(recorded: dict[str, Any], missing: tuple[str, ...]) -> None:
+    diagnostics = d.on_provenance("x", changed(**recorded))
+    assert len(diagnostics) == bool(missing)
+    for diagnostic in diagnostics:
+        assert len(diagnostic.missing) == len(missing)
+        assert_says(diagnostic.missing[0], missing[0])
+    # Neither an adapter nor a base is recorded: then a seed is missing too.
+    nothing = Provenance.of({"arm": "x"})
+    assert d.on_provenance("x", nothing)[0].missing == ("seed",)
+    base = Provenance.of({"arm": "x", "base_model": "tiny"})
+    assert d.on_provenance("x", base) == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"k": 8}, "k"),
+        ({"dtype": "bfloat16"}, "dtype"),
+        ({"base": {"sha256": "other"}}, "base.sha256"),
+        ({"contract": {"fingerprint": "other"}}, "contract.fingerprint"),
+    ],
+)
+def test_every_setting_is_compared(settings: dict[str, Any], name: str) -> None:
+    (diagnostic,) = d.on_settings({"a": COMPLETE, "b": changed(settings), "c": COMPLETE})
+    assert diagnostic.name == name
+    assert sorted(map(len, diagnostic.values.values())) == [1, 2]
+    # A run that does not record a setting differs from none.
+    assert d.on_settings({"a": COMPLETE, "b": Provenance.of({})}) == ()

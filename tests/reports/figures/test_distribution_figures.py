@@ -18,9 +18,7 @@ from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
 
 from pact_eval import metrics
-from pact_eval.evaluation.curves.bands import curve_band
 from pact_eval.evaluation.curves.distributions import (
-    error_rate_curve,
     risk_coverage,
     view_tv_distribution,
 )
@@ -28,7 +26,6 @@ from pact_eval.evaluation.curves.probabilities import (
     answer_confidence,
     recalibrated_curve,
     reliability,
-    weighted_median,
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
@@ -297,31 +294,6 @@ def test_a_single_arm_has_a_band_of_its_own(tmp_path: Path) -> None:
     assert legend_texts(drawn(file.panels[0]))[-1] == "95% over families"
 
 
-def test_ties_count_by_their_expected_order() -> None:
-    confidence, correct = np.array([0.9, 0.6, 0.6]), np.array([True, True, False])
-    curve = error_rate_curve(confidence, correct, np.array([1, 2, 3]) / 3)
-    np.testing.assert_allclose(curve(np.ones(3)), [0, 0.25, 1 / 3])
-    np.testing.assert_allclose(curve(np.array([1.0, 0.0, 2.0])), [0, 0.5, 2 / 3])
-
-
-def test_bands_against_another_bootstrap() -> None:
-    rng = np.random.default_rng(3)
-    values, family = rng.random(80), np.arange(80) // 2
-    band = curve_band(
-        lambda weights: np.array([weights @ values / weights.sum()]),
-        family,
-        rng=np.random.default_rng(0),
-        resamples=4000,
-    )
-    means = values.reshape(40, 2).mean(axis=1)
-    draws = means[rng.integers(0, 40, (4000, 40))].mean(axis=1)
-    np.testing.assert_allclose(
-        [band.low[0], band.high[0]], np.percentile(draws, [2.5, 97.5]), atol=0.01
-    )
-    one = curve_band(lambda w: w, np.zeros(3, np.int64), rng=rng, resamples=5)
-    assert np.isnan(one.low).all()
-
-
 def test_tv_against_numpy(experiment: Experiment, looks: Looks) -> None:
     result = view_tv_distribution(experiment)
     run = experiment.runs[0]
@@ -384,14 +356,6 @@ def _sure() -> pl.DataFrame:
         for reference, n in zip(frame["reference"], frame["n_choices"], strict=True)
     ]
     return frame.with_columns(pl.Series("logits", sure, dtype=frame.schema["logits"]))
-
-
-@pytest.mark.parametrize("weights", [[1, 1, 1, 1], [0, 3, 1, 0], [2, 0, 0, 1], [0, 0, 5, 0]])
-def test_weighted_median_against_repeated_values(weights: list[int]) -> None:
-    values = np.array([0.4, 0.1, 0.9, 0.6])
-    repeated = np.repeat(values, weights)
-    median = weighted_median(values, np.array(weights, dtype=np.float64))
-    assert median == pytest.approx(np.median(repeated))
 
 
 def test_runs_on_different_items_are_not_compared(tmp_path: Path) -> None:

@@ -185,15 +185,6 @@ def test_a_calibrator_without_slopes_has_no_length(tmp_path: Path, mode: str) ->
     assert built_of("temperature-choices", folder).files
 
 
-def test_smoothing_against_weighted_means() -> None:
-    values = np.array([1.0, 4.0, -2.0, 0.5])
-    weights = 0.9 ** np.arange(4)
-    expected = [
-        (values[: n + 1] * weights[: n + 1][::-1]).sum() / weights[: n + 1].sum() for n in range(4)
-    ]
-    np.testing.assert_allclose(smoothed(values), expected)
-
-
 def test_training_against_the_log(tmp_path: Path, looks: Looks) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
     log = read_training_log(write_log(tmp_path / "adapter", steps=40))

@@ -1,0 +1,177 @@
+"""Calibrators of run folders: what is fitted, applied, noted and written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from messages import assert_says
+from run_frames import edit_run, other_items, rows, write_run
+
+from pact_eval._json import Json
+from pact_eval.calibration.files import read_calibrator, write_calibrator
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.notes import (
+    CalibrationWarning,
+    FittedOnTraining,
+    RoundedItems,
+    SharedSourceFamilies,
+    UnknownFamilies,
+    UnknownRun,
+)
+from pact_eval.calibration.runs import Members, calibrator_for, check_disjoint, fit_on_run
+from pact_eval.calibration.selection import choose_mode
+from pact_eval.calibration.temperatures import neutral_calibrator
+from pact_eval.errors import InputError
+from pact_eval.runs.folder import read_run
+
+
+def members(*families: str, complete: bool = True) -> Members:
+    return Members(frozenset(families), frozenset(), complete=complete)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"), [("abc", "(a, b, c)"), ("dcba", "(a, b, c and 1 more)")]
+)
+def test_at_most_three_families_are_named(names: str, shown: str) -> None:
+    with pytest.raises(InputError) as refused:
+        check_disjoint(members(*names), members(*names, "z"))
+    assert_says(refused.value, f"on {len(names)} of the {len(names) + 1} families", shown)
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("applied", [True, False])
+def test_both_must_state_every_family(fitted: bool, applied: bool) -> None:
+    notes = check_disjoint(members("a", complete=fitted), members("b", complete=applied))
+    assert notes == (() if fitted and applied else (UnknownFamilies(),))
+
+
+@pytest.mark.parametrize(
+    ("fit", "expected"),
+    [
+        ({}, Members(frozenset(), frozenset(), complete=False)),
+        ({"families": []}, Members(frozenset(), frozenset(), complete=False)),
+        ({"families": "abc"}, Members(frozenset(), frozenset(), complete=False)),
+        (
+            {"families": ["f", 3], "source_families": ["s"]},
+            Members(frozenset({"f"}), frozenset({"s"}), complete=True),
+        ),
+    ],
+)
+def test_the_members_of_a_file(fit: dict[str, Json], expected: Members) -> None:
+    assert Members.of_fit_json(fit) == expected
+
+
+@pytest.fixture
+def fitted_folder(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "fitted", rows(1, families=60), arm="a", seed=1)
+
+
+@pytest.fixture
+def holdout(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "holdout", other_items(rows(2, families=60)), arm="a", seed=1)
+
+
+def test_a_fit_on_a_run_against_the_fit_on_its_items(fitted_folder: Path, holdout: Path) -> None:
+    fitted = fit_on_run(fitted_folder, [holdout], mode="per-kind", decoding="ensemble")
+    direct = fit_calibrator(fitted.items, mode="per-kind")
+    assert fitted.choice is None
+    assert fitted.calibrator.weights == direct.calibrator.weights
+    assert fitted.items.decoding == "ensemble"
+    assert [*fitted.effects] == [fitted_folder, holdout]
+    assert fitted.effects[fitted_folder].groups[0].after.nll_nats == pytest.approx(direct.nll_after)
+    assert fitted.effects[holdout].groups[0].items == len(fitted.items) == 120
+    assert fitted.effects[holdout] != fitted.effects[fitted_folder]
+    assert fitted.warnings == (CalibrationWarning(str(holdout), UnknownRun()),)
+    assert not fitted.served
+    recorded = fitted.calibrator.fit or {}
+    assert recorded["chosen"] is None
+    run = recorded["run"]
+    assert isinstance(run, dict)
+    assert (run["arm"], run["seed"], run["data_sha256"]) == ("a", 1, "0" * 64)
+
+
+def test_the_chosen_form_is_the_fitted_one(tmp_path: Path) -> None:
+    small = write_run(tmp_path / "small", rows(1, families=18), arm="a", seed=1)
+    fitted = fit_on_run(small, mode="auto", decoding="single")
+    choice = choose_mode(fitted.items)
+    assert fitted.choice == choice
+    assert fitted.calibrator.mode == fitted.fit.calibrator.mode == choice.mode
+    assert fitted.fit.ridge == choice.ridge
+    assert (fitted.calibrator.fit or {})["chosen"] == choice.why
+
+
+def test_source_families_of_a_holdout_are_a_warning(fitted_folder: Path, tmp_path: Path) -> None:
+    frame = other_items(rows(2)).with_columns(source_family=rows(2)["source_family"])
+    near = write_run(tmp_path / "near", frame, arm="a", seed=1)
+    fitted = fit_on_run(fitted_folder, [near], mode="scalar", decoding="single")
+    shared = SharedSourceFamilies(tuple(f"s{number}" for number in range(6)))
+    assert fitted.warnings == tuple(
+        CalibrationWarning(str(near), note) for note in (UnknownRun(), shared)
+    )
+
+
+def test_a_calibrator_is_written_into_each_run_that_it_was_applied_to(
+    fitted_folder: Path, holdout: Path, tmp_path: Path
+) -> None:
+    fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
+    own, other = fitted_folder / "calibration.json", holdout / "calibration.json"
+    assert fitted.write() == own
+    assert read_calibrator(own) == read_calibrator(other) == fitted.calibrator
+    own.unlink()
+    other.unlink()
+    elsewhere = tmp_path / "elsewhere.json"
+    assert fitted.write(elsewhere) == elsewhere
+    assert elsewhere.exists()
+    assert other.exists()
+    assert not own.exists()
+
+
+def test_nothing_is_written_if_one_file_is_of_another_fit(
+    fitted_folder: Path, holdout: Path
+) -> None:
+    fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
+    write_calibrator(holdout / "calibration.json", neutral_calibrator())
+    with pytest.raises(InputError, match="another fit"):
+        fitted.write()
+    assert not (fitted_folder / "calibration.json").exists()
+    fitted.write(overwrite=True)
+    assert read_calibrator(holdout / "calibration.json") == fitted.calibrator
+
+
+def test_rounded_probabilities_are_noted_for_the_run_that_has_them(
+    fitted_folder: Path, holdout: Path
+) -> None:
+    edit_run(holdout, rounding={"decimals": 2, "views_with_zeros": 0})
+    fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
+    (note,) = (note for note in fitted.effects[holdout].notes if isinstance(note, RoundedItems))
+    predictions = read_run(holdout).predictions
+    of_reference = np.exp(predictions.log_probs("single"))[
+        np.arange(len(predictions)), predictions.reference
+    ]
+    assert note == RoundedItems(2, int((of_reference == 0).sum()), 120)
+    assert fitted.effects[fitted_folder].notes == ()
+    edit_run(fitted_folder, censored={"views": 1})
+    censored = fit_on_run(fitted_folder, mode="scalar", decoding="single")
+    assert censored.effects[fitted_folder].notes == (RoundedItems(None, 0, 120),)
+
+
+def test_a_calibrator_read_for_a_run_comes_with_its_notes(
+    fitted_folder: Path, holdout: Path
+) -> None:
+    fitted = fit_on_run(fitted_folder, mode="scalar", decoding="single")
+    path = fitted.write()
+    run = read_run(holdout)
+    calibrator, notes = calibrator_for(path, run.provenance, run.predictions)
+    assert calibrator == fitted.calibrator
+    assert notes == (UnknownRun(),)
+    trained = calibrator.with_provenance(trained_on={"families": 3})
+    write_calibrator(path, trained)
+    assert calibrator_for(path, run.provenance, run.predictions)[1] == (
+        UnknownRun(),
+        FittedOnTraining(3),
+    )
+    own = read_run(fitted_folder)
+    with pytest.raises(InputError, match="60 of the 60 families"):
+        calibrator_for(path, own.provenance, own.predictions)

@@ -1,0 +1,340 @@
+"""Statuses at their limits: better, order and probabilities, from numbers typed by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import assert_says
+from run_frames import frame_of
+
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    BetterStatus,
+    Claim,
+    claim_status,
+    not_comparable,
+    overall,
+)
+from pact_eval.evaluation.conclusions.experiment_conclusions import (
+    worst_order,
+    worst_probabilities,
+)
+from pact_eval.evaluation.conclusions.order import (
+    ADAPTIVE_WITHOUT_SAMPLE,
+    OrderConclusion,
+    order_conclusion,
+)
+from pact_eval.evaluation.conclusions.probabilities import (
+    ProbabilitiesConclusion,
+    confidence_gap,
+    probabilities_conclusion,
+)
+from pact_eval.evaluation.decoding import DecodingName
+from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.marks import evidence
+from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect, OrderFinding
+from pact_eval.runs.predictions import Predictions
+from pact_eval.stats.equivalence import equivalence_verdict
+from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
+
+NAN = math.nan
+
+
+def estimate(value: float, low: float = NAN, high: float = NAN, clusters: int = 200) -> Estimate:
+    return Estimate(value, low, high, 400, clusters)
+
+
+@pytest.mark.parametrize(
+    ("difference", "marked", "margin", "status"),
+    [
+        (estimate(0.1, 0.05, 0.15), True, None, "better"),
+        (estimate(-0.1, -0.15, -0.05), True, None, "worse"),
+        (estimate(0.01, -0.02, 0.03), False, None, "not shown"),
+        (estimate(0.0, -0.01, 0.01), False, 0.02, "equivalent"),
+        (estimate(0.0, -0.03, 0.03), False, 0.02, "not shown"),
+        (estimate(0.015, 0.011, 0.019), True, 0.02, "better"),
+        (estimate(NAN), False, 0.02, "cannot be compared"),
+    ],
+)
+def test_the_finding_on_one_difference(
+    difference: Estimate, marked: bool, margin: float | None, status: str
+) -> None:
+    verdict = None if margin is None else equivalence_verdict(difference, margin)
+    assert claim_status(difference, evidence("interval", 0.01, marked=marked), verdict) == status
+
+
+def claim(
+    status: BetterStatus, metric: str = "accuracy", decoding: DecodingName = "single", k: int = 1
+) -> Claim:
+    lead = {"better": 0.1, "worse": -0.1}.get(status, 0.0)
+    ends = estimate(lead, lead - 0.05, lead + 0.05)
+    marked = status in ("better", "worse")
+    return Claim(metric, decoding, k, 1, status, ends, evidence("interval", 0.01, marked=marked))
+
+
+def conclusion(*claims: Claim) -> BetterConclusion:
+    return BetterConclusion(status=claims[0].status, left="a", right="b", claims=claims)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "leading"),
+    [
+        ("better", "worse", 0),
+        ("not shown", "worse", 1),
+        ("not shown", "better", 1),
+        ("not shown", "not shown", 0),
+        ("equivalent", "worse", 0),
+        ("worse", "not shown", 0),
+    ],
+)
+def test_the_claim_of_the_settings_leads_unless_only_the_other_is_shown(
+    first: BetterStatus, second: BetterStatus, leading: int
+) -> None:
+    claims = (
+        claim(first),
+        claim("better", metric="pair_accuracy"),
+        claim(second, decoding="ensemble", k=4),
+    )
+    both = conclusion(*claims)
+    assert both.leading is (claims[0], claims[2])[leading]
+    assert both.shown == (both.leading.status in ("better", "worse"))
+    assert [entry.k for entry in both.of("accuracy")] == [1, 4]
+    assert [entry.k for entry in conclusion(*claims[::-1]).of("accuracy")] == [1, 4]
+    assert len(both.of("pair_accuracy")) == 1
+
+
+def test_the_better_one_comes_first() -> None:
+    worse = conclusion(claim("worse"), claim("better", metric="pair_accuracy"))
+    turned = worse.better_first
+    assert (turned.left, turned.right, turned.status) == ("b", "a", "better")
+    assert [entry.status for entry in turned.claims] == ["better", "worse"]
+    assert turned.claims[0].difference == worse.claims[0].difference.negated
+    for status in ("better", "not shown", "equivalent"):
+        same = conclusion(claim(status))
+        assert same.better_first is same
+    none = not_comparable(("a", "b"), "item sets differ")
+    assert (none.better_first, none.leading, none.shown) == (none, None, False)
+    assert none.tone == "open"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        ((), "cannot be compared"),
+        (("better",), "better"),
+        (("better", "better"), "better"),
+        (("better", "not shown"), "not shown"),
+        (("better", "equivalent"), "not shown"),
+        (("equivalent", "equivalent"), "equivalent"),
+        (("better", "worse"), "worse"),
+        (("not shown", "worse"), "worse"),
+    ],
+)
+def test_worse_than_one_arm_is_worse_and_better_means_all(
+    statuses: tuple[BetterStatus, ...], status: str
+) -> None:
+    assert overall(tuple(conclusion(claim(one)) for one in statuses)) == status
+
+
+FLOOR = NoiseFloor("rounding", 0.00005, precision="float32")
+
+
+def effect(
+    low: float, high: float, finding: OrderFinding = "shown", clusters: int = 200, **more: Any
+) -> OrderEffect:
+    flips = estimate((low + high) / 2, low, high, clusters)
+    return OrderEffect(finding, 4, more.pop("floor", FLOOR), flips, flips, **more)
+
+
+def slot(number: int, low: float, high: float, shown: int = 400) -> SlotPreference:
+    preference = Estimate((low + high) / 2, low, high, shown, 200)
+    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, 0.001, 0.001)
+
+
+def slots(*letters: SlotPreference, items: int = 400) -> SlotPreferences:
+    return SlotPreferences(letters, 1600, items, 100, 9999, None)
+
+
+STEADY = slots(slot(0, -0.1, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "clusters", "status"),
+    [
+        (0.0, 0.1, 200, "stable"),
+        (0.1, 0.2, 200, "cannot tell"),
+        (0.1001, 0.2, 200, "unstable"),
+        (0.02, 0.03, 4, "cannot tell"),
+        (0.02, 0.03, 5, "stable"),
+        (NAN, NAN, 200, "cannot tell"),
+    ],
+)
+def test_the_share_that_changes_is_below_or_above_a_tenth(
+    low: float, high: float, clusters: int, status: str
+) -> None:
+    told = order_conclusion("run", effect(low, high, clusters=clusters), STEADY)
+    assert told.status == status
+    assert (told.reason is None) == (status != "cannot tell")
+    assert told.unchecked == ()
+
+
+def test_noise_that_could_change_as_many_answers_leaves_it_open() -> None:
+    for floor, status in ((0.149, "unstable"), (0.15, "cannot tell"), (NAN, "unstable")):
+        told = order_conclusion("run", effect(0.15, 0.2), STEADY, flip_floor=floor)
+        assert told.status == status
+    assert order_conclusion("run", effect(0.01, 0.05), STEADY, flip_floor=1.0).status == "stable"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"finding": "one view"}, "K is 1"),
+        ({"finding": "one order"}, "two orders"),
+        ({"orders_hidden": True}, "sorts the options"),
+    ],
+)
+def test_why_the_order_cannot_be_told(options: dict[str, Any], reason: str) -> None:
+    told = order_conclusion("run", effect(0.0, 0.05, **options), STEADY)
+    assert told.status == "cannot tell"
+    assert_says(told.reason, reason)
+
+
+def test_repeats_and_adaptive_runs_say_nothing_without_orders() -> None:
+    biased = slots(slot(0, 0.1, 0.2))
+    repeats = order_conclusion("run", effect(0.0, 0.05), biased, repeats=True, untested=3)
+    assert (repeats.status, repeats.unchecked) == ("cannot tell", ())
+    one_order = effect(0.0, 0.05, finding="one order")
+    adaptive = order_conclusion("run", one_order, biased, adaptive=True)
+    assert adaptive.reason == ADAPTIVE_WITHOUT_SAMPLE
+    sampled = order_conclusion("run", effect(0.0, 0.05), STEADY, adaptive=True)
+    assert sampled.status == "stable"
+    assert order_conclusion("run", one_order, STEADY).reason != ADAPTIVE_WITHOUT_SAMPLE
+
+
+def test_what_was_not_measured_is_listed() -> None:
+    unmeasured = NoiseFloor("not measured", NAN)
+    told = order_conclusion("run", effect(0.0, 0.05, floor=unmeasured), STEADY, untested=1)
+    assert [part.name for part in told.unchecked] == ["repeats", "letters"]
+    assert_says(told.unchecked[0].reason, "pact-eval probe")
+    assert_says(told.unchecked[1].reason, "1 item")
+    logged = replace(unmeasured, source="not in the log")
+    of_log = order_conclusion("run", effect(0.0, 0.05, floor=logged), STEADY)
+    assert_says(of_log.unchecked[0].reason, "the log has no repeats")
+    no_letters = order_conclusion("run", effect(0.0, 0.05), slots(items=0), untested=4)
+    assert (no_letters.status, no_letters.unchecked) == ("cannot tell", ())
+
+
+def test_letters_that_are_chosen_come_before_those_that_are_avoided() -> None:
+    letters = slots(slot(0, -0.9, -0.8), slot(1, 0.02, 0.04, 100), slot(2, 0.02, 0.04, 300))
+    told = order_conclusion("run", effect(0.0, 0.05), letters)
+    assert told.status == "follows a letter"
+    assert [preference.slot for preference in told.followed] == [2, 1, 0]
+    small = order_conclusion("run", effect(0.0, 0.05), slots(slot(1, 0.009, 0.04)))
+    assert (small.status, small.followed) == ("stable", ())
+    at_limit = order_conclusion("run", effect(0.0, 0.05), slots(slot(1, 0.01, 0.04)))
+    assert at_limit.status == "follows a letter"
+    avoided = order_conclusion("run", effect(0.0, 0.05), slots(slot(1, -0.04, -0.01)))
+    assert avoided.status == "follows a letter"
+
+
+def order(status: Any, flips: float) -> OrderConclusion:
+    return OrderConclusion(
+        status=status, run=f"{status} {flips}", flip_rate=estimate(flips), view_tv=estimate(flips)
+    )
+
+
+def test_the_worst_order_is_bad_before_open_and_by_its_changes() -> None:
+    stable, unknown = order("stable", 0.4), order("cannot tell", NAN)
+    some, many = order("unstable", 0.2), order("follows a letter", 0.3)
+    assert worst_order([stable, unknown, some, many]) is many
+    assert worst_order([stable, some, unknown]) is some
+    assert worst_order([stable, unknown]) is unknown
+    assert worst_order([order("cannot tell", NAN), order("cannot tell", 0.1)]).run.endswith("0.1")
+
+
+def ece(p_value: float, low: float = 0.01, high: float = 0.1) -> CalibrationError:
+    fields = {"value": 0.05, "low": low, "high": high, "n": 400, "clusters": 200}
+    return CalibrationError(**fields, floor=0.02, floor_high=0.04, p_value=p_value)  # type: ignore[arg-type]
+
+
+def test_the_worst_probabilities_are_bad_before_open_and_by_their_test() -> None:
+    def told(status: Any, p_value: float) -> ProbabilitiesConclusion:
+        return ProbabilitiesConclusion(
+            status=status,
+            run="run",
+            ece=ece(p_value),
+            confidence=0.9,
+            accuracy=0.8,
+            gap=estimate(0.1),
+        )
+
+    good, open_ = told("no error shown", 0.001), told("cannot tell", NAN)
+    sure, surer = told("over-confident", 0.04), told("under-confident", 0.01)
+    assert worst_probabilities([good, open_, sure, surer]) is surer
+    assert worst_probabilities([good, sure]) is sure
+    assert worst_probabilities([good, open_]) is open_
+    assert worst_probabilities([told("cannot tell", NAN), told("cannot tell", 0.5)]).ece.value
+    assert good.hidden == 0.1
+
+
+def items(*right: int, sure: float = 0.8) -> ScoredItems:
+    """Return families of two items at one confidence, with so many right answers each."""
+    outcomes = [number < count for count in right for number in range(2)]
+    frame = frame_of(
+        id=[f"i{at}" for at in range(len(outcomes))],
+        family=[f"f{at // 2}" for at in range(len(outcomes))],
+        reference=[0 if outcome else 1 for outcome in outcomes],
+        logits=[[math.log(sure), math.log(1 - sure)]] * len(outcomes),
+    )
+    return ScoredItems.of(Predictions.from_frame(frame), "single")
+
+
+@pytest.mark.parametrize(
+    ("right", "p_value", "status"),
+    [
+        ((1, 0, 1, 0, 1, 1), 0.001, "over-confident"),
+        ((2, 2, 2, 2, 2, 2), 0.001, "under-confident"),
+        ((2, 1, 2, 1, 2, 2), 0.001, "miscalibrated otherwise"),
+        ((2, 1, 1, 0, 1, 1), 0.06, "no error shown"),
+        ((2, 1, 1, 0, 1, 1), NAN, "cannot tell"),
+        ((2, 1, 1, 0), 0.001, "cannot tell"),
+        ((1, 0, 1, 0, 1), 0.001, "over-confident"),
+    ],
+)
+def test_the_direction_is_that_of_the_gap_if_its_interval_excludes_zero(
+    right: tuple[int, ...], p_value: float, status: str
+) -> None:
+    scored = items(*right)
+    told = probabilities_conclusion("run", scored, ece(p_value))
+    assert told.status == status
+    assert (told.reason is not None) == (status == "cannot tell")
+    assert told.confidence == pytest.approx(0.8)
+    assert told.accuracy == pytest.approx(sum(right) / len(right) / 2)
+    assert told.gap.value == pytest.approx(0.8 - sum(right) / len(right) / 2)
+
+
+def test_no_interval_of_the_error_shows_nothing() -> None:
+    told = probabilities_conclusion("run", items(2, 1, 1, 0, 1, 1), ece(0.5, NAN, NAN))
+    assert told.status == "cannot tell"
+
+
+def test_the_gap_of_families_against_the_t_interval() -> None:
+    """Families of equal size, symmetric around their mean: Student's t of family means."""
+    gap = confidence_gap(items(2, 1, 0, 2, 1, 0))
+    means = np.array([0.8 - right / 2 for right in (2, 1, 0, 2, 1, 0)])
+    from scipy import stats
+
+    reach = stats.t.ppf(0.975, 5) * means.std(ddof=1) / math.sqrt(6)
+    assert gap.value == pytest.approx(means.mean())
+    assert [gap.low, gap.high] == pytest.approx([means.mean() - reach, means.mean() + reach])
+    assert (gap.n, gap.clusters) == (12, 6)
+    one = confidence_gap(items(1))
+    assert one.value == pytest.approx(0.3)
+    assert (one.n, one.clusters) == (2, 1)
+    assert math.isnan(one.low)
