@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pact_eval.evaluation.labels import SliceTexts, joined_families, joined_labels
+from pact_eval.evaluation.labels import Labels, SliceTexts, joined_families, joined_labels
 
 COLUMNS = {"family": "xxyyyzxw", "domain": "bbaaaccb"}
 
@@ -44,3 +44,14 @@ def test_labels_of_slices_are_those_of_the_whole_column(sizes: tuple[int, ...]) 
     names, codes = np.unique(list(COLUMNS["domain"]), return_inverse=True)
     assert joined.texts.to_list() == names.tolist()
     assert joined.codes.tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 7, 5000])
+def test_labels_of_few_and_of_many_rows_against_numpy_unique(rows: int) -> None:
+    """Polars numbers many rows, and Python few: both sort by code points."""
+    texts = np.array(["", "Zebra", "ärger", "a10", "a2", "\U0001f600", "\uffee"])
+    values = texts[np.random.default_rng(1).integers(0, len(texts), rows)]
+    names, codes = np.unique(values, return_inverse=True)
+    labels = Labels.of(values)
+    assert labels.texts.to_list() == names.tolist()
+    assert labels.codes.tolist() == codes.tolist()

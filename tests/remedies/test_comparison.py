@@ -20,7 +20,8 @@ from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 from pact_reports.sentences.remedies import remedies_answer
 
-_NULL_DRAWS = 400
+_NULL_DRAWS = 100
+"""Of 100 draws, more than 5 show false help with probability 94% at a rate of 10%, 99.8% at 15%."""
 
 
 def _compared(run: Predictions) -> RemedyComparison:
