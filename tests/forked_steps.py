@@ -17,6 +17,7 @@ import json
 import os
 import runpy
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -66,6 +67,7 @@ def _program(words: tuple[str, ...]) -> list[str]:
 def _address() -> str:
     """Start the server of this process, once; it ends with this process."""
     folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
     address = f"{folder}/socket"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
