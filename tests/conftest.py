@@ -36,19 +36,26 @@ settings.register_profile("fast", deadline=None, max_examples=25)  # for `make t
 settings.load_profile("pact")
 
 
-# Files that take 30 s and more, the longest first; the first two wait most of the time.
+# Files that take 30 s and more, the longest first; the first three wait most of the time.
 _LONGEST = [
     Path(__file__).parent / name
     for name in (
         "scoring/test_workers.py",
         "scoring/test_quantisation.py",
+        "experiments/test_kills.py",
         "experiments/test_running.py",
+        "losses/test_trainers.py",
+        "remedies/test_comparison.py",
         "test_readme.py",
-        "hostile/test_campaigns.py",
-        "reports/page/test_large.py",
         "fixtures/test_replicate.py",
-        "reports/figures/test_figure_files.py",
+        "hostile/test_kills.py",
         "templates/test_export.py",
+        "reports/figures/test_figure_files.py",
+        "hostile/test_campaigns.py",
+        "conclusions/test_error_rates.py",
+        "conclusions/test_planted.py",
+        "experiments/test_ray_tasks.py",
+        "reports/page/test_large.py",
         "runs/test_import_lm_eval.py",
     )
 ]

@@ -133,22 +133,23 @@ def register() -> None:
 
 
 def main() -> None:
-    """Score a run on the device, and print what it recorded."""
+    """Score a run of each adapter on the device, and print a line of what it recorded."""
     register()
     import pact_eval
 
-    adapter, base, data, out = sys.argv[1:]
-    run = pact_eval.score(data, out, adapter=adapter, base_model=base, k=2, limit=8)
-    recorded = run.provenance
-    engine = recorded.engine
-    facts = {
-        "device": recorded.device,
-        "dtype": recorded.dtype,
-        "engine": engine.name,
-        "largest": engine.largest_logit_difference,
-        "kernel": engine.attention_kernel,
-    }
-    sys.stdout.write(json.dumps(facts))
+    data, *words = sys.argv[1:]
+    for adapter, base, out in zip(words[::3], words[1::3], words[2::3], strict=True):
+        run = pact_eval.score(data, out, adapter=adapter, base_model=base, k=2, limit=8)
+        recorded = run.provenance
+        engine = recorded.engine
+        facts = {
+            "device": recorded.device,
+            "dtype": recorded.dtype,
+            "engine": engine.name,
+            "largest": engine.largest_logit_difference,
+            "kernel": engine.attention_kernel,
+        }
+        sys.stdout.write(f"{json.dumps(facts)}\n")
 
 
 if __name__ == "__main__":

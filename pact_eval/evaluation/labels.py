@@ -28,6 +28,8 @@ _FEW = 8
 # Rows that one thread numbers at a time, and from which on hashes are sorted by two threads.
 _BLOCK = 2**20
 _MIDDLE: Final = np.uint64(2**63)
+# Below, starting the threads of polars takes longer than Python needs for the texts.
+_MANY_TEXTS: Final = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,12 @@ class Labels:
     @classmethod
     def of(cls, values: TextArray) -> Labels:
         """Number the distinct values in sorted order."""
+        if len(values) < _MANY_TEXTS:
+            few = values.tolist()
+            names = sorted(set(few))
+            numbers = dict(zip(names, range(len(names)), strict=True))
+            codes = np.fromiter((numbers[text] for text in few), np.int64, len(few))
+            return cls(codes, pl.Series(names, dtype=pl.String))
         texts = pl.Series(values.tolist(), dtype=pl.String)
         codes = texts.rank("dense").cast(pl.Int64).to_numpy() - 1
         return cls(codes, texts.unique().sort())

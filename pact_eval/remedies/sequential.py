@@ -23,7 +23,8 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -391,6 +392,7 @@ class _Replayed:
     rng: np.random.Generator
     resamples: int
     unit: ClusterUnit
+    _fixed: dict[int, tuple[FixedPoint, ResampledGroup]] = field(default_factory=dict, init=False)
 
     def point(self, risk: float) -> SequentialPoint:
         critical, families = self.sequence.critical_firmness(), self.sequence.predictions.family
@@ -403,15 +405,16 @@ class _Replayed:
         saved = self.sequence.most - taken
         stopped = self.sequence.stopped(taken)
         stopped_at = np.bincount(taken, minlength=self.sequence.predictions.k + 1)
-        group, all_views = self._group(stopped), self._group(self._of_all_views())
+        group, all_views = self._group(stopped), self._all_views
+        agreement = self._agreement(stopped)
         return SequentialPoint(
             risk=risk,
             thresholds=tuple(thresholds),
             views=self._mean(taken),
             saved=self._mean(saved),
             same_saving=bool((saved == saved[0]).all()),
-            agreement=self._agreement(stopped).estimate("accuracy"),
-            against_fixed=self._against_fixed(taken, stopped),
+            agreement=agreement.estimate("accuracy"),
+            against_fixed=self._against_fixed(taken, agreement),
             accuracy=group.estimate("accuracy"),
             nll_nats=group.estimate("nll_nats"),
             accuracy_difference=metric_difference("accuracy", [(group, all_views)])[0],
@@ -420,20 +423,22 @@ class _Replayed:
         )
 
     def fixed(self, k: int) -> FixedPoint:
-        taken = self._first(k)
-        agreement = self._agreement(self.sequence.stopped(taken)).estimate("accuracy")
-        return FixedPoint(k, self._mean(taken), agreement)
+        if k not in self._fixed:
+            taken = self._first(k)
+            agreement = self._agreement(self.sequence.stopped(taken))
+            point = FixedPoint(k, self._mean(taken), agreement.estimate("accuracy"))
+            self._fixed[k] = point, agreement
+        return self._fixed[k][0]
 
-    def _against_fixed(self, taken: IntArray, stopped: Predictions) -> FixedDifference:
+    def _against_fixed(self, taken: IntArray, agreement: ResampledGroup) -> FixedDifference:
         price = taken.mean() - _ROUNDING
         prices = [self._first(k).mean() for k in range(1, self.sequence.predictions.k + 1)]
         k = 1 + int(np.argmax(np.greater_equal(prices, price)))
-        first = self._first(k)
-        groups = self._agreement(stopped), self._agreement(self.sequence.stopped(first))
+        fixed = self.fixed(k)
         return FixedDifference(
-            fixed=FixedPoint(k, self._mean(first), groups[1].estimate("accuracy")),
-            views=self._mean(taken - first),
-            agreement=metric_difference("accuracy", [groups])[0],
+            fixed=fixed,
+            views=self._mean(taken - self._first(k)),
+            agreement=metric_difference("accuracy", [(agreement, self._fixed[k][1])])[0],
         )
 
     def _first(self, k: int) -> IntArray:
@@ -445,8 +450,15 @@ class _Replayed:
         as_reference = replace(stopped, references=self.sequence.final, accepted=None)
         return self._group(as_reference, ("accuracy",))
 
-    def _of_all_views(self) -> Predictions:
-        return self.sequence.stopped(self.sequence.most)
+    @cached_property
+    def _all_views(self) -> ResampledGroup:
+        return self._group(self.sequence.stopped(self.sequence.most))
+
+    @cached_property
+    def _items(self) -> ScoredItems:
+        """The items, for their families or source families."""
+        predictions = self.sequence.predictions.first_views(1)
+        return ScoredItems.of(predictions, "single").over(self.unit).with_sorted_families()
 
     def _group(
         self, predictions: Predictions, names: tuple[str, ...] = ("accuracy", "nll_nats")
@@ -460,9 +472,7 @@ class _Replayed:
         )
 
     def _mean(self, views: IntArray) -> Estimate:
-        predictions = self.sequence.predictions
-        items = ScoredItems.of(predictions.first_views(1), "single").over(self.unit)
-        items = items.with_sorted_families()
+        items = self._items
         statistic = mean_statistic(views, items.cluster, items.n_clusters)
         drawn = resample(
             {"views": statistic},

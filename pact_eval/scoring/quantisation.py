@@ -13,9 +13,10 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial, wraps
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -203,17 +204,35 @@ def no_code_from_the_hub() -> Iterator[None]:
 
 
 def _import_without_kernels() -> None:
-    modules = cast("dict[str, Any]", sys.modules)
-    module = modules.get(_HUB_KERNELS)
+    modules, compiler = cast("dict[str, Any]", sys.modules), cast("Any", torch)
+    module, compiled = modules.get(_HUB_KERNELS), torch.compile
     log = logging.getLogger("bitsandbytes.backends.cpu.ops")
     disabled = log.disabled
     # An entry of None makes `import kernels` fail. bitsandbytes then warns, and uses its own code.
     modules[_HUB_KERNELS] = None
     log.disabled = True
+    compiler.compile = _compiled_later
     try:
         importlib.import_module("bitsandbytes")
     finally:
+        compiler.compile = compiled
         log.disabled = disabled
         del modules[_HUB_KERNELS]
         if module is not None:
             modules[_HUB_KERNELS] = module
+
+
+def _compiled_later(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
+    """`torch.compile` at the first call: it loads torch's compiler, a second of every start."""
+    if function is None:
+        return partial(_compiled_later, **settings)
+
+    @cache
+    def compiled() -> Any:
+        return torch.compile(function, **settings)
+
+    @wraps(function)
+    def call(*values: Any, **named: Any) -> Any:
+        return compiled()(*values, **named)
+
+    return call

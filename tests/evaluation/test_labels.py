@@ -8,6 +8,7 @@ import pytest
 
 from pact_eval.evaluation import labels
 from pact_eval.evaluation.labels import (
+    Labels,
     SliceTexts,
     count_repeats,
     joined_families,
@@ -68,3 +69,14 @@ def test_repeated_hashes_are_counted_in_both_halves(monkeypatch: pytest.MonkeyPa
     assert count_repeats(hashes) == 3
     monkeypatch.setattr(labels, "_BLOCK", 1)
     assert count_repeats(hashes) == 3
+
+
+@pytest.mark.parametrize("rows", [0, 7, 5000])
+def test_labels_of_few_and_of_many_rows_against_numpy_unique(rows: int) -> None:
+    """Polars numbers many rows, and Python few: both sort by code points."""
+    texts = np.array(["", "Zebra", "ärger", "a10", "a2", "\U0001f600", "\uffee"])
+    values = texts[np.random.default_rng(1).integers(0, len(texts), rows)]
+    names, codes = np.unique(values, return_inverse=True)
+    numbered = Labels.of(values)
+    assert numbered.texts.to_list() == names.tolist()
+    assert numbered.codes.tolist() == codes.tolist()

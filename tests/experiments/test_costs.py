@@ -192,6 +192,7 @@ with (out / "log.jsonl").open("w") as file:
 
 @pytest.mark.slow
 @pytest.mark.posix
+@pytest.mark.usefixtures("forks")
 def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     names = ("logs", "untold", "silent", "fails")
     arms = [f"{name} = {{}}" for name in names]
@@ -220,6 +221,7 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.posix
+@pytest.mark.usefixtures("forks")
 def test_a_training_that_ends_is_measured_as_it_is(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, command=COMMAND)
     text = run("experiment", plan, "--measure").stdout

@@ -14,6 +14,7 @@ import pytest
 from commands import refuser, runner
 from experiments.contents import contents
 from experiments.plans import COMMAND, HYPOTHESES, started, wait_until, write_plan
+from forked_steps import forked_steps
 
 from pact_cli.main import main
 
@@ -41,7 +42,8 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]
     """The trainings of five trainers, of which one works."""
     plan = odd_plan(tmp_path_factory.mktemp("odd"), ARMS)
     words = ("experiment", plan, "--stage", "train", "--slots", 2, "--json")
-    return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
+    with forked_steps():
+        return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
 
 
 def test_a_failed_training_leaves_the_others_running(odd: dict[str, dict[str, object]]) -> None:
@@ -76,6 +78,7 @@ def test_no_training_record_is_a_note(odd: dict[str, dict[str, object]]) -> None
     assert odd["train-works-17"]["notes"] == ["training data not stated"]
 
 
+@pytest.mark.usefixtures("forks")
 def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("fails",))
     words = ("experiment", plan, "--only", "fails", "--json")
@@ -86,6 +89,7 @@ def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     assert "Not run (needs train-fails-17): score-fails-17-holdout" in text
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_trainer_that_fails_in_a_tenth_of_its_runs_leaves_all_others_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +126,7 @@ def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> N
         assert gone(int(pid))
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("resumes",))
     checkpoint = tmp_path / "plan/adapters/resumes-17/checkpoint"
@@ -136,6 +141,7 @@ def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: P
     assert checkpoint.read_text() == '{"scale": 0.1}'
 
 
+@pytest.mark.usefixtures("forks")
 def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)
     holdout = tmp_path / "data/holdout.jsonl"
@@ -145,6 +151,7 @@ def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     assert {step["state"] for step in steps.values()} == {"not run"}
 
 
+@pytest.mark.usefixtures("forks")
 def test_registered_hypotheses_are_locked(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)
     run("experiment", plan, "--stage", "register")
@@ -230,6 +237,7 @@ def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
     assert list((folder / "paper").glob("*.svg"))
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_repeated_command_does_nothing(whole: Path) -> None:
     before = contents(whole.with_suffix(""))
     steps = steps_of(run("experiment", whole, "--slots", 2, "--json").stdout)
@@ -237,6 +245,7 @@ def test_a_repeated_command_does_nothing(whole: Path) -> None:
     assert contents(whole.with_suffix("")) == before
 
 
+@pytest.mark.usefixtures("forks")
 def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path) -> None:
     whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name
     trainer = whole.with_name("slow_train.py")
@@ -251,6 +260,7 @@ def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path)
     assert repeated == ["train-mine-17", "train-weak-17"]
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_step_that_was_killed_before_its_receipt_runs_again(whole: Path, tmp_path: Path) -> None:
     """Every kind of step: its outputs are there, and its receipt says that it only began."""
     whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name

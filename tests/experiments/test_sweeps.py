@@ -242,6 +242,7 @@ def test_the_paper_of_tuned_arms_has_their_table(runs: list[Path], tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.posix
+@pytest.mark.usefixtures("forks")
 def test_a_tuned_arm_is_trained_chosen_and_scored(tmp_path: Path) -> None:
     arms = ("mine = { set = { scale = [0.5, 0.001] } }",)
     plan = write_plan(tmp_path, arms=arms)

@@ -20,7 +20,10 @@ from pact_eval.remedies.letter_priors import fit_letter_prior
 from pact_eval.runs.predictions import Predictions
 from pact_reports.sentences.remedies import remedies_answer
 
-_NULL_DRAWS = 400
+_EQUAL_DRAWS = 100
+"""Of 100 draws, more than 5 show false help with probability 94% at a rate of 10%, 99.8% at 15%."""
+_NOISE_DRAWS = 400
+"""One test asks for a rate below 5%, and for one above 10%, which is about 13%."""
 
 
 def _compared(run: Predictions) -> RemedyComparison:
@@ -173,8 +176,8 @@ def test_worse_accuracy_by_its_interval_is_no_help_though_holm_leaves_no_mark() 
 @pytest.mark.slow
 def test_without_order_effects_none_is_shown_to_help_in_95_of_100_draws() -> None:
     """The views of an item are equal here, so this guards against false help of what is fitted."""
-    statuses = [_compared(_null_run(seed, order_noise=1e-6)).status for seed in range(_NULL_DRAWS)]
-    assert statuses.count("some help") <= 0.05 * _NULL_DRAWS
+    statuses = [_compared(_null_run(seed, order_noise=1e-6)).status for seed in range(_EQUAL_DRAWS)]
+    assert statuses.count("some help") <= 0.05 * _EQUAL_DRAWS
     assert set(statuses) <= {"some help", "none shown"}
 
 
@@ -186,15 +189,15 @@ def test_views_that_differ_by_noise_alone_are_not_shown_to_help_accuracy() -> No
     the test could find help if there was any.
     """
     better, lower_nll = 0, 0
-    for seed in range(_NULL_DRAWS):
+    for seed in range(_NOISE_DRAWS):
         run = _null_run(seed, order_noise=1.5)
         rng = np.random.default_rng([seed, 1])
         at_random = (rng.random(len(run)) * run.n_choices).astype(np.int64)
         comparison = _compared(replace(run, references=at_random))
         better += any(row.metric("accuracy").is_better("k1") for row in comparison.rows)
         lower_nll += comparison.row("k2").metric("nll_nats").is_better("k1")
-    assert better <= 0.05 * _NULL_DRAWS
-    assert lower_nll > 0.1 * _NULL_DRAWS
+    assert better <= 0.05 * _NOISE_DRAWS
+    assert lower_nll > 0.1 * _NOISE_DRAWS
 
 
 def _null_run(seed: int, *, order_noise: float) -> Predictions:

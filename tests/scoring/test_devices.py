@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,31 +27,62 @@ pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parent.parent / "stand_in_device.py"
 
 
-@pytest.mark.parametrize("base", ["qwen3", "qwen3_5_shell"])
-def test_auto_takes_the_accelerator_and_its_logits_are_those_of_the_cpu(
-    base: str, make_adapter: Make, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    folder: Path = request.getfixturevalue(base)
-    adapter = make_adapter(folder)
-    words = [str(part) for part in (adapter, folder, HOLDOUT, tmp_path / "standin")]
+@dataclass(frozen=True)
+class OnDevice:
+    """A run on the device.
+
+    Attributes:
+        base: its base.
+        adapter: its adapter.
+        run: its folder.
+        facts: what it recorded.
+    """
+
+    base: Path
+    adapter: Path
+    run: Path
+    facts: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def on_device(
+    qwen3: Path, qwen3_5_shell: Path, make_adapter: Make, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, OnDevice]:
+    """A run of an adapter of each base, in one process."""
+    out = tmp_path_factory.mktemp("device")
+    bases = {"qwen3": qwen3, "qwen3_5_shell": qwen3_5_shell}
+    adapters = {name: make_adapter(base) for name, base in bases.items()}
+    words = [part for name, base in bases.items() for part in (adapters[name], base, out / name)]
     ran = subprocess.run(
-        [sys.executable, str(SCRIPT), *words],
+        [sys.executable, str(SCRIPT), str(HOLDOUT), *map(str, words)],
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert ran.returncode == 0, ran.stderr
-    facts = json.loads(ran.stdout)
+    facts = map(json.loads, ran.stdout.splitlines())
+    return {
+        name: OnDevice(base, adapters[name], out / name, recorded)
+        for (name, base), recorded in zip(bases.items(), facts, strict=True)
+    }
+
+
+@pytest.mark.parametrize("base", ["qwen3", "qwen3_5_shell"])
+def test_auto_takes_the_accelerator_and_its_logits_are_those_of_the_cpu(
+    base: str, on_device: dict[str, OnDevice], tmp_path: Path
+) -> None:
+    device = on_device[base]
+    facts = device.facts
     assert (facts["device"], facts["dtype"]) == ("standin", "float32")
     assert facts["engine"] == "fork"
     assert facts["kernel"] is None  # that of the model itself
     assert facts["largest"] < LOGIT
     of_cpu = pact_eval.score(
-        HOLDOUT, tmp_path / "cpu", adapter=adapter, base_model=str(folder), k=2, limit=8,
-        device="cpu",
+        HOLDOUT, tmp_path / "cpu", adapter=device.adapter, base_model=str(device.base), k=2,
+        limit=8, device="cpu",
     )  # fmt: skip
-    theirs = pact_eval.read_run(tmp_path / "standin").predictions.logits
+    theirs = pact_eval.read_run(device.run).predictions.logits
     np.testing.assert_allclose(of_cpu.predictions.logits, theirs, atol=LOGIT, rtol=0)
 
 

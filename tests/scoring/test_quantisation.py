@@ -187,7 +187,7 @@ def _python(code: str, *paths: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_no_code_is_loaded_from_the_hub(tmp_path: Path) -> None:
+def test_no_code_is_loaded_from_the_hub_and_no_compiler(tmp_path: Path) -> None:
     """A package `kernels` that tells when bitsandbytes asks it for code."""
     (tmp_path / "kernels.py").write_text(
         "__version__ = '0.12.0'\n\ndef get_kernel(*name, **options):\n    print('ASKED', name)\n"
@@ -195,11 +195,14 @@ def test_no_code_is_loaded_from_the_hub(tmp_path: Path) -> None:
     if "ASKED" not in _python("import bitsandbytes", tmp_path).stdout:
         pytest.skip("bitsandbytes asks for no code on this processor")
     done = _python(
-        "import pact_eval.scoring.model, bitsandbytes, kernels; print(kernels)", tmp_path
+        "import sys, pact_eval.scoring.model, bitsandbytes, kernels; print(kernels); "
+        "print('compiler:', 'torch._inductor.compile_fx' in sys.modules)",
+        tmp_path,
     )
     assert "ASKED" not in done.stdout
     assert "kernels.py" in done.stdout  # others find the package as before
     assert "kernels" not in done.stderr
+    assert "compiler: False" in done.stdout
 
 
 def test_missing_kernels_are_named_and_products_are_the_same(

@@ -45,7 +45,7 @@ def _without_limits(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", [*UNBOUNDED, "a power of powers"])
 def test_a_hostile_template_is_refused_within_15_seconds(name: str) -> None:
     started = time.monotonic()
     trial = first_rendering(DecisionFiles(HOSTILE[name]))
@@ -57,10 +57,18 @@ def test_a_hostile_template_is_refused_within_15_seconds(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_loops_are_ended_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a limit of 2 s: the one power above, which no signal handler of Python ends, waits 10."""
+    monkeypatch.setattr("pact_eval.templates.trial.TRIAL_SECONDS", 2.0)
+    assert first_rendering(DecisionFiles(ENDLESS["nested loops"])) == "time"
+
+
+@pytest.mark.slow
 def test_without_resource_the_time_is_limited(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _without_limits(monkeypatch, tmp_path)
+    monkeypatch.setattr("pact_eval.templates.trial.TRIAL_SECONDS", 2.0)
     longer = f"{ENDLESS['nested loops']}{{# not rendered before #}}"
     assert first_rendering(DecisionFiles(longer)) == "time"
 
