@@ -32,7 +32,7 @@ class Finding:
         code: a key of `CODES`, which gives its check and its severity.
         place: where it was found.
         expected: what a sound dataset has there.
-        found: what is there instead.
+        actual: what is there instead.
         comparison: two texts word by word, if the finding is about a difference.
 
     Examples:
@@ -45,7 +45,7 @@ class Finding:
     code: str
     place: Place
     expected: str
-    found: str
+    actual: str
     comparison: WordDiff | None = None
 
     @property

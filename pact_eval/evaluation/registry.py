@@ -531,7 +531,7 @@ def _over_margins(
 ) -> Reduced:
     """The mean of a number over the pairs that have a margin."""
     margins = items.pair_margins
-    has_margin, numbers = margins.known, number_of(margins.values)
+    has_margin, numbers = margins.is_finite, number_of(margins.values)
     basis = Basis(margins.pairs, margins.families, "no complete pairs")
     if has_margin is None:
         return Reduced(mean_statistic(numbers, margins.cluster, items.n_clusters), basis)

@@ -198,7 +198,7 @@ def test_a_dataset_made_to_leak_is_caught(
 ) -> None:
     result = check(tmp_path, leak(generated()))
     finding_of = {finding.code: finding for finding in result.findings}
-    assert clue in finding_of[code].found
+    assert clue in finding_of[code].actual
     assert str(finding_of[code].place) == "train.jsonl, eval.jsonl"
     assert finding_of[code].severity == "error"
     # What stands in the context alone is no leak of the question.
@@ -467,4 +467,4 @@ def test_a_number_inside_a_question_tells(tmp_path: Path) -> None:
     ]
     result = check(tmp_path, rows)
     assert set(result.counts) == {"question-shortcut"}
-    assert '"1" in the question' in result.findings[0].found
+    assert '"1" in the question' in result.findings[0].actual

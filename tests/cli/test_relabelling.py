@@ -53,7 +53,7 @@ def test_arms_over_seeds_are_those_of_runs_recorded_so(home: Path) -> None:
         relabels=(Relabel(str(folders[0]), "ours", 1), Relabel(str(folders[1]), "ours", 2)),
     )
     experiment, expected = Experiment.read(folders, settings), Experiment.read(recorded)
-    assert [each.label for each in experiment.runs] == [each.label for each in expected.runs]
+    assert [run.label for run in experiment.runs] == [run.label for run in expected.runs]
     assert list(experiment.arms) == ["ours", "base"]
     words = ("compare", "--arms", f"ours={home}/ours-*", f"base={home}/base-*")
     twin = home / "recorded"

@@ -1,7 +1,7 @@
 """Content of every file of an experiment, without what two equal experiments may differ in.
 
-These are exempt fields of docs/experiments.md: those of experiments whose trainer is a command of
-the user. What is not listed here is compared, so a new field that differs fails the tests.
+These are the exempt fields of docs/experiments.md. What is not listed here is compared, so a new
+field that differs fails the tests.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ HAPPENED = ("experiment.lock", "events.jsonl", "logs", "locks")
 FIELDS = {
     "run.json": ("created", "finished", "wall_seconds", "seal.provenance_sha256"),
     "hypotheses.lock": ("registered_at", "lock_sha256"),
+    "training.json": ("wall_seconds", "seconds_per_step", "peak_memory_bytes"),
+    "training_data.json": ("training.wall_seconds", "training.peak_memory_bytes"),
+    "schema_config.json": ("training_data_sha256",),
 }
 """Exempt fields of JSON files."""
+
+OF_RECIPES = ("schema_config.json",)
+"""Files that have their exempt fields only if a recipe wrote them."""
 
 SHOW_TIMES = (
     *("page.html", "scorecard.txt", "report.md", "cost.csv", "cost.md", "cost.tex"),
@@ -58,7 +64,9 @@ def _content(path: Path) -> object:
     value = json.loads(path.read_bytes())
     for field in FIELDS.get(path.name, ()):
         table, _, key = field.rpartition(".")
-        (value[table] if table else value).pop(key)
+        fields = value[table] if table else value
+        if key in fields or path.name not in OF_RECIPES:
+            del fields[key]
     for part in ("inputs", "outputs") if path.parent.name == "receipts" else ():
         exempt = (*FIELDS, *SHOW_TIMES)
         value[part] = {

@@ -29,12 +29,12 @@ run, refused = runner(main), refuser(main)
 ARMS = ("mine = {}", "other = { set = { scale = 0.1 } }")
 
 
-def trained(start: float, each: float, further: int) -> dict[str, Json]:
-    return {"start_seconds": start, "seconds_per_step": each, "further_steps": further}
+def trained(start: float, per_step: float, further: int) -> dict[str, Json]:
+    return {"start_seconds": start, "seconds_per_step": per_step, "further_steps": further}
 
 
-def window(k: str, start: float, each: float) -> dict[str, Json]:
-    return {k: {"start_seconds": start, "seconds_per_record": each}}
+def window(k: str, start: float, per_record: float) -> dict[str, Json]:
+    return {k: {"start_seconds": start, "seconds_per_record": per_record}}
 
 
 def plant(plan: Path, folder: Path, arms: dict[str, dict[str, Json]], **changes: object) -> None:
@@ -202,7 +202,8 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     assert measured is not None
     times = measured.arms["logs"]["training"]
     assert isinstance(times, dict)
-    assert 0.02 <= float(times["seconds_per_step"]) < 2  # type: ignore[arg-type]
+    start, per_step = (float(times[f"{part}"]) for part in ("start_seconds", "seconds_per_step"))
+    assert 0.045 <= per_step < 2  # the trainer sleeps for 0.05 s, and the log is read every 0.02 s
     assert times["further_steps"] == 999
     reasons = {name: str(measured.arms[name]["training"]) for name in names[1:]}
     assert "states steps" in reasons["untold"]
@@ -210,7 +211,10 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     assert "exit code 7" in reasons["fails"]
     assert outcome.cost is not None
     assert {*outcome.cost.not_measured} == {*names[1:]}
-    assert outcome.cost.seconds > 20  # 1,000 steps, of which ten were done
+    stages = outcome.cost.by_stage
+    assert stages["train"] == pytest.approx(start + 999 * per_step)  # that of "logs" alone
+    assert stages["score"] > 0
+    assert outcome.cost.seconds == pytest.approx(stages["train"] + stages["score"])  # one slot
     assert measured.records["holdout"] == len(
         (tmp_path / "data/holdout.jsonl").read_bytes().splitlines()
     )

@@ -165,11 +165,11 @@ def test_results_on_the_same_data_are_replaced_and_others_stay(
     edit_run(other, data="data/march.jsonl")
     newer = write_run(tmp_path / "newer", rows(3), arm="mine", seed=18)
     edit_run(newer, data="data/eval.jsonl")
-    for each in (folder, other, newer):
-        run("report", each, *FAST, "--model-card", card)
+    for place in (folder, other, newer):
+        run("report", place, *FAST, "--model-card", card)
     results = metadata(card)["model-index"][0]["results"]
     assert [result["dataset"]["name"] for result in results] == ["eval.jsonl", "march.jsonl"]
-    seals = [seal_digest(read_any_run(each).seal) for each in (newer, other)]
+    seals = [seal_digest(read_any_run(place).seal) for place in (newer, other)]
     assert [result["dataset"]["args"]["seal"] for result in results] == seals
     text = card.read_text("utf-8")
     assert (text.count("## Evaluation on eval.jsonl"), text.count("seed 17,")) == (1, 1)

@@ -96,7 +96,7 @@ def order_conclusion(
     """
     flips = effect.flip_rate
     followed = _followed(slots)
-    unchecked = [] if effect.floor.known else [Unchecked("repeats", _unmeasured(effect.floor))]
+    unchecked = [] if effect.floor.is_known else [Unchecked("repeats", _unmeasured(effect.floor))]
     reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor)
     if adaptive and effect.finding == "one order":
         reason = ADAPTIVE_WITHOUT_SAMPLE

@@ -453,7 +453,7 @@ def test_a_spoilt_adapter_is_found_out(code: str, text: str, spoil: Spoil, adapt
     assert any(text in message for message in messages), (messages, counts(audit))
     assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
     findings = [finding for check in audit.checks for finding in check.findings]
-    assert all(finding.found.isprintable() and len(finding.found) < 500 for finding in findings)
+    assert all(finding.actual.isprintable() and len(finding.actual) < 500 for finding in findings)
     compare_adapters(audit, audit)
 
 
