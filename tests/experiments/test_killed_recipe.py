@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.posix]
 
 run = runner(main)
 
+# What writes the files of a training, and what reads them.
+WORDS = ("--only", "ce", "--stage", "calibrate")
 ARM = 'ce = { recipe = "cross_entropy", set = { epochs = 8, checkpoint_seconds = 0 } }'
 
 
@@ -33,9 +35,9 @@ def test_a_kill_in_the_training_leaves_the_files_of_an_undisturbed_experiment(
     tmp_path: Path,
 ) -> None:
     undisturbed, killed = (write_plan(tmp_path / name) for name in ("undisturbed", "killed"))
-    run("experiment", undisturbed)
+    run("experiment", undisturbed, *WORDS)
     adapter = killed.with_suffix("") / "adapters/ce-17"
-    driver = started(killed)
+    driver = started(killed, *WORDS)
     wait_until((adapter / "checkpoint.pt").exists)
     processes = psutil.Process(driver.pid).children(recursive=True)
     for process in processes:
@@ -44,7 +46,7 @@ def test_a_kill_in_the_training_leaves_the_files_of_an_undisturbed_experiment(
     assert (adapter / "checkpoint.pt").exists()
     assert not (adapter / "training.json").exists()
     logged = len((adapter / "log.jsonl").read_bytes().splitlines())
-    run("experiment", killed)
+    run("experiment", killed, *WORDS)
     expected, actual = (contents(plan.with_suffix("")) for plan in (undisturbed, killed))
     log = expected["adapters/ce-17/log.jsonl"]
     assert isinstance(log, bytes)
