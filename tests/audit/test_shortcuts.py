@@ -212,7 +212,7 @@ def test_a_word_that_tells_three_records_in_ten_is_found(tmp_path: Path) -> None
             say(row, f"Tag {('amber', 'basil', 'cedar')[min(2, reference(row))]}.")
     result = check(tmp_path, rows)
     assert set(result.counts) & {"ablated-shortcut", "shortcut-suspected"}
-    assert '"basil" in the ablated context' in probes(result)[ABLATED].telling
+    assert any(clue.startswith('"basil" in ') for clue in probes(result)[ABLATED].telling)
 
 
 def test_a_position_is_the_majority_and_no_shortcut(tmp_path: Path) -> None:

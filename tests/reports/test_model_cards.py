@@ -193,7 +193,7 @@ def test_a_leaking_run_says_so_first_in_the_text_and_in_every_result(tmp_path: P
     assert all(name.startswith(f"Leak of {2 * LEAKED} items; ") for name in names)
     run("report", leaked, *FAST, "--without-leaks", "--model-card", clean)
     assert "Leak of" not in clean.read_text("utf-8")
-    assert "left out of all numbers" in clean.read_text("utf-8").lower()
+    assert_says(clean.read_text("utf-8").lower(), "left out", "all numbers")
 
 
 BROKEN = {
@@ -272,7 +272,7 @@ def test_a_card_has_no_path_of_the_machine(folder: Path, tmp_path: Path) -> None
     relabel = ("--relabel", f"{folder}=new:3")
     assert str(folder) in run("report", folder, *FAST, *relabel, "--model-card", card).stderr
     text = card.read_text("utf-8")
-    assert "Warning: mine: taken as arm new, seed 3" in text
+    assert_says(text, "Warning: mine", "arm new, seed 3")
     assert re.search(r"(?<![\w.:/<])/\w", text) is None
     assert str(tmp_path) not in text
 

@@ -21,7 +21,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.data import DataLoader
 from training.recipe_bases import of_recipe, write_base, write_files
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
 from pact_eval.custody.training_record import read_training_record
 from pact_eval.data.records import read_records
@@ -268,10 +268,10 @@ def test_a_checkpoint_of_another_training_is_refused(
         train_recipe(of_recipe(base, files, checkpoint_seconds=0, rank=8), tmp_path)
 
 
-def test_gradient_checkpointing_computes_layers_twice_stores_less_and_trains_the_same_weights(
+def test_gradient_checkpointing_computes_twice_stores_less_and_trains_the_same_weights(
     base: Path, files: RecipeFiles, tmp_path: Path
 ) -> None:
-    """Layers with a gradient: one forward pass each if activations are stored, else two."""
+    """Attention with gradients: one forward pass if activations are stored, else two."""
     passes: dict[str, int] = {}
     stored_bytes: dict[str, int] = {}
     for name, flag in (("stored", False), ("computed", True)):
@@ -280,7 +280,7 @@ def test_gradient_checkpointing_computes_layers_twice_stores_less_and_trains_the
         )
         with _watched_training() as watched:
             train_recipe(training, tmp_path / name)
-        passes[name], stored_bytes[name] = watched.layer_passes, watched.stored_bytes
+        passes[name], stored_bytes[name] = watched.attention_passes, watched.stored_bytes
     assert passes["computed"] == 2 * passes["stored"] > 0
     assert 0 < stored_bytes["computed"] < stored_bytes["stored"] / 2
     stored, computed = ((tmp_path / name / WEIGHTS).read_bytes() for name in ("stored", "computed"))
@@ -291,11 +291,11 @@ def test_gradient_checkpointing_computes_layers_twice_stores_less_and_trains_the
 class _WatchedTraining:
     """What trainings of this process computed with gradients, and kept for the backward pass."""
 
-    layer_passes: int = 0
+    attention_passes: int = 0
     stored_bytes: int = 0
 
-    def count_layer(self, module: torch.nn.Module, _inputs: Any) -> None:
-        self.layer_passes += isinstance(module, Qwen3DecoderLayer) and torch.is_grad_enabled()
+    def count_attention(self, module: torch.nn.Module, _inputs: Any) -> None:
+        self.attention_passes += isinstance(module, Qwen3Attention) and torch.is_grad_enabled()
 
     def count_stored(self, tensor: torch.Tensor) -> torch.Tensor:
         self.stored_bytes += tensor.nbytes
@@ -305,7 +305,7 @@ class _WatchedTraining:
 @contextmanager
 def _watched_training() -> Iterator[_WatchedTraining]:
     watched = _WatchedTraining()
-    hook = register_module_forward_pre_hook(watched.count_layer)
+    hook = register_module_forward_pre_hook(watched.count_attention)
     try:
         with torch.autograd.graph.saved_tensors_hooks(watched.count_stored, lambda stored: stored):
             yield watched
