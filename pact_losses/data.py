@@ -1,4 +1,4 @@
-"""The data of a training: views to train and select on, their collator, and what is recorded."""
+"""The data of a training: views to train and select on, their collator, and its record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a command: lines on stderr while it works, and what it leaves if it is interrupted.
+"""The steps of a command: lines on stderr while it works, and remains of an interrupted one.
 
 Every command watches the steps of the library (`pact_eval.progress`). Lines are drawn if stderr is
 a terminal and the command was started without `-q`.

@@ -169,7 +169,7 @@ class Collector:
         return sum(n for code, n in self._counts.items() if CODES[code].severity == "error")
 
     def wants(self, code: str) -> bool:
-        """Whether the next finding of a code would be kept in full.
+        """Return whether the next finding of a code would be kept in full.
 
         A finding that is only counted needs no costly comparison.
         """
@@ -212,5 +212,5 @@ def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[Chec
 
 
 def failed(checks: Iterable[CheckResult], fail_on: Severity) -> bool:
-    """Whether there is a finding of a severity, or of a worse one."""
+    """Return whether there is a finding of a severity, or of a worse one."""
     return bool(failed_checks(checks, fail_on))

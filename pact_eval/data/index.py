@@ -1,4 +1,4 @@
-"""One pass over the files of a dataset: what every check needs to know of every record.
+"""One pass over the files of a dataset, for the facts that every check needs.
 
 The index holds one small row per record and the place of its line in the file, so a dataset of
 hundreds of thousands of records is audited without being held in memory: records are read again,

@@ -1,4 +1,4 @@
-"""The order audit: what the order of the answers does to a run, beside what noise alone does.
+"""The order audit: effects of the order of the answers on a run, next to those of noise alone.
 
 Views show the same question with its answers in other orders. The audit has the view TV and flip
 rate of a run, which slots it prefers, and what averaging over its orders gains. Each is shown next

@@ -374,7 +374,7 @@ class Metric:
         return replace(difference, low=low, high=high)
 
     def applies_to(self, contexts: Contexts) -> bool:
-        """Whether the metric is defined for runs on such contexts."""
+        """Return whether the metric is defined for runs on such contexts."""
         other: Need = "ablated contexts" if contexts == "full" else "references"
         return other not in self.needs
 

@@ -1,4 +1,4 @@
-"""Where steps run: the one interface of slots on this machine and of tasks on a Ray cluster.
+"""Executors of steps: one interface for slots on this machine and tasks on a Ray cluster.
 
     executor.start(order) -> execution;  execution.poll() -> ending, or None while it runs
 
@@ -88,7 +88,7 @@ class Executor(Protocol):
         """Number of trainings that run at a time, at least 1."""
 
     def has_room(self) -> bool:
-        """Whether it takes one more step now."""
+        """Return whether it takes one more step now."""
 
     def start(self, order: StepOrder) -> Execution:
         """Take a step."""

@@ -1,4 +1,4 @@
-"""Outcome of an experiment: what became of each step, and what the next command would do."""
+"""Outcome of an experiment: the end of each step, and the plan of the next command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chain of custody of a run: training data of its adapter, and what was allowed.
+"""The chain of custody of a run: training data of its adapter, and what the user allowed.
 
 `score` writes it into `run.json` under `custody`:
 

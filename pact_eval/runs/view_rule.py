@@ -1,4 +1,4 @@
-"""The rule by which an adaptive run takes views, and what its rows mean.
+"""The rule by which an adaptive run takes views, and the meaning of its rows.
 
 A run of K views has K rows for every item. An adaptive run takes views one by one and stops early,
 so the rows of views that it did not take are absent: an item has its views 0 to t - 1. `k` is then

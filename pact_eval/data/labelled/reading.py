@@ -1,4 +1,4 @@
-"""How a labelled file is to be read, and whether a file is one: without loading the reader.
+"""Settings for reading a labelled file, and recognition of such files, without the reader.
 
 Most datasets are in the full format, and most commands never need more than this.
 """

@@ -147,7 +147,7 @@ def _views(slot: SlotPreference) -> float:
 
 
 def _beyond(preference: Estimate) -> bool:
-    """Whether the whole interval is larger than `LEAST_PREFERENCE`; without one, the value."""
+    """Return whether the interval, or else the value, is above `LEAST_PREFERENCE`."""
     if math.isnan(preference.low):
         return abs(preference.value) >= LEAST_PREFERENCE
     return preference.low >= LEAST_PREFERENCE or preference.high <= -LEAST_PREFERENCE

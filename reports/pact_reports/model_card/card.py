@@ -1,4 +1,4 @@
-"""Model card of a run: its results are written into a README, which keeps everything else."""
+"""Model card of a run: results in a README that keeps everything else."""
 
 from __future__ import annotations
 

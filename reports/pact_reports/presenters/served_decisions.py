@@ -1,4 +1,4 @@
-"""The answers of a server to one request, and what moves them."""
+"""The answers of a server to one request, and their changes by order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `report --remedies` prints without `--full`: the answer, and the main remedies."""
+"""Brief output of `report --remedies`: the answer, and the main remedies."""
 
 from __future__ import annotations
 
