@@ -116,7 +116,7 @@ def _number(value: float) -> str:
 
 
 class CommandSteps:
-    """Observes the steps of a command: shows them, and remembers the files that were written.
+    """Observer of the steps of a command, which shows them and remembers the written files.
 
     Args:
         told: print each step that is over, with its time.

@@ -112,7 +112,7 @@ class CheckResult:
 
 
 class Collector:
-    """Collects the findings of one check.
+    """Collector of the findings of one check.
 
     Args:
         check: its name; codes of other checks are refused.

@@ -20,7 +20,7 @@ LABELLED: Final = "labelled"
 
 @dataclass(frozen=True)
 class Defaults:
-    """What nobody named in labelled records, and what that costs.
+    """Defaults of labelled records that nobody named, and their cost.
 
     Attributes:
         names: labels with defaults, in the order of `LABELS`, and "instructions".

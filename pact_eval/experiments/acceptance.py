@@ -26,7 +26,7 @@ _EXIT_CODES: Final[dict[Verdict, int]] = {
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What the audit says of a trained adapter.
+    """Result of the audit of a trained adapter.
 
     Attributes:
         verdict: the verdict.

@@ -69,7 +69,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the steps that are to do would take.
+    """Estimated cost of the steps that are to do.
 
     Attributes:
         processor: where it was measured.

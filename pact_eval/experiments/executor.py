@@ -20,7 +20,7 @@ from pact_eval.experiments.steps import Step
 
 @dataclass(frozen=True)
 class StepOrder:
-    """What it takes to run a step; it may be sent to another machine.
+    """Order to run a step, which may be sent to another machine.
 
     Attributes:
         step: the step.
@@ -41,7 +41,7 @@ class StepOrder:
 
 @dataclass(frozen=True)
 class Ending:
-    """How the command of a step has ended.
+    """End of the command of a step.
 
     Attributes:
         why: why the step has failed; "" if the command has written what it must.

@@ -31,7 +31,7 @@ from pact_eval.preregistration.registration import (
 
 @dataclass(frozen=True)
 class Choice:
-    """What to run of a plan, and how.
+    """Choice of the parts of a plan to run, and their options.
 
     Attributes:
         folder: folder of the experiment; None takes the name of the plan, next to it.

@@ -163,7 +163,7 @@ def _is_of(step: Step, arm: str) -> bool:
 
 @dataclass(frozen=True)
 class _Planner:
-    """Makes the steps of one plan; see `planned_steps`."""
+    """Maker of the steps of one plan; see `planned_steps`."""
 
     plan: Plan
     files: PlanFiles

@@ -345,7 +345,7 @@ def views_written(folder: Path) -> int:
 
 
 class RunWriter:
-    """Writes a run part by part; opening an unfinished run resumes it.
+    """Writer of a run, part by part; opening an unfinished run resumes it.
 
     Args:
         folder: the run folder; created if it does not exist.

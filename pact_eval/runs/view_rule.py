@@ -39,7 +39,7 @@ _STEPS: Final = 2**64
 
 @dataclass(frozen=True)
 class ViewRule:
-    """When the views of an item are enough.
+    """Rule for when the views of an item are enough.
 
     Attributes:
         threshold: firmness at which an item stops; infinity takes all views.

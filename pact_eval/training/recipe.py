@@ -60,7 +60,7 @@ _IDENTITY: Final = "training_sha256"
 
 @dataclass(frozen=True)
 class RecipeTraining:
-    """What decides a training.
+    """Request for a training: all that decides its weights.
 
     Attributes:
         recipe: one of `RECIPES`.

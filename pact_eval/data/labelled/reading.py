@@ -38,7 +38,7 @@ _OF_RECORDS: Final = frozenset({"source_family", "variant"})
 
 @dataclass(frozen=True)
 class Reading:
-    """How the user wants a labelled file to be read.
+    """Choices of the user for reading a labelled file.
 
     Attributes:
         shape: name of its shape; None detects it.

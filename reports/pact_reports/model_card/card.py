@@ -22,7 +22,7 @@ _MARK: Final = "\ufeff"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a model card says of a run.
+    """Content of the model card of a run.
 
     Attributes:
         model: name of the model: of its adapter, its base model, or its run.
