@@ -1,4 +1,4 @@
-"""Tables of a TOML file, read key by key; all problems of the file are collected."""
+"""Tables of a TOML file, read key by key, with all problems of the file collected."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def _name_of(dtype: torch.dtype) -> str:
 
 @dataclass(frozen=True)
 class PactCollator:
-    """Turns a list of views into a `PactBatch`; the `collate_fn` of a `DataLoader`.
+    """`collate_fn` of a `DataLoader`, from a list of views to a `PactBatch`.
 
     Rows are in the order of the views. Prompts are padded on the left, so the last position of
     every row is the answer position. Every permuted view is linked with the primary view of its

@@ -1,4 +1,4 @@
-"""The data of a training: views to train and select on, their collator, and what is recorded."""
+"""The data of a training: views to train and select on, their collator, and its record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pact_losses.views import TrainingView
 
 
 class AdapterRecord(Protocol):
-    """Writes what is recorded of a training next to the weights of an adapter.
+    """Writer of the record of a training, next to the weights of an adapter.
 
     `pact_eval.training.training_data` makes one from the files of the training. This package does
     not read files, so it knows the signature only.

@@ -73,7 +73,7 @@ class PactDataCollator:
 
 
 class TermsCallback(TrainerCallback):
-    """Adds the terms of the objective to every log of the training loss.
+    """Callback that adds the terms of the objective to every log of the training loss.
 
     The names are those of `PactOutput`: "ce", "cf", "pc", "nr", "emd", the mean margin d as
     "pair_margin" (nats), and the share of pairs with d above the target margin as
@@ -99,7 +99,7 @@ class TermsCallback(TrainerCallback):
 
 
 class SelectionStopping(EarlyStoppingCallback):
-    """Stops the training when the NLL of the selection split no longer falls.
+    """Callback that stops the training when the NLL of the selection split no longer falls.
 
     It needs an `eval_strategy`. `load_best_model_at_end=True` also restores the best checkpoint.
 

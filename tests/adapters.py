@@ -90,7 +90,7 @@ def errors(audit: AdapterAudit) -> set[str]:
 
 def texts(audit: AdapterAudit, code: str) -> list[str]:
     return [
-        f"{finding.place}: expected {finding.expected}, found {finding.found}"
+        f"{finding.place}: expected {finding.expected}, found {finding.actual}"
         for check in audit.checks
         for finding in check.findings
         if finding.code == code

@@ -132,13 +132,30 @@ def _re_exporting_lines(module: Path) -> int:
 
 
 def _vague_names(module: Path) -> int:
-    """Count the vague words among variables, parameters, attributes and keyword arguments."""
+    """Count the vague words among variables, parameters, functions, attributes and keywords.
+
+    Imported names, such as `given` of Hypothesis, and attributes of imported names are left out:
+    where they are ours, they are counted in the module that defines them.
+    """
+    tree = _tree(module)
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
     names: Counter[str] = Counter()
-    for node in ast.walk(_tree(module)):
+    for node in ast.walk(tree):
         match node:
+            case ast.Attribute(value=ast.Name(id=owner)) if owner in imported:
+                continue
+            case ast.Name(id=name) if name in imported:
+                continue
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 names[name] += 1
             case ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                names[name] += 1
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 names[name] += 1
     return sum(names[word] for word in VAGUE)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from builders import question, record, write_jsonl
+from messages import assert_says
 from run_frames import predictions, rows, write_run
 from runs.test_import_formats import MODULE as TWO_COLUMNS
 from scoring.servers.loopback import Response, Sent, serving, softmax_of_names
@@ -273,7 +274,7 @@ def test_a_figure(source: Copy, run: Path, tmp_path: Path) -> None:
     source.insert("docs/figures.md", "| `risk-coverage` |", "| `positions` | chosen | a run |\n")
     source.pact_eval("paper", run, "--figures", "positions", "--out", tmp_path / "figures")
     (drawing,) = (tmp_path / "figures").iterdir()
-    assert "Position of the chosen answer" in drawing.read_text(encoding="utf-8")
+    assert_says(drawing.read_text(encoding="utf-8"), "Position", "chosen answer")
     assert len(source.edited) == counted("figure")
 
 

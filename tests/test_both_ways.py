@@ -14,6 +14,7 @@ import pytest
 from adapters import MODEL, copied
 from builders import question, record, write_jsonl
 from commands import runner
+from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import serving, systemone
 from spoiled_datasets import healthy
@@ -112,7 +113,8 @@ def test_an_import(tmp_path: Path) -> None:
         log, tmp_path / "python" / "run", arm="theirs", train_seed=3, **options
     )
     assert_same(tmp_path / "command" / "run", made, json.loads(result.stdout))
-    assert made.remarks == ("Further columns, for --by: topic, x.",)
+    assert_says(made.remarks[0], "columns", "--by", "topic, x")
+    assert len(made.remarks) == 1
     assert made.remarks[0] in result.stderr.splitlines()
 
 

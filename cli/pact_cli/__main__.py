@@ -1,4 +1,4 @@
-"""`python -m pact_cli` is `pact-eval`."""
+"""Entry point of `python -m pact_cli`, the same as `pact-eval`."""
 
 from pact_cli.start import pact_eval
 

@@ -179,13 +179,13 @@ def config_of(ctx: click.Context) -> Config:
 
 
 def from_settings(name: str | None) -> bool:
-    """Whether a parameter of the current command has its value from the settings."""
+    """Return whether a parameter of the current command has its value from the settings."""
     source = click.get_current_context().get_parameter_source(name or "")
     return source is ParameterSource.DEFAULT_MAP
 
 
 def grouped() -> bool:
-    """Whether the current command was given --by: only the full tables have groups."""
+    """Return whether the current command was given --by: only the full tables have groups."""
     source = click.get_current_context().get_parameter_source("by")
     return source is ParameterSource.COMMANDLINE
 

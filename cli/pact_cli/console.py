@@ -74,13 +74,13 @@ def print_json(value: Mapping[str, Json]) -> None:
 
 
 def quiet() -> bool:
-    """Whether the command was started with `-q`."""
+    """Return whether the command was started with `-q`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(QUIET))
 
 
 def verbose() -> bool:
-    """Whether the command was started with `-v`."""
+    """Return whether the command was started with `-v`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(VERBOSE))
 

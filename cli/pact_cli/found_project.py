@@ -106,7 +106,7 @@ def _base_of(adapter: Path, folder: Path) -> Iterator[str]:
 
 
 def _is_base(name: str, folder: Path) -> bool:
-    """Whether a name is an id of a hub, or a folder that exists."""
+    """Return whether a name is an id of a hub, or a folder that exists."""
     from pact_eval.hub.names import is_hub_id
 
     return is_hub_id(name) or (folder / name).is_dir()

@@ -70,7 +70,7 @@ def data_here(place: Path) -> Path:
 
 
 def _is_plain(place: Path) -> bool:
-    """Whether a place has nothing to do with the Hub: then nothing is imported for it."""
+    """Return whether a place has nothing to do with the Hub: then nothing is imported for it."""
     return not is_url(place) and snapshot_of(place) is None
 
 

@@ -1,4 +1,4 @@
-"""`pact-eval init`: write a `pact.toml` from what is in the folder."""
+"""`pact-eval init`: write a `pact.toml` from the contents of the folder."""
 
 from __future__ import annotations
 

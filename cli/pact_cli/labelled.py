@@ -1,4 +1,4 @@
-"""Options for reading labelled files, and what commands say of them."""
+"""Options for reading labelled files, and the remarks of commands on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options for what answers: a model here, or one on a server."""
+"""Options for the model that answers: a local one, or one on a server."""
 
 from __future__ import annotations
 

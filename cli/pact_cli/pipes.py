@@ -1,4 +1,4 @@
-"""Standard output and error whose readers may leave: the command goes on to its own exit code."""
+"""Standard output and error whose readers may leave before the command ends."""
 
 from __future__ import annotations
 

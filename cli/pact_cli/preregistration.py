@@ -72,7 +72,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
 
 
 def _is_demand(word: str) -> bool:
-    """Whether the word after --demand is its value, maybe a wrong one, and not a run.
+    """Return whether the word after --demand is its value, maybe a wrong one, and not a run.
 
     Examples:
         >>> _is_demand("shown"), _is_demand("runs/pact-17"), _is_demand("--json")

@@ -1,4 +1,4 @@
-"""`pact-eval probe`: what a server is, in a minute."""
+"""`pact-eval probe`: a short examination of a server."""
 
 from __future__ import annotations
 

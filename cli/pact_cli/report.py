@@ -68,7 +68,7 @@ def _views(context: click.Context, parameter: click.Parameter, text: str | None)
 
 
 def _accepts(word: str) -> bool:
-    """Whether the word after --views is its value, and not a RUN.
+    """Return whether the word after --views is its value, and not a RUN.
 
     Examples:
         >>> _accepts("1..4"), _accepts("runs/17"), _accepts("--json")

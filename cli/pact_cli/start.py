@@ -1,4 +1,4 @@
-"""Start of the programs: Ctrl-C while their modules are imported is a message too."""
+"""Start of the programs, with a message also for Ctrl-C during their imports."""
 
 from __future__ import annotations
 

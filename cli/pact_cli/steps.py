@@ -1,4 +1,4 @@
-"""The steps of a command: lines on stderr while it works, and what it leaves if it is interrupted.
+"""The steps of a command: lines on stderr while it works, and remains of an interrupted one.
 
 Every command watches the steps of the library (`pact_eval.progress`). Lines are drawn if stderr is
 a terminal and the command was started without `-q`.
@@ -116,7 +116,7 @@ def _number(value: float) -> str:
 
 
 class CommandSteps:
-    """Observes the steps of a command: shows them, and remembers the files that were written.
+    """Observer of the steps of a command, which shows them and remembers the written files.
 
     Args:
         told: print each step that is over, with its time.

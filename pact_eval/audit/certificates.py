@@ -225,7 +225,7 @@ def _shared_content(certificate: Certificate) -> tuple[object, ...]:
 
 
 def _is_edit(before: str, after: str, old: str, new: str) -> bool:
-    """Whether replacing some occurrences of the old wording gives the text after the edit."""
+    """Return whether replacing some of the old wording gives the text after the edit."""
     first, *parts = before.split(old)
     if not parts or not after.startswith(first):
         return False
@@ -241,7 +241,7 @@ def _is_edit(before: str, after: str, old: str, new: str) -> bool:
 
 
 def _still_holds(text: str, old: str, new: str) -> bool:
-    """Whether a text holds the old wording, in any spelling, as well as the new one."""
+    """Return whether a text holds the old wording, in any spelling, as well as the new one."""
     left, before, after = folded(text), _bare(old), _bare(new)
     return before in (left.replace(after, "") if before in after else left)
 

@@ -1,4 +1,4 @@
-"""Context of the dataset checks: files, index, and what the caller allows."""
+"""Context of the dataset checks: files, index, and permissions of the caller."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def near_pairs(vectors: ContextVectors, groups: Groups, threshold: float) -> tup
 
 
 class _Search:
-    """Compares the contexts of each file with all that follow, piece by piece."""
+    """Comparison of the contexts of each file with all that follow, piece by piece."""
 
     def __init__(self, vectors: ContextVectors, groups: Groups, threshold: float) -> None:
         self.pairs: list[Pairs] = []

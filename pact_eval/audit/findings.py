@@ -32,7 +32,7 @@ class Finding:
         code: a key of `CODES`, which gives its check and its severity.
         place: where it was found.
         expected: what a sound dataset has there.
-        found: what is there instead.
+        actual: what is there instead.
         comparison: two texts word by word, if the finding is about a difference.
 
     Examples:
@@ -45,7 +45,7 @@ class Finding:
     code: str
     place: Place
     expected: str
-    found: str
+    actual: str
     comparison: WordDiff | None = None
 
     @property
@@ -112,7 +112,7 @@ class CheckResult:
 
 
 class Collector:
-    """Collects the findings of one check.
+    """Collector of the findings of one check.
 
     Args:
         check: its name; codes of other checks are refused.
@@ -169,7 +169,7 @@ class Collector:
         return sum(n for code, n in self._counts.items() if CODES[code].severity == "error")
 
     def wants(self, code: str) -> bool:
-        """Whether the next finding of a code would be kept in full.
+        """Return whether the next finding of a code would be kept in full.
 
         A finding that is only counted needs no costly comparison.
         """
@@ -212,5 +212,5 @@ def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[Chec
 
 
 def failed(checks: Iterable[CheckResult], fail_on: Severity) -> bool:
-    """Whether there is a finding of a severity, or of a worse one."""
+    """Return whether there is a finding of a severity, or of a worse one."""
     return bool(failed_checks(checks, fail_on))

@@ -17,7 +17,7 @@ FEWEST_RECORDS: Final = 20_000
 
 
 def is_shared(n_records: int) -> bool:
-    """Whether several processes share the work on so many records."""
+    """Return whether several processes share the work on so many records."""
     return n_records >= FEWEST_RECORDS and usable_cores() > 1
 
 

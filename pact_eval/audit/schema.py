@@ -71,7 +71,7 @@ class SchemaScan:
             self._check_key(located, path, key, value)
 
     def incomplete(self, index: Index) -> bool:
-        """Whether some line is not a record, or some file has no lines."""
+        """Return whether some line is not a record, or some file has no lines."""
         return self._bad_lines > 0 or any(facts.rows == 0 for facts in index.facts)
 
     def result(self, index: Index) -> CheckResult:
@@ -194,7 +194,7 @@ def _keys_inside(value: Json, path: str) -> Iterator[tuple[str, str, Json]]:
 
 
 def _reveals(value: Json, located: Located) -> bool:
-    """Whether a value is or contains the record's reference: its key, index or letter."""
+    """Return whether a value is or contains the record's reference: its key, index or letter."""
     if isinstance(value, dict):
         return "target" in value or any(_reveals(item, located) for item in value.values())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Effect of a calibrator on a run: the scores before and after, by kind, and which get worse."""
+"""Effect of a calibrator on a run: scores before and after, by kind, and those that get worse."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class CalibrationEffect:
 
 
 def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> CalibrationEffect:
-    """Compares a run with itself under a calibrator.
+    """Compare a run with itself under a calibrator.
 
     Args:
         items: a run under a decoding: the one that the calibrator was fitted on, or another that

@@ -52,7 +52,7 @@ _MEMBERS: Final = ("format", "mode", "weights", "fit", "sha256")
 
 
 def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
-    """Returns the JSON object of the released format.
+    """Return the JSON object of the released format.
 
     Examples:
         >>> from pact_eval.calibration.files import calibrator_to_json
@@ -84,7 +84,7 @@ def _content(calibrator: Calibrator) -> dict[str, Json]:
 
 
 def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
-    """Reads the released format, or the published form, which has no "format".
+    """Read the released format, or the published form, which has no "format".
 
     Args:
         value: The parsed JSON.

@@ -256,7 +256,7 @@ _NO_GAIN: Final = 1e-12
 
 
 def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -> CalibratorFit:
-    r"""Fits temperatures by mean NLL with L-BFGS-B, from T = 1, with analytic gradients.
+    r"""Fit temperatures by mean NLL with L-BFGS-B, from T = 1, with analytic gradients.
 
     .. math:: \min_{a, b, c} \frac1n \sum_i -\log softmax(z_i / T(x_i))_{y_i}
 

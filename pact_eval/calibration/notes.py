@@ -60,7 +60,7 @@ class FittedOnTraining:
 
 @dataclass(frozen=True)
 class NeutralTemperatures:
-    """Every temperature is 1: the calibrator changes nothing."""
+    """Temperatures that are all 1: the calibrator changes nothing."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class _Fit:
 def temperature_ratio(
     kind: str, a: CalibrationItems, b: CalibrationItems, *, paired: bool
 ) -> TemperatureRatio:
-    r"""Fits one temperature on each of two runs.
+    r"""Fit one temperature on each of two runs.
 
     The logarithm of each T is linearised in its items, :math:`-s_i\,T'(u) / (I\,T)`, with the
     slope :math:`s_i` of the NLL in u and the information I (as for the standard errors of a fit by

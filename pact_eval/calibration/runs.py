@@ -80,7 +80,7 @@ class Members:
 
 
 def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
-    """Refuses to judge a calibrator on families that it was fitted on.
+    """Refuse to judge a calibrator on families that it was fitted on.
 
     Families that meet are an error: the same texts, or their counterfactual twins, would be fitted
     and judged. Shared source families are a warning: other families of one origin are not

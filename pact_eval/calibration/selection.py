@@ -86,7 +86,7 @@ class ModeChoice:
 
 
 def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) -> ModeChoice:
-    """Chooses the form of a calibrator and its ridge, by NLL on source families left out.
+    """Choose the form of a calibrator and its ridge, by NLL on source families left out.
 
     Each source family is left out in turn; more than 20 are dealt into 10 folds of about equal
     size. The contextual form is fitted with every ridge, and its best one is kept. Then the

@@ -1,4 +1,4 @@
-"""A calibrator: the temperature of each item, and what it does to a distribution.
+"""A calibrator: the temperature of each item, and its effect on a distribution.
 
     T(x) = max(softplus(a + b log C + c log(L / 1000)), 0.001)        p = softmax(z / T)
 
@@ -45,7 +45,7 @@ _NO_TOKENS: Final = (
 
 
 def softplus(u: npt.ArrayLike) -> FloatArray:
-    """Returns log(1 + e^u), without overflow.
+    """Return log(1 + e^u), without overflow.
 
     Args:
         u: Any numbers.
@@ -63,7 +63,7 @@ def softplus(u: npt.ArrayLike) -> FloatArray:
 
 
 def inverse_softplus(temperature: float) -> float:
-    """Returns the u with softplus(u) = `temperature`, a number above 0.
+    """Return the u with softplus(u) = `temperature`, a number above 0.
 
     Examples:
         >>> from pact_eval.calibration.temperatures import inverse_softplus
@@ -166,7 +166,7 @@ class Calibrator:
         n_choices: npt.ArrayLike,
         prompt_tokens: npt.ArrayLike | None = None,
     ) -> FloatArray:
-        r"""Gives each item its temperature.
+        r"""Give each item its temperature.
 
         .. math:: T(x) = \max(softplus(a + b \log C + c \log(L / 1000)), 10^{-3})
 
@@ -210,7 +210,7 @@ class Calibrator:
         n_choices: npt.ArrayLike,
         prompt_tokens: npt.ArrayLike | None = None,
     ) -> FloatArray:
-        r"""Divides log-probabilities by the temperatures and renormalises.
+        r"""Divide log-probabilities by the temperatures and renormalises.
 
         That is softmax(z / T), since log-probabilities are logits less a constant; and it is the
         ensemble of views that were each divided by T, since one item has one T and
@@ -272,7 +272,7 @@ class Calibrator:
 
 
 def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
-    """Returns the calibrator that leaves every distribution as it is: T = 1.
+    """Return the calibrator that leaves every distribution as it is: T = 1.
 
     Examples:
         >>> from pact_eval.calibration.temperatures import neutral_calibrator

@@ -1,4 +1,4 @@
-"""The evidence certificate: which two sentences decide, and how the pair was edited.
+"""The evidence certificate: the two deciding sentences, and the edit of the pair.
 
 A certificate names two *focus* sentences in the base context and gives the wording of both in the
 base and in the counterfactual. The one whose wordings differ is the *changed* sentence.

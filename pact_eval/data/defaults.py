@@ -1,4 +1,4 @@
-"""Defaults of records that were read from a labelled file: what nobody named, and what that costs.
+"""Defaults of records from a labelled file: facts that nobody named, and the cost of that.
 
 `provenance.labelled.defaults` of a record lists them; `labelled/records.py` writes it.
 """
@@ -20,7 +20,7 @@ LABELLED: Final = "labelled"
 
 @dataclass(frozen=True)
 class Defaults:
-    """What nobody named in labelled records, and what that costs.
+    """Defaults of labelled records that nobody named, and their cost.
 
     Attributes:
         names: labels with defaults, in the order of `LABELS`, and "instructions".

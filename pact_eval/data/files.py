@@ -1,4 +1,4 @@
-"""The files of a dataset, what each is for, and the manifest next to them.
+"""The files of a dataset, their roles, and the manifest next to them.
 
 A manifest (`manifest.json`) is one JSON object:
 

@@ -1,4 +1,4 @@
-"""Datasets on the Hugging Face Hub, and in its cache: which files are read.
+"""Datasets on the Hugging Face Hub and in its cache: choice of the files to read.
 
     hf://datasets/owner/name                   the dataset of its manifest, or its only data file
     hf://datasets/owner/name@v1/test.parquet   that file

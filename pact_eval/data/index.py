@@ -1,4 +1,4 @@
-"""One pass over the files of a dataset: what every check needs to know of every record.
+"""One pass over the files of a dataset, for the facts that every check needs.
 
 The index holds one small row per record and the place of its line in the file, so a dataset of
 hundreds of thousands of records is audited without being held in memory: records are read again,
@@ -334,7 +334,7 @@ def index_of_records(files: Sequence[DataFile]) -> Index:
 
 
 class _Strict:
-    """Gathers what makes a file unusable."""
+    """Collector of the faults that make a file unusable."""
 
     def __init__(self) -> None:
         self.problems: dict[str, list[Problem]] = {}
@@ -369,7 +369,7 @@ def _joined(files: Sequence[DataFile], facts: Sequence[FileFacts], read: Sequenc
 
 
 class _Lines:
-    """Reads lines of one file, and gathers rows of the frame, a chunk of Python rows at a time.
+    """Reader of the lines of one file, which collects rows of the frame in chunks.
 
     Args:
         number: of the file in the dataset.

@@ -1,4 +1,4 @@
-"""Opening a dataset file: its records, and what the manifest around it says of the file.
+"""Opening a dataset file: its records, and the facts of its manifest.
 
 Data to score are opened here. A file that is not the one in the manifest is
 refused, and so is one whose families are also in a file that a model is made from.

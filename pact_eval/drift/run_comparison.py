@@ -1,4 +1,4 @@
-"""Comparisons of runs with what serving and quantising changed, as `pact-eval compare` shows."""
+"""Comparisons of runs, with the changes by serving and quantising."""
 
 from __future__ import annotations
 

@@ -74,12 +74,12 @@ class ServedTempering:
     Attributes:
         local: folder of the local run.
         served: folder of the served run.
-        found: of all items, then of each kind.
+        temperings: of all items, then of each kind.
     """
 
     local: Path
     served: Path
-    found: tuple[Tempering, ...]
+    temperings: tuple[Tempering, ...]
 
 
 def served_tempering(

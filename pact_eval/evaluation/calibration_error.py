@@ -43,7 +43,7 @@ def calibration_error(
     rng: np.random.Generator,
     resamples: int = _RESAMPLES,
 ) -> CalibrationError:
-    r"""Computes ECE with its noise floor, the test of calibration and an interval.
+    r"""Compute ECE with its noise floor, the test of calibration and an interval.
 
     Let :math:`G_b = \sum_{i \in b} (c_i - y_i)` be the gap of bin b, so that
     :math:`ECE = \frac1n \sum_b |G_b|`.

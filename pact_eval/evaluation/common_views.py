@@ -1,4 +1,4 @@
-"""Runs of unlike views: item by item, they are compared on the letter orders that all of them have.
+"""Common views of runs: the letter orders of each item that all of them have.
 
 View TV, flip rate and ensemble gain depend on the orders in which an item is shown: with more of
 them, more answers change. So does the ensemble: it averages out more of the noise between views,

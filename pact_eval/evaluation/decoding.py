@@ -1,4 +1,4 @@
-"""Decoding of a metric: its views, and whether they are calibrated."""
+"""Decoding of a metric: its views, raw or calibrated."""
 
 from __future__ import annotations
 

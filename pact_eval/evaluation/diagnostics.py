@@ -198,7 +198,7 @@ class Unstable(Diagnostic):
 
 @dataclass(frozen=True)
 class OrderUnknown(Diagnostic):
-    """It is unknown whether answers follow their order."""
+    """Unknown effect of the order on the answers."""
 
     conclusion: OrderConclusion
     kind: ClassVar[str] = "order-unknown"

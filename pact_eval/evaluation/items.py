@@ -90,7 +90,7 @@ class PairMargins:
         values: (P,) margin of each pair in nats, in the order of `ScoredItems.pairs`. It is NaN or
             infinite if both members have the same right answer, or if one of the two right answers
             has probability 0 or is not offered.
-        known: (P,) whether a margin is finite; None if all are.
+        is_finite: (P,) whether a margin is finite; None if all are.
         cluster: (P,) code of the unit of each pair.
         pairs: number of pairs with a margin.
         families: number of units that they form.
@@ -98,7 +98,7 @@ class PairMargins:
     """
 
     values: FloatArray
-    known: BoolArray | None
+    is_finite: BoolArray | None
     cluster: IntArray
     pairs: int
     families: int

@@ -224,7 +224,7 @@ class PairsWithoutMargin:
         """Return the note for the items of a run; none if every pair has a margin."""
         if items.answers_only or items.reference is None:
             return ()
-        pairs, has_margin = items.pairs, items.pair_margins.known
+        pairs, has_margin = items.pairs, items.pair_margins.is_finite
         if has_margin is None:
             return ()
         reference = items.reference

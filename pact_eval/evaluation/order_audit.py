@@ -1,4 +1,4 @@
-"""The order audit: what the order of the answers does to a run, beside what noise alone does.
+"""The order audit: effects of the order of the answers on a run, next to those of noise alone.
 
 Views show the same question with its answers in other orders. The audit has the view TV and flip
 rate of a run, which slots it prefers, and what averaging over its orders gains. Each is shown next
@@ -67,7 +67,7 @@ class NoiseFloor:
     precision: str | None = None
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether noise was measured, or is known by construction."""
         return not math.isnan(self.tv)
 
@@ -212,7 +212,7 @@ def _finding(
         return "one order" if math.isnan(flips.value) else "no floor"
     if view_tv.value <= _SAME:
         return "identical"
-    if not floor.known:
+    if not floor.is_known:
         return "no floor"
     low = view_tv.low
     if math.isnan(low) and view_tv.clusters >= _FEWEST_AGREEING:
@@ -227,7 +227,7 @@ def flip_floor(items: ScoredItems, floor: NoiseFloor) -> float:
         items: at view 0, with their views in memory, uncalibrated.
         floor: what noise alone moves.
     """
-    if not floor.known or not len(items):
+    if not floor.is_known or not len(items):
         return math.nan
     return float(_near_ties(items, floor).mean())
 
@@ -300,7 +300,7 @@ def _gain(
         ensemble=k_views.estimate(name),
         difference=difference,
         evidence=test,
-        floor=_gain_floor(name, view_0.items, near, floor) if floor.known else math.nan,
+        floor=_gain_floor(name, view_0.items, near, floor) if floor.is_known else math.nan,
     )
 
 

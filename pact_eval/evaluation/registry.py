@@ -374,7 +374,7 @@ class Metric:
         return replace(difference, low=low, high=high)
 
     def applies_to(self, contexts: Contexts) -> bool:
-        """Whether the metric is defined for runs on such contexts."""
+        """Return whether the metric is defined for runs on such contexts."""
         other: Need = "ablated contexts" if contexts == "full" else "references"
         return other not in self.needs
 
@@ -531,7 +531,7 @@ def _over_margins(
 ) -> Reduced:
     """The mean of a number over the pairs that have a margin."""
     margins = items.pair_margins
-    has_margin, numbers = margins.known, number_of(margins.values)
+    has_margin, numbers = margins.is_finite, number_of(margins.values)
     basis = Basis(margins.pairs, margins.families, "no complete pairs")
     if has_margin is None:
         return Reduced(mean_statistic(numbers, margins.cluster, items.n_clusters), basis)

@@ -1,4 +1,4 @@
-"""Probabilities that are known up to an interval: what the scores can have been.
+"""Probabilities known up to an interval, and the range of their scores.
 
 They were rounded, or the log lists only the most probable tokens; see `runs/rounding.py`. The
 probability of an answer is largest if its own is largest in every view and all others are smallest,

@@ -69,7 +69,7 @@ class Relabel:
         return cls(run, arm or None, seed)
 
     def matches(self, run: RunFolder) -> bool:
-        """Whether a run is meant: a path that exists is that folder alone."""
+        """Return whether a run is meant: a path that exists is that folder alone."""
         if Path(self.run).exists():
             return Path(self.run).resolve() == run.folder.resolve()
         return any(fnmatchcase(name, self.run) for name in (run.place, run.name))

@@ -82,7 +82,7 @@ def _settings(text: str) -> dict[str, Json]:
 
 
 def _is_tried(value: Json) -> bool:
-    """Whether a setting may have a value, or each of a list of values."""
+    """Return whether a setting may have a value, or each of a list of values."""
     return all(map(is_plain, value if isinstance(value, list) and value else [value]))
 
 

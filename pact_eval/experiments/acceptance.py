@@ -26,7 +26,7 @@ _EXIT_CODES: Final[dict[Verdict, int]] = {
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What the audit says of a trained adapter.
+    """Result of the audit of a trained adapter.
 
     Attributes:
         verdict: the verdict.
@@ -87,6 +87,5 @@ def _reasons(audit: AdapterAudit) -> Iterator[str]:
         if CODES[finding.code].severity == "error"
     ]
     for finding in errors[:_SHOWN]:
-        yield (
-            f"{finding.code} at {finding.place}: expected {finding.expected}, found {finding.found}"
-        )
+        values = f"expected {finding.expected}, found {finding.actual}"
+        yield f"{finding.code} at {finding.place}: {values}"

@@ -1,4 +1,4 @@
-"""Commit of a base model on the Hub: a branch or tag that moves changes what reads it."""
+"""Commit of a base model on the Hub, of which a branch or tag may have moved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pact_eval.hub.snapshots import COMMIT
 
 
 def can_move(base: str) -> bool:
-    """Whether a base is a name on the Hub whose revision is not a commit.
+    """Return whether a base is a name on the Hub whose revision is not a commit.
 
     Examples:
         >>> can_move("owner/name"), can_move("owner/name@main"), can_move("owner/name@" + 40 * "a")

@@ -29,7 +29,7 @@ class Candidate:
 
 
 def is_plain(value: object) -> TypeGuard[str | bool | int | float]:
-    """Whether a value is one that a setting may have: text, true/false or a finite number."""
+    """Return whether a setting may have a value: text, true/false or a finite number."""
     return isinstance(value, str | bool | int) or finite_number(value) is not None
 
 

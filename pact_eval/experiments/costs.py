@@ -69,7 +69,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the steps that are to do would take.
+    """Estimated cost of the steps that are to do.
 
     Attributes:
         processor: where it was measured.
@@ -209,18 +209,19 @@ def _seconds(plan: Plan, step: Step, arm: str, measured: Measured) -> float:
         message = "measured with other settings; repeat --measure"
         raise InputError(message)
     if step.stage == "train":
-        start, each = _times(times.get("training"), ("start_seconds", "seconds_per_step"))
-        (further,) = _times(times.get("training"), ("further_steps",))
-        return start + each * further
+        start, per_step, further_steps = _times(
+            times.get("training"), ("start_seconds", "seconds_per_step", "further_steps")
+        )
+        return start + per_step * further_steps
     k = step.words[step.words.index("--k") + 1]
     part = step.name.rpartition("-")[2]
     scoring, absent = times.get("scoring"), f"no scoring with {k} views was measured"
     window = scoring.get(k, absent) if isinstance(scoring, dict) else scoring
-    start, each = _times(window, ("start_seconds", "seconds_per_record"))
+    start, per_record = _times(window, ("start_seconds", "seconds_per_record"))
     if part not in measured.records:
         message = f"the number of records for {part} is not known; repeat --measure"
         raise InputError(message)
-    return start + each * measured.records[part]
+    return start + per_record * measured.records[part]
 
 
 def _times(value: Json, names: Sequence[str]) -> list[float]:

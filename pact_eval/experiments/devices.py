@@ -1,4 +1,4 @@
-"""Devices and threads of steps: what each process of an experiment may use."""
+"""Devices and threads that each process of an experiment may use."""
 
 from __future__ import annotations
 

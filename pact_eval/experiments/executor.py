@@ -1,4 +1,4 @@
-"""Where steps run: the one interface of slots on this machine and of tasks on a Ray cluster.
+"""Executors of steps: one interface for slots on this machine and tasks on a Ray cluster.
 
     executor.start(order) -> execution;  execution.poll() -> ending, or None while it runs
 
@@ -20,7 +20,7 @@ from pact_eval.experiments.steps import Step
 
 @dataclass(frozen=True)
 class StepOrder:
-    """What it takes to run a step; it may be sent to another machine.
+    """Order to run a step, which may be sent to another machine.
 
     Attributes:
         step: the step.
@@ -41,7 +41,7 @@ class StepOrder:
 
 @dataclass(frozen=True)
 class Ending:
-    """How the command of a step has ended.
+    """End of the command of a step.
 
     Attributes:
         why: why the step has failed; "" if the command has written what it must.
@@ -88,7 +88,7 @@ class Executor(Protocol):
         """Number of trainings that run at a time, at least 1."""
 
     def has_room(self) -> bool:
-        """Whether it takes one more step now."""
+        """Return whether it takes one more step now."""
 
     def start(self, order: StepOrder) -> Execution:
         """Take a step."""

@@ -93,7 +93,7 @@ def measure(
 
 @dataclass(frozen=True)
 class _Meter:
-    """Measures one experiment; paths start from the folder of the plan."""
+    """Meter of one experiment; paths start from the folder of the plan."""
 
     experiment: PreparedExperiment
     steps: Sequence[Step]

@@ -1,4 +1,4 @@
-"""Outcome of an experiment: what became of each step, and what the next command would do."""
+"""Outcome of an experiment: the end of each step, and the plan of the next command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pact_eval.experiments.tuning import ArmTuning
 from pact_eval.results import Result
 
 StepState = Literal["to do", "up to date", "done", "failed", "not run"]
-"""What became of a step. To do: of a dry run."""
+"""Outcome of a step. To do: of a dry run."""
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What became of a step.
+    """Outcome of a step.
 
     Attributes:
         step: the step.
@@ -45,7 +45,7 @@ class StepOutcome:
 
 @dataclass(frozen=True, repr=False)
 class ExperimentOutcome(Result):
-    """What became of an experiment.
+    """Outcome of an experiment.
 
     Attributes:
         plan: file of the plan.

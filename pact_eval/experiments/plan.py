@@ -87,7 +87,7 @@ class DataPlan:
 
 @dataclass(frozen=True)
 class Reserved:
-    """What one step has for itself on a Ray cluster.
+    """Resources of one step on a Ray cluster.
 
     Attributes:
         cpus: CPUs, at least 1; the step has as many threads.
@@ -217,7 +217,7 @@ class TrainPlan:
 
 @dataclass(frozen=True)
 class JudgePlan:
-    """How the models are judged.
+    """Settings for judging the models.
 
     Attributes:
         hypotheses: file of hypotheses, from the folder of the plan; None for none.

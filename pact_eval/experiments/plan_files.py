@@ -1,4 +1,4 @@
-"""Files of a plan: those that it names, and what is wrong with them before anything starts."""
+"""Files that a plan names, and their problems before anything starts."""
 
 from __future__ import annotations
 

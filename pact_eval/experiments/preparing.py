@@ -1,4 +1,4 @@
-"""Preparation of an experiment: the plan and its files are checked, and nothing is started."""
+"""Preparation of an experiment: checks of the plan and its files, before anything starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pact_eval.preregistration.registration import (
 
 @dataclass(frozen=True)
 class Choice:
-    """What to run of a plan, and how.
+    """Choice of the parts of a plan to run, and their options.
 
     Attributes:
         folder: folder of the experiment; None takes the name of the plan, next to it.
@@ -140,7 +140,7 @@ def _is_any(folder: Path, others: Sequence[Path]) -> bool:
 
 
 def is_refused_registration(lock: Path, hypotheses: Path, *data: Path) -> bool:
-    """Whether a lock is there that has other criteria, or another content of a file.
+    """Return whether a lock is there that has other criteria, or another content of a file.
 
     A file that was not registered at all is another matter: then the lock does not cover what would
     be judged, and nothing has been changed.

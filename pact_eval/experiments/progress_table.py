@@ -173,7 +173,7 @@ class ExperimentProgress:
         return sum(self.states.get(step.name) in _OVER for step in steps), len(steps)
 
     def has_failed(self, model: str | None) -> bool:
-        """Whether a step of a model has failed."""
+        """Return whether a step of a model has failed."""
         return any(self.states.get(step.name) == "failed" for step in self._of(model))
 
     def logged(self, step: Step) -> LoggedNumbers:

@@ -1,4 +1,4 @@
-"""Ray tasks: each step is a task of a cluster, which runs its command under the same supervisor.
+"""Steps as tasks of a Ray cluster, each under the same supervisor as on one machine.
 
 Ray decides where and when a task runs, with `num_cpus` and `num_gpus`, and starts it again if its
 worker or node is lost (`max_retries`). It does not repeat a task that raises (`retry_exceptions` is
@@ -142,7 +142,7 @@ class RayTasks:
         self._run = ray.remote(run_step)
 
     def has_room(self) -> bool:
-        """Whether it takes one more step: always, because Ray lets tasks wait."""
+        """Return whether it takes one more step: always, because Ray lets tasks wait."""
         return True
 
     def start(self, order: StepOrder) -> RayTask:

@@ -32,7 +32,7 @@ _NAMES_SHOWN: Final = 3
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a step is made from, and what it made.
+    """Inputs and outputs of a step.
 
     Attributes:
         step: name of the step.

@@ -1,4 +1,4 @@
-"""Running an experiment: each step is started when those that it needs are done."""
+"""Running an experiment: every step after those that it needs."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class _Run:
         return None
 
     def _is_blocked(self, step: Step) -> bool:
-        """Whether a step that it needs has failed or was not run; then it is not run either."""
+        """Return whether a step that it needs has failed or was not run."""
         needed = [self.outcomes[name] for name in step.needs]
         lacking = [outcome for outcome in needed if outcome.state in ("failed", "not run")]
         if lacking and step.name not in self.outcomes:

@@ -34,7 +34,7 @@ _POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True)
 class Probe:
-    """What every node must find.
+    """Facts that every node must find.
 
     Attributes:
         plan: the plan, an absolute path.

@@ -25,7 +25,7 @@ class Slots:
         return len(self._environments)
 
     def has_room(self) -> bool:
-        """Whether a slot is free."""
+        """Return whether a slot is free."""
         return bool(self._free())
 
     def start(self, order: StepOrder) -> StepProcess:

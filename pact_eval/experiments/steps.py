@@ -1,4 +1,4 @@
-"""Steps of an experiment, as data: each is a command with its inputs and outputs.
+"""Steps of an experiment as data: commands with their inputs and outputs.
 
     audit -> split, ablate -> register -> base: score holdout, ablated
                                        -> each training: train, score holdout, ablated and
@@ -163,7 +163,7 @@ def _is_of(step: Step, arm: str) -> bool:
 
 @dataclass(frozen=True)
 class _Planner:
-    """Makes the steps of one plan; see `planned_steps`."""
+    """Maker of the steps of one plan; see `planned_steps`."""
 
     plan: Plan
     files: PlanFiles
@@ -500,7 +500,7 @@ def _of_stage(steps: Iterable[Step], stage: ExperimentStage) -> list[Step]:
 
 
 def _chooses(step: Step) -> bool:
-    """Whether the run of a step is there to choose something, and not to be judged."""
+    """Return whether the run of a step is there to choose something, and not to be judged."""
     return step.name.endswith(tuple(f"-{role}" for role in _ROLES))
 
 

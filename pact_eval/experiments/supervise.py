@@ -1,4 +1,4 @@
-"""Supervisor of one command: ends it, and all that it started, when the experiment is gone.
+"""Supervisor of one command, which ends it and its children when the experiment is gone.
 
 A script: `supervise.py LOCK GRACE_SECONDS WORD...`. Its input is a pipe that the process of the
 experiment holds open. It closes when that process ends, however that happens, or closes it. The

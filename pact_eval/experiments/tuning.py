@@ -1,4 +1,4 @@
-"""What was tuned of each arm, on what, and how often: arms side by side."""
+"""Tuning of arms side by side: settings, selection split, and number of trainings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An export verifies itself: token ids against ours, and answers through the pipeline.
+"""Checks of an export: token ids against ours, and answers through the pipeline.
 
 Token ids are compared on the frozen questions of the contract's fingerprint, on questions of every
 kind with hostile texts, on the frozen items of the server probe, and on a sample of the user's
@@ -67,7 +67,7 @@ def contract_records() -> list[Record]:
 
 
 def _can_be_asked(question: dict[str, Json]) -> bool:
-    """Whether transformers accepts a question: text as instructions, and levels with a text."""
+    """Return whether transformers accepts a question: instructions and levels are texts."""
     levels = question.get("criteria") if question["type"] == "score" else None
     described = not isinstance(levels, list) or None not in levels
     return described and isinstance(question["instructions"], str)

@@ -1,4 +1,4 @@
-"""Further columns of rows of one's own: those of an item stay with the run, for `--by`."""
+"""Further columns of your own rows, which stay with the items of a run for `--by`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FurtherColumns:
 
 
 def _names_group(value: Json) -> bool:
-    """Whether a value is absent, or a scalar that may name a group."""
+    """Return whether a value is absent, or a scalar that may name a group."""
     if isinstance(value, str):
         return len(value) <= _LONGEST_TEXT
     return not isinstance(value, dict | list)

@@ -1,4 +1,4 @@
-"""Reading a log: the rows of any source become the rows of a run, checked in one way.
+"""Reading a log: from the rows of any source to the rows of a run, with one set of checks.
 
 Every row is checked by `row_reader.py`, which also compares the answer that we read with what the
 log says of it. All problems of a log are raised together, with line and id, before anything is
@@ -174,7 +174,7 @@ def _once_each(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _are_repeats(rows: Sequence[dict[str, Json]]) -> bool:
-    """Whether items have several views, and those of an item show one known order."""
+    """Return whether items have several views, and those of an item show one known order."""
     orders: dict[str, Json] = {}
     same = all(
         row["code_order"]

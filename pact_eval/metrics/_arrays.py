@@ -18,7 +18,7 @@ TIE = 1e-12
 
 
 def rows_of(mask: npt.NDArray[np.bool_], numbers: IntArray | None = None) -> str:
-    """Names the first true rows of a mask, for an error message: "row 3 and 2 more".
+    """Name the first true rows of a mask, for an error message: "row 3 and 2 more".
 
     `numbers` are those of the rows, if they are a part of all rows.
     """
@@ -29,7 +29,7 @@ def rows_of(mask: npt.NDArray[np.bool_], numbers: IntArray | None = None) -> str
 
 
 def check_whole(name: str, values: npt.ArrayLike) -> IntArray:
-    """Returns `values` as int64; floats pass where they are integers."""
+    """Return `values` as int64; floats pass where they are integers."""
     array: npt.NDArray[Any] = np.asarray(values)
     if array.dtype.kind in "iu" or array.size == 0:
         return array.astype(np.int64, copy=False)
@@ -39,7 +39,7 @@ def check_whole(name: str, values: npt.ArrayLike) -> IntArray:
 
 
 def check_log_probs(log_probs: npt.ArrayLike, ndim: int | None = 2) -> FloatArray:
-    """Returns `log_probs` as float64 after checking its dimensions and that nothing exceeds 0."""
+    """Return `log_probs` as float64 after checking its dimensions and that nothing exceeds 0."""
     array = np.asarray(log_probs, dtype=np.float64)
     if array.ndim < 1 or (ndim is not None and array.ndim != ndim):
         shape = "one dimension or more" if ndim is None else f"{ndim} dimensions"
@@ -57,7 +57,7 @@ def check_log_probs(log_probs: npt.ArrayLike, ndim: int | None = 2) -> FloatArra
 
 
 def check_reference(reference: npt.ArrayLike, shape: tuple[int, ...]) -> IntArray:
-    """Returns `reference` as int64 of shape (n,) within the C slots of `shape` = (n, C)."""
+    """Return `reference` as int64 of shape (n,) within the C slots of `shape` = (n, C)."""
     array = check_whole("reference", reference)
     if array.shape != shape[:1]:
         raise ValueError(f"reference: expected shape {shape[:1]}, got {array.shape}")
@@ -71,7 +71,7 @@ def check_reference(reference: npt.ArrayLike, shape: tuple[int, ...]) -> IntArra
 
 
 def check_correct(correct: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    """Returns `correct` as a bool array of the given shape."""
+    """Return `correct` as a bool array of the given shape."""
     array: npt.NDArray[Any] = np.asarray(correct)
     if array.dtype != np.bool_ and array.size:
         raise ValueError(f"correct: expected dtype bool, got {array.dtype}")
@@ -83,7 +83,7 @@ def check_correct(correct: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
 def check_confidence(
     confidence: npt.ArrayLike, correct: npt.ArrayLike
 ) -> tuple[FloatArray, BoolArray]:
-    """Returns `confidence` (n,) in [0, 1] and `correct` (n,) as arrays."""
+    """Return `confidence` (n,) in [0, 1] and `correct` (n,) as arrays."""
     array = np.asarray(confidence, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"confidence: expected shape (n,), got {array.shape}")

@@ -20,7 +20,7 @@ _CHUNK = 2**16
 def ranked_chunks(
     confidence: FloatArray, correct: BoolArray
 ) -> Iterator[tuple[FloatArray, BoolArray]]:
-    """Yields confidences, descending, and whether the item is wrong; ties are in one chunk.
+    """Yield confidences, descending, and whether the item is wrong; ties are in one chunk.
 
     Args:
         confidence: (n,) checked probabilities in [0, 1].
@@ -42,7 +42,7 @@ def ranked_chunks(
 
 
 def tie_starts(ranked: FloatArray) -> npt.NDArray[np.int64]:
-    """Returns where groups of ties start in confidences in descending order.
+    """Return where groups of ties start in confidences in descending order.
 
     An item within `TIE` of the one before it joins that one's group.
     """
@@ -51,7 +51,7 @@ def tie_starts(ranked: FloatArray) -> npt.NDArray[np.int64]:
 
 
 def _chunk(ranked: npt.NDArray[np.int64], start: int) -> tuple[FloatArray, BoolArray]:
-    """Returns confidences and errors from `start` to the end of a group of ties."""
+    """Return confidences and errors from `start` to the end of a group of ties."""
     length = _CHUNK
     while True:
         # One item more than is wanted shows whether the last group is complete.
@@ -67,7 +67,7 @@ def _chunk(ranked: npt.NDArray[np.int64], start: int) -> tuple[FloatArray, BoolA
 
 
 def _last_gap(ranked: FloatArray) -> int:
-    """Returns where the last group of ties starts; most often, it is the last item alone."""
+    """Return where the last group of ties starts; most often, it is the last item alone."""
     if ranked[-2] - ranked[-1] > TIE:
         return ranked.size - 1
     return int(tie_starts(ranked)[-1])

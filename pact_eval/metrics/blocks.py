@@ -205,7 +205,7 @@ def item_blocks(
     ensemble: bool = False,
     decode: Decode | None = None,
 ) -> Iterator[ItemBlock]:
-    """Scores items block by block.
+    """Score items block by block.
 
     Args:
         logits: (sum of K * n_choices,) logits in canonical order, item by item and within an item
@@ -266,7 +266,7 @@ def item_blocks(
 
 
 def _rows_of_blocks(choices: IntArray, views: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yields the items of each block, and where the logits of each item start."""
+    """Yield the items of each block, and where the logits of each item start."""
     first = 0
     for start in range(0, choices.size, _CHUNK_ITEMS):
         chunk = choices[start : start + _CHUNK_ITEMS]
@@ -295,7 +295,7 @@ def _checked_reference(reference: npt.ArrayLike, choices: IntArray) -> IntArray:
 
 
 def _gathered(values: npt.NDArray[np.floating], starts: IntArray, length: int) -> FloatArray:
-    """Returns (length, m): the `length` values from each start on."""
+    """Return (length, m): the `length` values from each start on."""
     gathered = np.empty((length, starts.size))
     for offset in range(length):
         gathered[offset] = values.take(starts + offset)

@@ -30,7 +30,7 @@ def _bins_of(confidence: FloatArray, bins: int) -> IntArray:
 def _bin_sums(
     confidence: FloatArray, correct: BoolArray, bins: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Returns count, sum of confidence and number correct of each bin."""
+    """Return count, sum of confidence and number correct of each bin."""
     index = _bins_of(confidence, bins)
     count, confidence_sum, correct_sum = (
         np.asarray(np.bincount(index, weights=values, minlength=bins), dtype=np.float64)
@@ -40,7 +40,7 @@ def _bin_sums(
 
 
 def bin_index(confidence: npt.ArrayLike, bins: int = BINS) -> IntArray:
-    """Returns the equal-width bin of each confidence: min(floor(bins * c + 1e-9), bins - 1).
+    """Return the equal-width bin of each confidence: min(floor(bins * c + 1e-9), bins - 1).
 
     Args:
         confidence: (n,) probabilities in [0, 1].
@@ -85,7 +85,7 @@ class Reliability:
 
 
 def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> Reliability:
-    """Compares confidence with accuracy in equal-width bins of the top probability.
+    """Compare confidence with accuracy in equal-width bins of the top probability.
 
     Args:
         confidence: (n,) top probabilities in [0, 1].
@@ -174,7 +174,7 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> 
 
 
 def is_confident(confidence: npt.ArrayLike, threshold: float = 0.9) -> BoolArray:
-    """Returns which items have confidence `threshold` or more, to 1e-12.
+    """Return which items have confidence `threshold` or more, to 1e-12.
 
     A probability of 0.9 comes out of logarithm and softmax a digit below or above it.
 
@@ -201,7 +201,7 @@ def is_confident(confidence: npt.ArrayLike, threshold: float = 0.9) -> BoolArray
 def confident_errors(
     confidence: npt.ArrayLike, correct: npt.ArrayLike, threshold: float = 0.9
 ) -> float:
-    """Returns the share of the errors that have confidence `threshold` or more.
+    """Return the share of the errors that have confidence `threshold` or more.
 
     Args:
         confidence: (n,) top probabilities in [0, 1].

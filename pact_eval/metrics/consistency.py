@@ -59,7 +59,7 @@ def pairwise_tv(
 
 
 def flipped(log_probs_by_view: npt.ArrayLike) -> FloatArray:
-    """Says for each item whether the predicted answer differs between any two views.
+    """Say for each item whether the predicted answer differs between any two views.
 
     The result is a float, not a bool, because one view leaves it undefined.
 

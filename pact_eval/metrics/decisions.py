@@ -1,4 +1,4 @@
-"""The decision a distribution makes, how sure it is, and whether it is right: per item."""
+"""Decision, confidence and correctness of each distribution: per item."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,7 @@ from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference
 
 
 def predicted(log_probs: npt.ArrayLike) -> IntArray:
-    """Returns the most probable answer; ties (to 1e-12) go to the answer canonical index.
+    """Return the most probable answer; ties (to 1e-12) go to the answer canonical index.
 
     Args:
         log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
@@ -30,7 +30,7 @@ def predicted(log_probs: npt.ArrayLike) -> IntArray:
 
 
 def predicted_of_checked(log_p: FloatArray, largest: FloatArray) -> IntArray:
-    """Returns `predicted` of log-probabilities that were checked before, and their maxima."""
+    """Return `predicted` of log-probabilities that were checked before, and their maxima."""
     least = largest - TIE
     # Answers before the first that is as probable: counted one answer at a time, since `argmax`
     # would copy arrays with the answers first.
@@ -43,7 +43,7 @@ def predicted_of_checked(log_p: FloatArray, largest: FloatArray) -> IntArray:
 
 
 def confidence(log_probs: npt.ArrayLike) -> FloatArray:
-    """Returns the probability of the most probable answer.
+    """Return the probability of the most probable answer.
 
     Args:
         log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
@@ -65,7 +65,7 @@ def confidence(log_probs: npt.ArrayLike) -> FloatArray:
 
 
 def correct(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> BoolArray:
-    """Says for each item whether the predicted answer is the reference.
+    """Say for each item whether the predicted answer is the reference.
 
     Args:
         log_probs: (n, C_max) normalised log-probabilities, unused slots -inf.

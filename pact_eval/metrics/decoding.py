@@ -15,7 +15,7 @@ from pact_eval.metrics._arrays import check_whole, rows_of
 
 
 def _check_logits(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
-    """Returns float64 logits with every unused slot set to -inf."""
+    """Return float64 logits with every unused slot set to -inf."""
     z = np.asarray(logits, dtype=np.float64)
     choices = check_whole("n_choices", n_choices)
     if z.ndim < 2 or choices.shape != z.shape[:1]:
@@ -32,7 +32,7 @@ def _check_logits(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray
 
 
 def normalise(z: FloatArray, impossible: str, rows: IntArray | None = None) -> FloatArray:
-    """Returns log softmax over the last axis of logits without padding.
+    """Return log softmax over the last axis of logits without padding.
 
     Args:
         z: (n, ..., C) logits; any memory layout, which the result keeps.
@@ -84,7 +84,7 @@ def _check_views(logits: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def log_softmax(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
-    r"""Normalises logits over the answers an item has.
+    r"""Normalise logits over the answers an item has.
 
     .. math:: \log p_j = z_j - \log \sum_{i < C} e^{z_i}
 
@@ -113,7 +113,7 @@ def log_softmax(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
 def decode_single(
     logits: npt.ArrayLike, n_choices: npt.ArrayLike, temperature: npt.ArrayLike | None = None
 ) -> FloatArray:
-    r"""Decodes view 0, the canonical order of the codes: p = softmax(z_0 / T).
+    r"""Decode view 0, the canonical order of the codes: p = softmax(z_0 / T).
 
     Args:
         logits: (n, K, C_max) logits in canonical order, K >= 1; only view 0 is read.
@@ -143,7 +143,7 @@ def decode_single(
 def decode_ensemble(
     logits: npt.ArrayLike, n_choices: npt.ArrayLike, temperature: npt.ArrayLike | None = None
 ) -> FloatArray:
-    r"""Decodes the K views together: mean log-probability, renormalised.
+    r"""Decode the K views together: mean log-probability, renormalised.
 
     .. math:: p_j \propto \exp\Big(\frac1K \sum_k \log \mathrm{softmax}(z_k / T)_j\Big)
 

@@ -38,7 +38,7 @@ def nll_nats(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
 
 
 def nll_of_checked(log_p: FloatArray, y: IntArray) -> FloatArray:
-    """Returns `nll_nats` of log-probabilities and references that were checked before."""
+    """Return `nll_nats` of log-probabilities and references that were checked before."""
     # One index into the answers laid out one after the other: twice as fast as two indices.
     of_reference = log_p.T.ravel().take(y * len(y) + np.arange(len(y)))
     # Subtracting from 0 rather than negating: log 1 must give 0.0, not -0.0.
@@ -69,7 +69,7 @@ def brier(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
 
 
 def brier_of_checked(log_p: FloatArray, y: IntArray) -> FloatArray:
-    """Returns `brier` of log-probabilities and references that were checked before."""
+    """Return `brier` of log-probabilities and references that were checked before."""
     difference = np.exp(log_p)
     # A mask with the answers first, as `item_blocks` has them: three times as fast as indices.
     difference -= (np.arange(log_p.shape[1])[:, None] == y).T
@@ -93,7 +93,7 @@ class NllSummary:
     finite_mean: float
 
     def lower_bound(self, smallest_probability: float) -> float:
-        """Bounds the mean NLL from below where zeros are numbers rounded down.
+        """Bound the mean NLL from below where zeros are numbers rounded down.
 
         A source that writes probabilities with four digits writes 0 for anything below 5e-5; each
         such item costs at least -log 5e-5 nats, so the true mean is at least
@@ -121,7 +121,7 @@ class NllSummary:
 
 
 def nll_summary(nll: npt.ArrayLike) -> NllSummary:
-    """Splits per-item NLL into its finite part and the number of infinite items.
+    """Split per-item NLL into its finite part and the number of infinite items.
 
     Args:
         nll: (n,) nats in [0, inf], as `nll_nats` returns them.

@@ -28,12 +28,12 @@ class PairIndex:
     incomplete_families: int
 
     def __len__(self) -> int:
-        """Returns the number of complete pairs."""
+        """Return the number of complete pairs."""
         return self.base.size
 
 
 def pair_rows(family: npt.ArrayLike, variant_is_base: npt.ArrayLike) -> PairIndex:
-    """Finds the families that are exactly one base and one counterfactual.
+    """Find the families that are exactly one base and one counterfactual.
 
     Args:
         family: (n,) labels of any sortable dtype (integer codes are fastest).
@@ -68,7 +68,7 @@ def pair_rows(family: npt.ArrayLike, variant_is_base: npt.ArrayLike) -> PairInde
 def pairs_of_codes(
     family: npt.NDArray[np.integer], is_base: BoolArray, n_families: int
 ) -> PairIndex:
-    """Finds the complete pairs as `pair_rows` does, without sorting.
+    """Find the complete pairs as `pair_rows` does, without sorting.
 
     Args:
         family: (n,) family codes in 0..n_families-1.
@@ -97,7 +97,7 @@ def pairs_of_codes(
 
 
 def pair_correct(pairs: PairIndex, correct: npt.ArrayLike) -> BoolArray:
-    """Says for each pair whether both members are right.
+    """Say for each pair whether both members are right.
 
     Args:
         pairs: The complete pairs, from `pair_rows`.
@@ -119,7 +119,7 @@ def pair_correct(pairs: PairIndex, correct: npt.ArrayLike) -> BoolArray:
 
 
 def pair_accuracy(pairs: PairIndex, correct: npt.ArrayLike) -> float:
-    """Returns the share of complete pairs with both members right.
+    """Return the share of complete pairs with both members right.
 
     Args:
         pairs: The complete pairs, from `pair_rows`.
@@ -142,7 +142,7 @@ def pair_accuracy(pairs: PairIndex, correct: npt.ArrayLike) -> float:
 def lead_nats(
     log_probs: npt.ArrayLike, reference: npt.ArrayLike, other: npt.ArrayLike
 ) -> FloatArray:
-    """Returns the log-odds of the reference against the reference of the other pair member.
+    """Return the log-odds of the reference against the reference of the other pair member.
 
     The offset of a softmax cancels, so logits and log-probabilities give the same.
 
@@ -183,7 +183,7 @@ def lead_nats(
 
 
 def pair_margin_nats(pairs: PairIndex, lead: npt.ArrayLike) -> FloatArray:
-    """Returns the margin of each pair: the difference in differences of the paper's equation (1).
+    """Return the margin of each pair: the difference in differences of the paper's equation (1).
 
         d(x_a, x_b) = [z_ya(x_a) - z_yb(x_a)] + [z_yb(x_b) - z_ya(x_b)]
 
@@ -239,7 +239,7 @@ class PairOutcomes:
 def pair_outcomes(
     pairs: PairIndex, predicted: npt.ArrayLike, reference: npt.ArrayLike
 ) -> PairOutcomes:
-    """Counts the ways in which pairs come out.
+    """Count the ways in which pairs come out.
 
     The members of a pair share one schema, so equal canonical indices are equal answers.
 

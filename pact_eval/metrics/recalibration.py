@@ -37,7 +37,7 @@ class Recalibration:
     accuracy: FloatArray
 
     def at(self, confidence: npt.ArrayLike) -> FloatArray:
-        """Returns the recalibrated confidence, interpolated linearly between pools.
+        """Return the recalibrated confidence, interpolated linearly between pools.
 
         Args:
             confidence: (...) numbers; below the first pool and above the last, the curve is flat.
@@ -88,7 +88,7 @@ class AnswerScores:
 
 
 def isotonic_pools(sums: FloatArray, counts: FloatArray) -> IntArray:
-    """Pools adjacent violators: groups whose means become the increasing sequence closest to them.
+    """Pool adjacent violators: groups whose means become the increasing sequence closest to them.
 
     Neighbours that do not increase have equal values in the solution, so all such runs are pooled
     at once, until the means of the pools increase.
@@ -120,7 +120,7 @@ def isotonic_pools(sums: FloatArray, counts: FloatArray) -> IntArray:
 
 
 def recalibrate(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Recalibration:
-    """Fits the accuracy as an increasing function of confidence, by isotonic regression.
+    """Fit the accuracy as an increasing function of confidence, by isotonic regression.
 
     The pools are the bins of a CORP reliability diagram: no number of bins has to be chosen.
 
@@ -153,7 +153,7 @@ def recalibrate(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Recalibrat
 
 
 def answer_scores(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> AnswerScores:
-    r"""Splits Brier and log score of "the answer is right" into three parts.
+    r"""Split Brier and log score of "the answer is right" into three parts.
 
     With S the mean score of the confidence, S_C of the recalibrated one (isotonic regression), and
     S_R of the accuracy as everyone's confidence:
@@ -205,7 +205,7 @@ def answer_scores(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> AnswerSc
 
 
 def _tied(sure: FloatArray, wrong: BoolArray) -> FloatArray:
-    """Returns (4, g): lowest and highest confidence, number right and size of ties, ascending."""
+    """Return (4, g): lowest and highest confidence, number right and size of ties, ascending."""
     starts = tie_starts(sure)
     size = np.diff(starts, append=sure.size)
     right = size - np.add.reduceat(wrong.astype(np.int64), starts)
@@ -213,7 +213,7 @@ def _tied(sure: FloatArray, wrong: BoolArray) -> FloatArray:
 
 
 def _pooled(groups: FloatArray) -> FloatArray:
-    """Returns (4, p): the same of the pools of isotonic regression."""
+    """Return (4, p): the same of the pools of isotonic regression."""
     lowest, highest, sums, counts = groups
     starts = isotonic_pools(sums, counts)
     if not starts.size:
@@ -230,13 +230,13 @@ def _pooled(groups: FloatArray) -> FloatArray:
 
 
 def _log_loss(c: FloatArray, right: BoolArray) -> FloatArray:
-    """Returns (n,) nats; inf for a wrong answer of confidence 1."""
+    """Return (n,) nats; inf for a wrong answer of confidence 1."""
     with np.errstate(divide="ignore"):
         return np.asarray(0.0 - np.log(np.where(right, c, 1.0 - c)))
 
 
 def binary_entropy_nats(p: FloatArray) -> FloatArray:
-    """Returns the mean log score of a forecast p for events of frequency p, in nats."""
+    """Return the mean log score of a forecast p for events of frequency p, in nats."""
     least = np.finfo(np.float64).tiny
     return np.asarray(
         0.0 - p * np.log(np.maximum(p, least)) - (1.0 - p) * np.log(np.maximum(1.0 - p, least))
@@ -249,7 +249,7 @@ def _mean_over(pools: Recalibration, scores: FloatArray) -> float:
 
 
 def _in_parts(score: float, recalibrated: float, constant: float) -> ScoreDecomposition:
-    """Takes the scores of confidence, of recalibrated confidence, and of the accuracy."""
+    """Take the scores of confidence, of recalibrated confidence, and of the accuracy."""
     if math.isnan(score):
         return ScoreDecomposition(math.nan, math.nan, math.nan, math.nan, "no items")
     # Isotonic regression can only gain; rounding can lose a digit.

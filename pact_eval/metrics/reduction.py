@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 
 def item_mean(values: npt.ArrayLike) -> float:
-    """Returns the mean over items; NaN if there are none.
+    """Return the mean over items; NaN if there are none.
 
     Args:
         values: (n,) numbers or bools. +inf (an unclipped NLL) makes the mean +inf; NaN (an item
@@ -29,7 +29,7 @@ def item_mean(values: npt.ArrayLike) -> float:
 
 
 def mean_answer_mass(by_view: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Returns the mean answer mass of each item over the views of which it is known.
+    """Return the mean answer mass of each item over the views of which it is known.
 
     Args:
         by_view: (n, K) share of the next-token distribution on the letters, in [0, 1]; NaN if

@@ -42,7 +42,7 @@ class ResampledRecalibration:
     accuracy: FloatArray
 
     def at(self, confidence: npt.ArrayLike) -> FloatArray:
-        """Returns (b, m) the recalibrated confidence at m confidences, as `Recalibration.at` does.
+        """Return (b, m) the recalibrated confidence at m confidences, as `Recalibration.at` does.
 
         Args:
             confidence: (m,) numbers; below the first pool and above the last, the curve is flat.
@@ -74,7 +74,7 @@ class ResampledRecalibration:
 def recalibrate_samples(
     confidence: npt.ArrayLike, correct: npt.ArrayLike
 ) -> ResampledRecalibration:
-    """Fits isotonic regression to each of many samples of outcomes.
+    """Fit isotonic regression to each of many samples of outcomes.
 
     Args:
         confidence: (n,) top probabilities in [0, 1], one or more; ties to 1e-12 are one group.
@@ -128,7 +128,7 @@ def recalibrate_samples(
 def miscalibration_samples(
     confidence: npt.ArrayLike, correct: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns the miscalibration of each of many samples of outcomes, see `answer_scores`.
+    """Return the miscalibration of each of many samples of outcomes, see `answer_scores`.
 
     Args:
         confidence: (n,) top probabilities in [0, 1], one or more.

@@ -32,7 +32,7 @@ class RiskCoverage:
 
 
 def _tie_groups(confidence: FloatArray) -> tuple[IntArray, IntArray]:
-    """Returns the order of descending confidence, and where in it each group of ties starts."""
+    """Return the order of descending confidence, and where in it each group of ties starts."""
     order = np.argsort(-confidence, kind="stable")
     return order, tie_starts(confidence[order])
 
@@ -299,12 +299,12 @@ def aurc_of_levels(right: npt.NDArray[Any], wrong: npt.NDArray[Any]) -> FloatArr
 
 @lru_cache(maxsize=1)
 def _harmonic_numbers(bits: int) -> FloatArray:
-    """Returns H(0), H(1), ..., up to the largest integer of so many bits."""
+    """Return H(0), H(1), ..., up to the largest integer of so many bits."""
     return np.asarray(np.r_[0.0, np.cumsum(1.0 / np.arange(1, 2**bits))], dtype=np.float64)
 
 
 def confidence_levels(confidence: npt.ArrayLike) -> tuple[IntArray, int]:
-    """Numbers the distinct confidences, ties to 1e-12 together.
+    """Number the distinct confidences, ties to 1e-12 together.
 
     Args:
         confidence: (n,) top probabilities in [0, 1].
@@ -326,7 +326,7 @@ def confidence_levels(confidence: npt.ArrayLike) -> tuple[IntArray, int]:
 
 
 def _area(confidence: FloatArray, wrong: BoolArray, before: int, errors_before: int) -> float:
-    """Returns the sum of the expected error rates at the coverages of these items."""
+    """Return the sum of the expected error rates at the coverages of these items."""
     errors = np.cumsum(wrong, dtype=np.float64)
     tied = confidence[:-1] - confidence[1:] <= TIE
     if tied.any():
@@ -337,7 +337,7 @@ def _area(confidence: FloatArray, wrong: BoolArray, before: int, errors_before: 
 
 
 def _spread_ties(errors: FloatArray, wrong: BoolArray, tied: BoolArray) -> None:
-    """Replaces the running counts within groups of ties by their expected values.
+    """Replace the running counts within groups of ties by their expected values.
 
     Args:
         errors: (n,) running counts of errors; changed in place.

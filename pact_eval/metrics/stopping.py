@@ -1,4 +1,4 @@
-r"""Views taken one by one: how firm an answer is before all of them are known.
+r"""Views taken one by one: firmness of an answer before all views are known.
 
 The ensemble of an item is the mean log-probability of its M views. After t of them, let :math:`d_t`
 be the difference of the two largest means, the margin in nats. If views come in random order, the
@@ -25,7 +25,7 @@ from pact_eval.metrics.decoding import log_softmax
 
 
 def running_means(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
-    """Returns the mean log-probabilities over the first 1, 2, ..., K views.
+    """Return the mean log-probabilities over the first 1, 2, ..., K views.
 
     Args:
         logits: (n, K, C), canonical order.
@@ -44,7 +44,7 @@ def running_means(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray
 
 
 def firmness(means: FloatArray, most: npt.ArrayLike) -> FloatArray:
-    """Returns the firmness of the answer after 1, 2, ..., K views; see the module.
+    """Return the firmness of the answer after 1, 2, ..., K views; see the module.
 
     Args:
         means: (n, K, C) from `running_means`; C is 2 or more.
@@ -73,7 +73,7 @@ def firmness(means: FloatArray, most: npt.ArrayLike) -> FloatArray:
 
 
 def views_taken(firm: FloatArray, threshold: float) -> IntArray:
-    """Returns (n,) the number of views after which the firmness reaches a threshold.
+    """Return (n,) the number of views after which the firmness reaches a threshold.
 
     Args:
         firm: (n, K) from `firmness`; the last view of every item is infinite.

@@ -69,7 +69,7 @@ def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozense
 
 
 def is_regex(text: str) -> bool:
-    """Whether Python can read a text as a regular expression."""
+    """Return whether Python can read a text as a regular expression."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -26,7 +26,7 @@ _LOSSLESS: Final = ("ByteLevel", "Split", "Digits", "Punctuation")
 
 
 class PromptBytes:
-    """Says whether a text can have at most so many tokens, by its bytes alone.
+    """Bound on the tokens of a text, by its bytes alone.
 
     Args:
         tokenizer: a Hugging Face tokenizer, fast or not.

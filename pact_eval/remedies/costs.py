@@ -1,4 +1,4 @@
-"""Costs of remedies: prompts and tokens per item, those of the fit, and when the fit is paid back.
+"""Costs of remedies: prompts and tokens per item, those of the fit, and the pay-back of the fit.
 
 A prompt is an order that the item had not before: an answer in the same order is not asked again.
 Repeats of imported logs are the exception, because each of them was asked.

@@ -1,4 +1,4 @@
-"""Cross-fitting: every item is decoded with a prior and a temperature of other families."""
+"""Cross-fitting: decoding of every item with a prior and a temperature of other families."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Letter priors: how much a model prefers a letter, whatever answer is next to it.
+r"""Letter priors: preferences of a model for letters, whatever answer is next to them.
 
 Views that show the answers of an item in several orders separate two things: the answer that a
 model takes to be right, and the letter that it likes. A prior is fitted on items of several views

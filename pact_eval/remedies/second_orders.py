@@ -18,7 +18,7 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class SecondOrderCounts:
-    """How many items have second orders among their views.
+    """Numbers of items with second orders among their views.
 
     Attributes:
         items: number of items.

@@ -26,7 +26,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class AdaptiveViews:
-    """How the views of a run are to be taken.
+    """Choice of how the views of a run are taken.
 
     Attributes:
         fitted_on: a run with all views, on other families, by the same model and prompts.

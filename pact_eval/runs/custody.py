@@ -1,4 +1,4 @@
-"""The chain of custody of a run: training data of its adapter, and what was allowed.
+"""The chain of custody of a run: training data of its adapter, and what the user allowed.
 
 `score` writes it into `run.json` under `custody`:
 
@@ -79,12 +79,16 @@ class OtherData:
     Attributes:
         manifest: the manifest.
         expected: SHA-256 that it names.
-        found: SHA-256 of the file.
+        actual: SHA-256 of the file.
     """
 
     manifest: str
     expected: str
-    found: str
+    actual: str
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return {"manifest": self.manifest, "expected": self.expected, "found": self.actual}
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,10 @@ class Custody:
 
     def to_json(self) -> dict[str, Json]:
         """Return the object for `run.json`."""
-        return {name: value for name, value in asdict(self).items() if value}
+        values = {name: value for name, value in asdict(self).items() if value}
+        if self.other_data is not None:
+            values["other_data"] = self.other_data.to_json()
+        return values
 
     @classmethod
     def of_json(cls, value: Mapping[str, Json]) -> Custody:

@@ -1,4 +1,4 @@
-"""The run folder: the scored views of one adapter on one dataset, and where they come from.
+"""The run folder: the scored views of one adapter on one dataset, and their provenance.
 
     run.json              provenance; `settings` determines the numbers and is compared on resuming
     predictions.parquet   one row per item and view, once the run is complete (rows of ablated
@@ -345,7 +345,7 @@ def views_written(folder: Path) -> int:
 
 
 class RunWriter:
-    """Writes a run part by part; opening an unfinished run resumes it.
+    """Writer of a run, part by part; opening an unfinished run resumes it.
 
     Args:
         folder: the run folder; created if it does not exist.
@@ -392,7 +392,7 @@ class RunWriter:
         return bool(self._done)
 
     def has_part(self, number: int) -> bool:
-        """Whether part `number` is already written."""
+        """Return whether part `number` is already written."""
         return number in self._done
 
     def write_part(self, number: int, frame: pl.DataFrame) -> None:
@@ -587,7 +587,7 @@ def _refuse_other_settings(folder: Path, recorded: Json, requested: Mapping[str,
 
 
 def _holds_rows(folder: Path) -> bool:
-    """Whether the run has rows; a run without rows imposes no settings."""
+    """Return whether the run has rows; a run without rows imposes no settings."""
     return (folder / _PREDICTIONS).exists() or bool(_parts(folder))
 
 

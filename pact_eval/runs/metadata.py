@@ -1,4 +1,4 @@
-"""Further columns of the records of a run: what a report may be divided by.
+"""Further columns of the records of a run, by which a report may be divided.
 
 They are columns `metadata.NAME` of `predictions.parquet`, equal in every view of an item: numbers
 if all values are numbers, text otherwise, null where a record has none. The seal covers them.

@@ -53,7 +53,7 @@ class TrainingLog:
         """Return those of `names` that no step logged."""
         return tuple(name for name in names if name not in self.columns)
 
-    def known(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    def logged(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Return the steps that logged a number, and its values: both (m,).
 
         Raises:
@@ -74,7 +74,7 @@ class TrainingLog:
         Raises:
             InputError: no step evaluated the selection split.
         """
-        steps, nll = self.known(SELECTION_NLL)
+        steps, nll = self.logged(SELECTION_NLL)
         best = int(nll.argmin())
         return int(steps[best]), float(nll[best])
 

@@ -1,4 +1,4 @@
-"""The rule by which an adaptive run takes views, and what its rows mean.
+"""The rule by which an adaptive run takes views, and the meaning of its rows.
 
 A run of K views has K rows for every item. An adaptive run takes views one by one and stops early,
 so the rows of views that it did not take are absent: an item has its views 0 to t - 1. `k` is then
@@ -39,7 +39,7 @@ _STEPS: Final = 2**64
 
 @dataclass(frozen=True)
 class ViewRule:
-    """When the views of an item are enough.
+    """Rule for when the views of an item are enough.
 
     Attributes:
         threshold: firmness at which an item stops; infinity takes all views.

@@ -1,4 +1,4 @@
-"""The fork engine: each shared token runs once, down a prefix tree, and branches fork the cache.
+"""The fork engine: one pass for shared tokens, down a prefix tree whose branches fork the cache.
 
 A branch runs once and leaves a cache; the segments after it continue from that cache. Answers are
 read at the ends of leaves. Branches and leaves of many records share a pass.
@@ -256,7 +256,7 @@ def plain_head(inner: Any) -> PlainHead | None:
 
 
 def _changes_logits(config: Any) -> bool:
-    """Whether a model's configuration caps its logits (Gemma 2) or scales them (Cohere)."""
+    """Return whether a model's configuration caps its logits (Gemma 2) or scales them (Cohere)."""
     scales = (getattr(config, name, None) for name in ("logits_scaling", "logit_scale"))
     capped = getattr(config, "final_logit_softcapping", None) is not None
     return capped or any(scale not in (None, 1.0) for scale in scales)

@@ -1,4 +1,4 @@
-"""Options of `pact_eval.score`, named as those of `pact-eval score`, and what they request.
+"""Options of `pact_eval.score`, named as those of `pact-eval score`, and their requests.
 
 Examples:
     >>> request_of(server="http://127.0.0.1:8000", options={"model": "mine", "timeout": 5.0}).wire

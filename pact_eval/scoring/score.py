@@ -1,4 +1,4 @@
-"""Score a dataset with a model here: its engine turns the views of each window into logits."""
+"""Score a dataset with a local model: one pass of its engine per window of records."""
 
 from __future__ import annotations
 

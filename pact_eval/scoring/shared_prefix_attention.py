@@ -183,7 +183,7 @@ def shared_layer(layer: DynamicLayer, segments: Segments, *, unread: bool) -> Sh
 
 
 def can_share(cache: DynamicCache, device: torch.device, attention: str) -> bool:
-    """Whether a model's passes can use `shared_prefix_attention`.
+    """Return whether a model's passes can use `shared_prefix_attention`.
 
     Args:
         cache: an empty cache of the model.

@@ -1,4 +1,4 @@
-"""Views one by one: which records of a window are asked next, and what they have answered.
+"""Views one by one: the records of a window to ask next, and their answers so far.
 
 Records whose families get all views are asked for them at once; the others for view 0, and then for
 one view after the other until the rule stops them (`runs/view_rule.py`). A pass is thus a batch of

@@ -1,4 +1,4 @@
-"""How idle OpenMP threads wait: a short spin, or sleep at once if other processes want the cores.
+"""Waiting of idle OpenMP threads: a short spin, or sleep at once on a busy machine.
 
 Idle OpenMP threads spin by default. On a shared machine they then take the cores that other
 processes, and the threads they wait for, need: two scorings at once ran several times slower.

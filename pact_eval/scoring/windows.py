@@ -1,4 +1,4 @@
-"""Score a dataset in windows of records, whatever answers them: a model here, or a server.
+"""Score a dataset in windows of records, with a local model or a server.
 
 A window is a fixed number of records in file order. Batching, writing and resuming all work on
 windows. Batches therefore do not depend on where a run was interrupted, and a written window is

@@ -11,7 +11,7 @@ _ROUNDING: Final = 1e-9
 
 
 def effective_clusters(rows: FloatArray) -> float:
-    r"""Returns how many clusters of one size are worth as much, :math:`n^2 / \sum_f n_f^2`.
+    r"""Return how many clusters of one size are worth as much, :math:`n^2 / \sum_f n_f^2`.
 
     Args:
         rows: (F,) number of rows of each cluster, 0 or more; not all 0.
@@ -30,7 +30,7 @@ def effective_clusters(rows: FloatArray) -> float:
 
 
 def degrees_of_freedom(rows: FloatArray) -> int:
-    """Returns the degrees of t quantiles: effective clusters minus one, rounded down, at least 1.
+    """Return the degrees of t quantiles: effective clusters minus one, rounded down, at least 1.
 
     Examples:
         >>> import numpy as np
@@ -41,7 +41,7 @@ def degrees_of_freedom(rows: FloatArray) -> int:
 
 
 def degrees_of_copies(rows: FloatArray) -> int:
-    r"""Returns the degrees of t quantiles if the rows of a cluster are like copies of one another.
+    r"""Return the degrees of t quantiles if the rows of a cluster are like copies of one another.
 
     The residual of a cluster then grows with its size, and so does its part in the variance: of
     :math:`\sum_f U_f^2` with variances in proportion to :math:`n_f^2`, Satterthwaite's degrees are
@@ -63,7 +63,7 @@ def degrees_of_copies(rows: FloatArray) -> int:
 
 
 def jackknifed(residuals: FloatArray, rows: FloatArray) -> FloatArray:
-    r"""Returns residuals :math:`U_f (1 - 1/F) / (1 - n_f / n)`; clusters of one size keep theirs.
+    r"""Return residuals :math:`U_f (1 - 1/F) / (1 - n_f / n)`; clusters of one size keep theirs.
 
     A large cluster pulls the estimate towards itself, so its residual is too small. The squares of
     these residuals, summed and times F / (F - 1), are the variance of the jackknife.

@@ -14,7 +14,7 @@ _DENSE: Final = 4
 def check_outcomes(
     correct_a: npt.ArrayLike, correct_b: npt.ArrayLike
 ) -> tuple[BoolArray, BoolArray]:
-    """Returns both as bool arrays of one shape (n,)."""
+    """Return both as bool arrays of one shape (n,)."""
     checked = []
     for name, correct in (("correct_a", correct_a), ("correct_b", correct_b)):
         array: npt.NDArray[Any] = np.asarray(correct)
@@ -31,7 +31,7 @@ def check_outcomes(
 
 
 def check_cluster(cluster: npt.ArrayLike, n_clusters: int, n: int) -> IntArray:
-    """Returns cluster codes as int64 (n,) after checking that they lie in 0..n_clusters-1."""
+    """Return cluster codes as int64 (n,) after checking that they lie in 0..n_clusters-1."""
     index: npt.NDArray[np.generic] = np.asarray(cluster)
     if index.shape != (n,) or (index.dtype.kind not in "iu" and n):
         raise ValueError(f"cluster: expected integers of shape ({n},), got shape {index.shape}")
@@ -44,7 +44,7 @@ def check_cluster(cluster: npt.ArrayLike, n_clusters: int, n: int) -> IntArray:
 
 
 def cluster_codes(cluster: npt.ArrayLike, n: int) -> tuple[IntArray, int]:
-    """Returns labels of any sortable dtype as codes (n,) in 0..F-1, in their order, and F."""
+    """Return labels of any sortable dtype as codes (n,) in 0..F-1, in their order, and F."""
     labels: npt.NDArray[Any] = np.asarray(cluster)
     if labels.shape != (n,):
         raise ValueError(f"cluster: expected shape ({n},), got {labels.shape}")
@@ -59,7 +59,7 @@ def cluster_codes(cluster: npt.ArrayLike, n: int) -> tuple[IntArray, int]:
 def cluster_leads(
     correct_a: npt.ArrayLike, correct_b: npt.ArrayLike, cluster: npt.ArrayLike
 ) -> tuple[IntArray, IntArray]:
-    """Returns per cluster by how many right items A leads (below 0: trails), and its items."""
+    """Return per cluster by how many right items A leads (below 0: trails), and its items."""
     a, b = check_outcomes(correct_a, correct_b)
     codes, clusters = cluster_codes(cluster, a.size)
     only_a = np.bincount(codes[a & ~b], minlength=clusters)
@@ -68,6 +68,6 @@ def cluster_leads(
 
 
 def check_probability(name: str, value: float) -> None:
-    """Refuses what does not lie strictly between 0 and 1."""
+    """Refuse what does not lie strictly between 0 and 1."""
     if not 0 < value < 1:
         raise ValueError(f"{name}: expected a number in (0, 1), got {value}")

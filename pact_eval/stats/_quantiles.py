@@ -15,7 +15,7 @@ _HALVINGS: Final = 60
 
 
 def normal_quantile(probability: float) -> float:
-    """Returns z with P[Z <= z] = probability, for a standard normal Z.
+    """Return z with P[Z <= z] = probability, for a standard normal Z.
 
     Args:
         probability: In (0, 1).
@@ -32,13 +32,13 @@ def normal_quantile(probability: float) -> float:
 
 
 def normal_cdf(z: float) -> float:
-    """Returns P[Z <= z] of a standard normal Z, also far in the lower tail."""
+    """Return P[Z <= z] of a standard normal Z, also far in the lower tail."""
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
 @lru_cache(maxsize=1_024)
 def t_quantile(probability: float, dof: int) -> float:
-    r"""Returns t with P[T <= t] = probability, for Student's T.
+    r"""Return t with P[T <= t] = probability, for Student's T.
 
     Up to 1,000 degrees of freedom, the finite sums of the distribution function (Abramowitz and
     Stegun 26.7.3 and 26.7.4) are inverted by bisection of the angle
@@ -78,7 +78,7 @@ def t_quantile(probability: float, dof: int) -> float:
 
 
 def _terms(dof: int) -> tuple[FloatArray, FloatArray]:
-    """Returns the factors and the powers of the cosine in the sum for so many degrees."""
+    """Return the factors and the powers of the cosine in the sum for so many degrees."""
     powers = np.arange(dof % 2, dof - 1, 2, dtype=np.float64)
     factors: FloatArray = np.ones(powers.size)
     factors[1:] = np.cumprod((powers[1:] - 1) / powers[1:])
@@ -86,14 +86,14 @@ def _terms(dof: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _central(angle: float, dof: int, terms: tuple[FloatArray, FloatArray]) -> float:
-    """Returns P[|T| <= sqrt(dof) tan(angle)]."""
+    """Return P[|T| <= sqrt(dof) tan(angle)]."""
     factors, powers = terms
     total = math.sin(angle) * float(factors @ math.cos(angle) ** powers)
     return (angle + total) * 2 / math.pi if dof % 2 else total
 
 
 def _expanded(z: float, dof: int) -> float:
-    """Returns the t quantile for many degrees of freedom from the normal one."""
+    """Return the t quantile for many degrees of freedom from the normal one."""
     parts = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

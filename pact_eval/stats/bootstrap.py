@@ -48,7 +48,7 @@ _UNDEFINED_SHARE_TO_REPORT = 0.01
 
 
 def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> FloatArray:
-    """Sums rows within clusters.
+    """Sum rows within clusters.
 
     Args:
         values: (n,) or (n, m) numbers or bools.
@@ -95,14 +95,14 @@ class RowSums:
     stretch: int = 1
 
     def total(self, n: int) -> FloatArray:
-        """Returns the sums (size,) over all n rows."""
+        """Return the sums (size,) over all n rows."""
         if self.label is not None:
             sums = np.bincount(self.label, self.values, self.size).astype(np.float64)
             return _running(sums, self.stretch)
         return np.array([n if self.values is None else self.values.sum(dtype=np.float64)], float)
 
     def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
-        """Returns the sums (size, F) of each cluster; sparse if a dense matrix would be large.
+        """Return the sums (size, F) of each cluster; sparse if a dense matrix would be large.
 
         Running counts are float32 if no resample has more rows than such numbers can count: their
         product is exact, and takes half the time.
@@ -127,7 +127,7 @@ class RowSums:
 
 
 def _running(sums: npt.NDArray[Any], stretch: int) -> npt.NDArray[Any]:
-    """Returns sums (size, ...) that run on over each stretch of columns."""
+    """Return sums (size, ...) that run on over each stretch of columns."""
     if stretch == 1:
         return sums
     return sums.reshape(-1, stretch, *sums.shape[1:]).cumsum(axis=1).reshape(sums.shape)
@@ -164,11 +164,11 @@ class LazyRowSums:
         return self.make()
 
     def total(self, n: int) -> FloatArray:
-        """Returns the sums (size,) over all n rows."""
+        """Return the sums (size,) over all n rows."""
         return self.made.total(n)
 
     def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
-        """Returns the sums (size, F) of each cluster."""
+        """Return the sums (size, F) of each cluster."""
         return self.made.by_cluster(cluster, n_clusters)
 
 
@@ -200,25 +200,25 @@ class TotalsStatistic:
     influence: Callable[[], FloatArray] | None = None
 
     def __call__(self, weights: FloatArray) -> FloatArray:
-        """Returns the (b,) values under (b, F) weights."""
+        """Return the (b,) values under (b, F) weights."""
         sums = self.by_cluster()
         return self.of_totals(np.concatenate([(part @ weights.T).T for part in sums], axis=1))
 
     def by_cluster(self) -> list[Any]:
-        """Returns the sums (size, F) of each part by cluster."""
+        """Return the sums (size, F) of each part by cluster."""
         return [part.by_cluster(self.cluster, self.n_clusters) for part in self.parts]
 
     def on_rows(self) -> float:
-        """Returns the value on the rows themselves."""
+        """Return the value on the rows themselves."""
         return self._on_totals() if self.value is None else self.value
 
     def of_totals(self, totals: FloatArray) -> FloatArray:
-        """Returns the (b,) values of (b, m) totals."""
+        """Return the (b,) values of (b, m) totals."""
         values = self.function(totals)
         return values if self.value is None else values + (self.value - self._on_totals())
 
     def linearised(self) -> Linearisation | None:
-        """Returns what each cluster adds; None if unknown, or if a row is not finite."""
+        """Return what each cluster adds; None if unknown, or if a row is not finite."""
         if self.influence is not None:
             count = np.bincount(self.cluster, minlength=self.n_clusters).astype(np.float64)
             total = np.bincount(self.cluster, self.influence(), self.n_clusters).astype(np.float64)
@@ -229,7 +229,7 @@ class TotalsStatistic:
         return linearised_ratio(top, below) if below.any() else None
 
     def rows(self) -> tuple[FloatArray, npt.NDArray[np.bool_] | None] | None:
-        """Returns the (n,) numbers whose mean this is, and which rows count; None for all.
+        """Return the (n,) numbers whose mean this is, and which rows count; None for all.
 
         None if it is not a mean of rows.
         """
@@ -244,7 +244,7 @@ class TotalsStatistic:
         return np.asarray(top.values, dtype=np.float64), counted
 
     def over(self, codes: IntArray, n_clusters: int) -> TotalsStatistic:
-        """Returns the same statistic with the clusters renumbered: f becomes codes[f]."""
+        """Return the same statistic with the clusters renumbered: f becomes codes[f]."""
         return replace(self, cluster=codes[self.cluster], n_clusters=n_clusters)
 
     def _on_totals(self) -> float:
@@ -258,7 +258,7 @@ def ratio_statistic(
     cluster: npt.ArrayLike,
     n_clusters: int,
 ) -> Statistic:
-    """Builds the statistic sum(numerator) / sum(denominator) over resampled rows.
+    """Build the statistic sum(numerator) / sum(denominator) over resampled rows.
 
     A mean over a subset of the rows is this, with both arrays 0 outside the subset.
 
@@ -292,7 +292,7 @@ def ratio_statistic(
 
 
 def mean_statistic(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> Statistic:
-    """Builds the statistic that is the mean of the resampled rows.
+    """Build the statistic that is the mean of the resampled rows.
 
     Args:
         values: (n,) numbers or bools, infinities and NaN as in `ratio_statistic`.
@@ -318,7 +318,7 @@ def mean_statistic(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: in
 
 
 def _numbers(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Returns float64, or bools as they are: an eighth of the memory, and all are finite."""
+    """Return float64, or bools as they are: an eighth of the memory, and all are finite."""
     array = np.asarray(values)
     return array if array.dtype == np.bool_ else array.astype(np.float64, copy=False)
 
@@ -407,7 +407,7 @@ def bootstrap_intervals(
 
 
 def _same(left: npt.NDArray[np.bool_] | None, right: npt.NDArray[np.bool_] | None) -> bool:
-    """Returns whether two statistics count the same rows; None counts all."""
+    """Return whether two statistics count the same rows; None counts all."""
     if left is None or right is None:
         return left is right
     return np.array_equal(left, right)
@@ -462,7 +462,7 @@ class Resampled:
         return self.terms[0][1] if len(self.terms) == 1 else None
 
     def linearised(self) -> Linearisation | None:
-        """Returns what each cluster adds; None if a term does not say it, or is not finite."""
+        """Return what each cluster adds; None if a term does not say it, or is not finite."""
         if not self.terms or not math.isfinite(self.value):
             return None
         parts = []
@@ -474,7 +474,7 @@ class Resampled:
         return Linearisation.weighted_sum(parts)
 
     def rows(self) -> tuple[FloatArray, npt.NDArray[np.integer]] | None:
-        """Returns the (n,) numbers whose mean this is, and their clusters.
+        """Return the (n,) numbers whose mean this is, and their clusters.
 
         None if it is not the mean of rows, or if the terms are of different rows.
         """
@@ -499,7 +499,7 @@ class Resampled:
         return total, first.cluster
 
     def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
-        """Returns the value with its percentile interval; see `percentile_estimate`.
+        """Return the value with its percentile interval; see `percentile_estimate`.
 
         A value that is NaN has no interval, so its replicates are not drawn.
         """
@@ -514,12 +514,12 @@ class Resampled:
         )
 
     def __sub__(self, other: Resampled) -> Resampled:
-        """Returns this minus another; NaN if either is NaN or both are the same infinity."""
+        """Return this minus another; NaN if either is NaN or both are the same infinity."""
         return Resampled.weighted_sum([(1.0, self), (-1.0, other)])
 
     @classmethod
     def mean(cls, parts: Sequence[Resampled]) -> Resampled:
-        """Returns the mean of one or more, such as a difference at several seeds."""
+        """Return the mean of one or more, such as a difference at several seeds."""
         total = cls.weighted_sum([(1.0, part) for part in parts])
         seeds = len(parts)
         return cls(
@@ -532,7 +532,7 @@ class Resampled:
 
     @classmethod
     def weighted_sum(cls, parts: Sequence[tuple[float, Resampled]]) -> Resampled:
-        """Returns a weighted sum of one or more that saw the same resamples."""
+        """Return a weighted sum of one or more that saw the same resamples."""
 
         def summed() -> FloatArray:
             with np.errstate(invalid="ignore"):
@@ -562,7 +562,7 @@ def resample(
     resamples: int = 10_000,
     lazily: bool = False,
 ) -> dict[str, Resampled]:
-    """Computes statistics on the rows and on resamples of clusters, the same ones for all.
+    """Compute statistics on the rows and on resamples of clusters, the same ones for all.
 
     Args:
         statistics: By name, functions from (b, F) cluster weights to (b,) values.
@@ -622,7 +622,7 @@ class _Draws:
     _drawing: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, name: str) -> FloatArray:
-        """Returns the (b,) values of one statistic.
+        """Return the (b,) values of one statistic.
 
         The first call draws those of this statistic alone, as many readers need no other; the
         next one draws those of all others, on the same resamples.
@@ -637,7 +637,7 @@ class _Draws:
     def drawn(
         self, statistics: Mapping[str, Statistic], rng: np.random.Generator
     ) -> dict[str, FloatArray]:
-        """Returns the (b,) values of each statistic on the resamples that a generator draws."""
+        """Return the (b,) values of each statistic on the resamples that a generator draws."""
         replicates = {name: np.full(self.resamples, np.nan) for name in statistics}
         if self.n_clusters < 2:
             return replicates
@@ -653,7 +653,7 @@ class _Draws:
 
 
 def same_stream(rng: np.random.Generator) -> np.random.Generator:
-    """Returns a generator that draws what this one draws next.
+    """Return a generator that draws what this one draws next.
 
     A report takes one for every metric of every group, in a tenth of the time of a deepcopy.
     """
@@ -712,7 +712,7 @@ class _Stacked:
     def values(
         self, statistics: Mapping[str, Statistic], weights: FloatArray
     ) -> dict[str, FloatArray]:
-        """Returns the (b,) values of every statistic under (b, F) weights."""
+        """Return the (b,) values of every statistic under (b, F) weights."""
         totals = [_product(matrix, weights) for matrix in self.matrices]
         values = {}
         for name, statistic in statistics.items():
@@ -726,7 +726,7 @@ class _Stacked:
 
 
 def _product(sums: Any, weights: FloatArray) -> npt.NDArray[Any]:
-    """Returns the totals (columns, b) under (b, F) weights."""
+    """Return the totals (columns, b) under (b, F) weights."""
     if isinstance(sums, np.ndarray):
         return np.asarray(sums @ weights.astype(sums.dtype, copy=False).T)
     return np.stack([sums @ row for row in weights], axis=1)
@@ -748,7 +748,7 @@ def percentile_estimate(
     confidence: float = 0.95,
     expanded: bool = True,
 ) -> Estimate:
-    """Turns replicates into the percentile interval and the reasons of `bootstrap_intervals`.
+    """Turn replicates into the percentile interval and the reasons of `bootstrap_intervals`.
 
     Args:
         value: The point estimate.
@@ -784,7 +784,7 @@ def percentile_estimate(
 
 
 def expanded_tail(confidence: float, n_clusters: int) -> float:
-    r"""Returns the level of the lower quantile of an expanded percentile interval.
+    r"""Return the level of the lower quantile of an expanded percentile interval.
 
     .. math:: a = \Phi\left(-\sqrt{\tfrac{F}{F - 1}}\; t_{(1 + confidence) / 2,\, F - 1}\right)
 
@@ -836,7 +836,7 @@ def _checked(name: str, values: FloatArray, weights: FloatArray) -> FloatArray:
 def weight_batches(
     n_clusters: int, width: int, resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yields weights (b, F), how often each cluster was drawn; b rows of `width` fit a batch.
+    """Yield weights (b, F), how often each cluster was drawn; b rows of `width` fit a batch.
 
     The draws are one stream in the order of the resamples, whatever the size of the batches.
     """
@@ -854,7 +854,7 @@ def weight_batches(
 
 
 def _one_ahead(batches: Iterator[tuple[slice, FloatArray]]) -> Iterator[tuple[slice, FloatArray]]:
-    """Yields the same batches; the next one is drawn in another thread while one is used."""
+    """Yield the same batches; the next one is drawn in another thread while one is used."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, batches, None)
         while (batch := coming.result()) is not None:
@@ -880,7 +880,7 @@ def _agree(defined: FloatArray) -> bool:
 
 
 def _reason(value: float, replicates: FloatArray, n_clusters: int) -> ClusterText | None:
-    """Says why an estimate is NaN, infinite or curtailed; None if it is none of these."""
+    """Say why an estimate is NaN, infinite or curtailed; None if it is none of these."""
     if n_clusters == 0:
         return ClusterText("no rows: nothing to estimate")
     if math.isnan(value):

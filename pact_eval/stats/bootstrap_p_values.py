@@ -16,7 +16,7 @@ _HALVINGS = 30
 def inverted_p_value(
     interval: Callable[[float], Estimate], resamples: int, n_clusters: int
 ) -> float:
-    r"""Returns the p-value of a difference from the function that makes its interval.
+    r"""Return the p-value of a difference from the function that makes its interval.
 
     .. math:: p = \inf\{\alpha : 0 \notin [l(1 - \alpha), u(1 - \alpha)]\}
 
@@ -53,7 +53,7 @@ def inverted_p_value(
 
 
 def least_p_value(resamples: int, n_clusters: int) -> float:
-    r"""Returns the smallest p-value that so many resamples of so many clusters can give.
+    r"""Return the smallest p-value that so many resamples of so many clusters can give.
 
     .. math:: 2\,P\left[T_{F - 1} \le \sqrt{\tfrac{F - 1}{F}}\;\Phi^{-1}(a)\right], \quad
               a = \frac{1}{B + 1}
@@ -74,7 +74,7 @@ def least_p_value(resamples: int, n_clusters: int) -> float:
 
 
 def resamples_needed(level: float, n_clusters: int) -> int:
-    """Returns how many resamples it takes for a p-value of at most `level`.
+    """Return how many resamples it takes for a p-value of at most `level`.
 
     Args:
         level: In (0, 1).
@@ -112,18 +112,18 @@ class ResampledInference:
         return self.drawn.n_clusters
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
-        """Returns the statistic with its interval."""
+        """Return the statistic with its interval."""
         if self.interval is None:
             return self.drawn.estimate(confidence)
         return self.interval(self.drawn, confidence)
 
     def p_value(self) -> float:
-        """Returns the level at which the interval ends at 0; NaN without an interval."""
+        """Return the level at which the interval ends at 0; NaN without an interval."""
         return inverted_p_value(self.estimate, self.resamples, self.clusters)
 
 
 def _of_tail(share: float, n_clusters: int) -> float:
-    """Returns the two-sided level whose expanded tail is a share of the replicates."""
+    """Return the two-sided level whose expanded tail is a share of the replicates."""
     if share >= 0.5:
         return 1.0
     # Imported here: it takes 0.2 s, and a report has no p-values of this kind.

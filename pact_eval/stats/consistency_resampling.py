@@ -28,7 +28,7 @@ _MANY_ITEMS = 20_000
 def shared_draw_rate(
     confidence: npt.ArrayLike, correct: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int
 ) -> float:
-    r"""Estimates how often two items of a family share a draw, from their outcomes.
+    r"""Estimate how often two items of a family share a draw, from their outcomes.
 
     The residual of an item is :math:`e_i = y_i - c_i` minus the mean of these: a model need not be
     calibrated for its families to show how they depend. Residuals from a closer fit (bins, isotonic
@@ -89,7 +89,7 @@ def calibrated_outcomes(
     rng: np.random.Generator,
     resamples: int,
 ) -> Iterator[BoolArray]:
-    r"""Yields outcomes of a calibrated model: item i is right with probability :math:`c_i`.
+    r"""Yield outcomes of a calibrated model: item i is right with probability :math:`c_i`.
 
     Every item compares a uniform number with its probability, so that each is right as often as its
     confidence says. With a positive rate, an item takes the number of its family with probability
@@ -146,7 +146,7 @@ def calibrated_outcomes(
 
 
 def _float32_above(limit: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Returns the smallest float32 numbers that are not below limits.
+    """Return the smallest float32 numbers that are not below limits.
 
     A float32 number is below a limit if and only if it is below this one; to compare it with
     float64 limits takes four times as long.
@@ -167,7 +167,7 @@ def calibrated_gaps(
     rng: np.random.Generator,
     resamples: int,
 ) -> FloatArray:
-    """Draws the gaps of a calibrated model: sums of confidence minus outcome by bin.
+    """Draw the gaps of a calibrated model: sums of confidence minus outcome by bin.
 
     Families depend on each other as the outcomes say (`shared_draw_rate`). Of more than 20,000
     items, gaps are drawn from a normal distribution: their sums are as good as normal.
@@ -216,7 +216,7 @@ def calibrated_gaps(
 def _covariance_if_calibrated(
     c: FloatArray, y: FloatArray, bins: IntArray, n_bins: int, families: IntArray, n_clusters: int
 ) -> FloatArray:
-    """Returns the covariance (bins, bins) of the gaps of a calibrated model.
+    """Return the covariance (bins, bins) of the gaps of a calibrated model.
 
     It is that of residuals over families, scaled to the variance that each bin would have if the
     model were calibrated.
@@ -235,7 +235,7 @@ def _covariance_if_calibrated(
 
 
 def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: int) -> FloatArray:
-    r"""Draws how far the totals of a sample stray from their expectation, over families.
+    r"""Draw how far the totals of a sample stray from their expectation, over families.
 
     .. math:: N = \sqrt{\frac{F}{S}} \sum_f (w_f - 1) g_f, \quad w \sim Multinomial(F, 1/F), \quad
               S \sim \chi^2_{F - 1}
@@ -282,25 +282,25 @@ def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: in
 
 
 def _batches(rows: int, width: int) -> Iterator[int]:
-    """Yields numbers of rows that fit a batch, until there are enough."""
+    """Yield numbers of rows that fit a batch, until there are enough."""
     step = max(1, _BATCH_NUMBERS // max(1, width))
     for start in range(0, rows, step):
         yield min(step, rows - start)
 
 
 def _place(families: IntArray, n_clusters: int) -> IntArray:
-    """Returns the place of each item in its family, 0, 1, ...; families are sorted."""
+    """Return the place of each item in its family, 0, 1, ...; families are sorted."""
     size = np.bincount(families, minlength=n_clusters)
     return np.arange(families.size) - (np.cumsum(size) - size)[families]
 
 
 def _firsts(families: IntArray, place: IntArray) -> IntArray:
-    """Returns the rows whose item and the next one are neighbours: 0 and 1, 2 and 3, ..."""
+    """Return the rows whose item and the next one are neighbours: 0 and 1, 2 and 3, ..."""
     same = families[:-1] == families[1:]
     return np.flatnonzero(same & (place[:-1] % 2 == 0))
 
 
 def _products(values: FloatArray, families: IntArray, n_clusters: int) -> float:
-    """Returns the sum of products over all pairs of items within families."""
+    """Return the sum of products over all pairs of items within families."""
     sums = np.bincount(families, weights=values, minlength=n_clusters)
     return float(sums @ sums - values @ values) / 2

@@ -45,7 +45,7 @@ def crossed_difference(
     confidence: float = 0.95,
     of_families: Estimate | None = None,
 ) -> CrossedDifference:
-    r"""Makes one interval of a mean difference that covers both other families and other seeds.
+    r"""Make one interval of a mean difference that covers both other families and other seeds.
 
     With :math:`d_s` the difference at seed s, :math:`\bar d` their mean, and :math:`\bar d^*` that
     mean on resamples of the F families, which all seeds share,
@@ -120,12 +120,12 @@ def crossed_difference(
 
 
 def _defined(mean: Resampled) -> FloatArray:
-    """Returns the replicates that are defined."""
+    """Return the replicates that are defined."""
     return mean.replicates[~np.isnan(mean.replicates)]
 
 
 def _no_interval(values: FloatArray, mean: Resampled) -> ClusterText | None:
-    """Says why there is no interval over seeds and families; None if there is one.
+    """Say why there is no interval over seeds and families; None if there is one.
 
     Resamples are drawn only if the seeds leave an interval.
     """

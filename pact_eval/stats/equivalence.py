@@ -63,7 +63,7 @@ def equivalence_verdict(
     *,
     better: Literal[-1, 0, 1] = 1,
 ) -> EquivalenceVerdict:
-    r"""Judges a difference by its interval: inside the margin, beyond 0, both or neither.
+    r"""Judge a difference by its interval: inside the margin, beyond 0, both or neither.
 
     .. math:: equivalent: -\delta < low \le high < \delta, \qquad different: 0 < low \vee high < 0
 
@@ -118,7 +118,7 @@ def equivalence_verdict(
 
 
 def _judged(difference: Estimate) -> tuple[float, float, ClusterText | None]:
-    """Returns the interval to judge, NaN if there is none, and what there is to say on it."""
+    """Return the interval to judge, NaN if there is none, and what there is to say on it."""
     low, high, reason = difference.low, difference.high, difference.reason
     if math.isnan(low) or math.isnan(high):
         return math.nan, math.nan, reason or ClusterText("there is no interval")

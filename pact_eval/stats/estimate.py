@@ -1,4 +1,4 @@
-"""A number with its uncertainty, and with what a reader needs to judge it."""
+"""A number with its uncertainty, its sample size and its method."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class ClusterText(str):
     _template: str
 
     def __new__(cls, template: str) -> Self:
-        """Returns the sentence about families; `template` has the names of clusters as fields."""
+        """Return the sentence about families; `template` has the names of clusters as fields."""
         text = super().__new__(cls, _filled(template, *_FAMILY))
         text._template = template
         return text
 
     def over(self, cluster: str, clusters: str) -> str:
-        """Returns the sentence with other words for a cluster and for several."""
+        """Return the sentence with other words for a cluster and for several."""
         return _filled(self._template, cluster, clusters)
 
 
@@ -42,7 +42,7 @@ def _filled(template: str, cluster: str, clusters: str) -> str:
 
 
 def differing_text(count: int, one: str, several: str) -> str:
-    """Says how many things differ, with the noun for one or for several."""
+    """Say how many things differ, with the noun for one or for several."""
     return f"{count} {one} differs" if count == 1 else f"{count} {several} differ"
 
 
@@ -73,7 +73,7 @@ class Method:
 
     @classmethod
     def bootstrap(cls, kind: str, resamples: int, confidence: float = 0.95) -> Method:
-        """Returns the method of a bootstrap over clusters."""
+        """Return the method of a bootstrap over clusters."""
         return cls(f"{kind} bootstrap".strip(), f", {resamples:,} resamples", confidence)
 
     @property
@@ -82,7 +82,7 @@ class Method:
         return f"{self.name.removesuffix(' interval')}{self.detail}"
 
     def over(self, clusters: str) -> str:
-        """Returns the method in words, where clusters have the given name."""
+        """Return the method in words, where clusters have the given name."""
         return f"{100 * self.confidence:g}% {self.name} over {self.units or clusters}{self.detail}"
 
     def __str__(self) -> str:

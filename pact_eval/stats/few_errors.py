@@ -21,7 +21,7 @@ _AnyEstimate = TypeVar("_AnyEstimate", bound=Estimate)
 
 
 def few_clusters(clusters: int) -> ClusterText | None:
-    """Returns why so few clusters have no interval; None if there are enough, or only one.
+    """Return why so few clusters have no interval; None if there are enough, or only one.
 
     Examples:
         >>> few_clusters(4)
@@ -34,7 +34,7 @@ def few_clusters(clusters: int) -> ClusterText | None:
 
 
 def few_outcomes(wrong: int, right: int) -> ClusterText | None:
-    """Returns why a loss has no interval if few answers are wrong, or few are right.
+    """Return why a loss has no interval if few answers are wrong, or few are right.
 
     A loss with few errors rests on these errors: the next cluster with an error would move it by
     more than the spread of the others tells. The same holds if few answers are right.
@@ -58,7 +58,7 @@ def few_outcomes(wrong: int, right: int) -> ClusterText | None:
 
 
 def without_interval(estimate: _AnyEstimate, reason: ClusterText | None) -> _AnyEstimate:
-    """Returns an estimate without its interval, for a reason; as it is if there is none."""
+    """Return an estimate without its interval, for a reason; as it is if there is none."""
     if reason is None or math.isnan(estimate.low):
         return estimate
     return replace(estimate, low=math.nan, high=math.nan, reason=reason)
@@ -66,7 +66,7 @@ def without_interval(estimate: _AnyEstimate, reason: ClusterText | None) -> _Any
 
 @lru_cache(maxsize=1_024)
 def lowest_share(count: int, clusters: int) -> float:
-    r"""Returns how far an observed number of clusters with an error may exceed its expectation.
+    r"""Return how far an observed number of clusters with an error may exceed its expectation.
 
     An interval is printed only if the number K of such clusters is at least `FEWEST`, so K is drawn
     from a binomial distribution that is cut off below. The lower limit p of the rate solves
@@ -100,7 +100,7 @@ def lowest_share(count: int, clusters: int) -> float:
 
 
 def _chance_given_enough(count: int, clusters: int, rate: float) -> float:
-    """Returns P[K >= count | K >= FEWEST] of a binomial number; the rate is below 1."""
+    """Return P[K >= count | K >= FEWEST] of a binomial number; the rate is below 1."""
     odds = rate / (1 - rate)
     term, below, total = 1.0, 0.0, 0.0
     for k in range(FEWEST, clusters + 1):

@@ -15,7 +15,7 @@ from pact_eval.stats.multiplicity import holm
 
 
 def chi2_tail(value: float, dof: int) -> float:
-    r"""Returns the chance that chi-squared with `dof` degrees of freedom exceeds `value`.
+    r"""Return the chance that chi-squared with `dof` degrees of freedom exceeds `value`.
 
     A finite sum over :math:`a = \frac12, \frac32, \dots` (odd dof) or :math:`1, 2, \dots` (even):
 
@@ -94,7 +94,7 @@ class SlotHomogeneity:
 def _check_slots(
     picked: npt.ArrayLike, reference: npt.ArrayLike, cluster: npt.ArrayLike
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns picked and reference slots as (units,), and the cluster code of each unit."""
+    """Return picked and reference slots as (units,), and the cluster code of each unit."""
     picks: npt.NDArray[Any] = np.asarray(picked)
     truth: npt.NDArray[Any] = np.asarray(reference)
     labels: npt.NDArray[Any] = np.asarray(cluster)
@@ -118,7 +118,7 @@ def _check_slots(
 def slot_homogeneity(
     picked: npt.ArrayLike, reference: npt.ArrayLike, cluster: npt.ArrayLike
 ) -> SlotHomogeneity:
-    r"""Tests whether picked and reference letter positions have equal margins.
+    r"""Test whether picked and reference letter positions have equal margins.
 
     The Stuart-Maxwell test of marginal homogeneity, made robust to clusters: with
     :math:`d_u = e_{picked} - e_{reference}` for a unit (item and view) and :math:`d_f` its sum
@@ -199,7 +199,7 @@ def slot_homogeneity(
 
 
 def _letter_p_values(d_f: FloatArray, slots: int) -> FloatArray:
-    """Returns a p-value for each letter, adjusted by Holm; NaN if no cluster differs in it."""
+    """Return a p-value for each letter, adjusted by Holm; NaN if no cluster differs in it."""
     raw = np.full(slots, np.nan)
     for slot in range(slots):
         column = d_f[:, slot]
@@ -211,7 +211,7 @@ def _letter_p_values(d_f: FloatArray, slots: int) -> FloatArray:
 
 
 def _detectable(d_f: FloatArray, units: int) -> float:
-    """Returns the shift of one letter that is shown with 80% power, as a share of the units."""
+    """Return the shift of one letter that is shown with 80% power, as a share of the units."""
     if not d_f.size or not units:
         return math.nan
     reach = normal_quantile(1 - LEVEL / (2 * d_f.shape[1])) + normal_quantile(_POWER)
@@ -219,13 +219,13 @@ def _detectable(d_f: FloatArray, units: int) -> float:
 
 
 def _counts(cluster: IntArray, slot: IntArray, shape: tuple[int, int]) -> IntArray:
-    """Returns the (clusters, slots) counts of a slot within a cluster."""
+    """Return the (clusters, slots) counts of a slot within a cluster."""
     cells = np.bincount(cluster * shape[1] + slot, minlength=shape[0] * shape[1])
     return cells.reshape(shape)
 
 
 def _quadratic_form(d: FloatArray, s: FloatArray) -> tuple[float, int]:
-    """Returns d' S^+ d and rank(S) of a symmetric positive semidefinite S.
+    """Return d' S^+ d and rank(S) of a symmetric positive semidefinite S.
 
     One eigendecomposition serves both, so rank and inverse never disagree on what is 0.
     """

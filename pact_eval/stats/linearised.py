@@ -36,7 +36,7 @@ class Linearisation:
 
     @classmethod
     def weighted_sum(cls, parts: Sequence[tuple[float, Linearisation]]) -> Linearisation:
-        """Returns the linearisation of a weighted sum of statistics of the same clusters."""
+        """Return the linearisation of a weighted sum of statistics of the same clusters."""
         return cls(
             np.sum([weight * part.influence for weight, part in parts], axis=0),
             np.maximum.reduce([part.rows for _, part in parts]),
@@ -45,7 +45,7 @@ class Linearisation:
 
 
 def linearised_ratio(numerator: FloatArray, denominator: FloatArray) -> Linearisation:
-    r"""Linearises the ratio of two sums over clusters.
+    r"""Linearise the ratio of two sums over clusters.
 
     .. math:: U_f = (s_f - \theta\, n_f) / n, \quad \theta = \sum_f s_f / n, \quad n = \sum_f n_f
 
@@ -132,7 +132,7 @@ class LinearInference:
     resamples: ClassVar[int] = 0
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
-        """Returns the value with its interval; without one, with a reason, if clusters agree."""
+        """Return the value with its interval; without one, with a reason, if clusters agree."""
         method = Method("skewness-corrected t interval", confidence=confidence)
         if self.outer:
             name = "wider of t and skewness-corrected t interval"
@@ -152,7 +152,7 @@ class LinearInference:
         return Estimate(self.value, low, high, self.n, self.clusters, method, reason)
 
     def p_value(self) -> float:
-        """Returns the level at which the interval ends at 0; NaN without an interval."""
+        """Return the level at which the interval ends at 0; NaN without an interval."""
         if self.clusters < 2 or not self.error:
             return math.nan
         # Imported here: it takes 0.2 s, and a report has no p-values of this kind.
@@ -168,7 +168,7 @@ class LinearInference:
         return 2 * float(special.stdtr(self.degrees, -least))
 
     def _symmetric(self, t: float) -> float:
-        """Returns the T at which g is t."""
+        """Return the T at which g is t."""
         a = self.skew
         if abs(a) < _SYMMETRIC:
             return t
@@ -183,7 +183,7 @@ def linear_inference(
     outer: bool = False,
     heavy_tailed: bool = False,
 ) -> LinearInference:
-    r"""Returns the inference on a statistic from its linearisation; see `LinearInference`.
+    r"""Return the inference on a statistic from its linearisation; see `LinearInference`.
 
     If what a cluster adds has no bound, as in AURC, the sample often lacks the rare clusters that
     add most. Its variance is then too small when its tails are heaviest, so the degrees of freedom

@@ -52,7 +52,7 @@ class MarginTest:
 
 
 def margin_test(change: Estimate, margin: float) -> MarginTest:
-    """Tests a change against a margin, in both directions.
+    """Test a change against a margin, in both directions.
 
     Args:
         change: the change with its 95% interval.
@@ -89,7 +89,7 @@ def margin_test(change: Estimate, margin: float) -> MarginTest:
 
 
 def clusters_needed(change: Estimate, margin: float) -> int | None:
-    r"""Finds how many clusters would give a finding in 4 of 5 cases, if the change is as here.
+    r"""Find how many clusters would give a finding in 4 of 5 cases, if the change is as here.
 
     The standard error s falls as the root of the clusters. With the change d
     inside the margin M, both ends need
@@ -129,7 +129,7 @@ def clusters_needed(change: Estimate, margin: float) -> int | None:
 
 
 def _largest_error(size: float, margin: float) -> float:
-    """Returns the largest standard error with both ends within the margin in 4 of 5 cases."""
+    """Return the largest standard error with both ends within the margin in 4 of 5 cases."""
     low, high = 0.0, margin
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -32,7 +32,7 @@ class HolmAdjustment:
 
 
 def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
-    r"""Adjusts p-values by Holm's step-down procedure.
+    r"""Adjust p-values by Holm's step-down procedure.
 
     .. math:: \tilde p_{(i)} = \min\{1, \max_{j \le i} (m - j + 1)\, p_{(j)}\}
 
@@ -78,7 +78,7 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
 def shown_increases(
     changes: Mapping[_Place, Estimate], p_values: Mapping[_Place, float]
 ) -> frozenset[_Place]:
-    """Returns which of several changes are shown to be increases, adjusted together by Holm.
+    """Return which of several changes are shown to be increases, adjusted together by Holm.
 
     With many items, even a change of 1e-6 is shown. Changes below `LEAST_CHANGE` do not show in
     any table and are left out.

@@ -106,7 +106,7 @@ class SignFlipTest:
 def mcnemar(
     correct_a: npt.ArrayLike, correct_b: npt.ArrayLike, *, mid_p: bool = False
 ) -> McNemarTest:
-    r"""Tests whether two runs get equally many of the same items right.
+    r"""Test whether two runs get equally many of the same items right.
 
     With b items that only A and c that only B gets right, each a fair coin under the hypothesis,
 
@@ -150,7 +150,7 @@ def mcnemar(
 def mcnemar_from_counts(
     b: int, c: int, both: int, neither: int, *, mid_p: bool = False
 ) -> McNemarTest:
-    """Tests as `mcnemar` does, from counts as papers print them.
+    """Test as `mcnemar` does, from counts as papers print them.
 
     Args:
         b: Items that only A gets right.
@@ -208,7 +208,7 @@ def _mcnemar_p(fewer: int, differing: int, mid_p: bool) -> float:
 def sign_flip_test(
     correct_a: npt.ArrayLike, correct_b: npt.ArrayLike, cluster: npt.ArrayLike
 ) -> SignFlipTest:
-    r"""Tests whether two runs get equally many items right, over clusters; exactly.
+    r"""Test whether two runs get equally many items right, over clusters; exactly.
 
     With :math:`d_f` the number right of A minus that of B in cluster f, and the hypothesis that A
     and B could change names within any cluster, every sign pattern of the :math:`|d_f|` is equally
@@ -270,7 +270,7 @@ def sign_flip_test(
 
 
 def flip_mid_p(lead: IntArray) -> float:
-    r"""Returns the two-sided mid-p value of the sign flip over clusters.
+    r"""Return the two-sided mid-p value of the sign flip over clusters.
 
     .. math:: p = \min\{1, 2\,P[T < L] + P[T = L]\}, \quad L = \min(L_A, L_B)
 
@@ -297,7 +297,7 @@ def flip_mid_p(lead: IntArray) -> float:
 
 
 def _lower_tail(sizes: IntArray, at_most: int) -> float:
-    """Returns P[sum of sizes_f X_f <= at_most] for fair coins X_f.
+    """Return P[sum of sizes_f X_f <= at_most] for fair coins X_f.
 
     The coins of size 1 come last, through their distribution function: with families of two, one
     binomial is summed against the other, and nothing is convolved.
@@ -314,7 +314,7 @@ def _lower_tail(sizes: IntArray, at_most: int) -> float:
 
 
 def _fair_coins(coins: int) -> FloatArray:
-    """Returns (coins + 1,) chances of 0, 1, ... heads: of few coins without scipy, within 1e-12."""
+    """Return (coins + 1,) chances of 0, 1, ... heads: of few coins without scipy, within 1e-12."""
     if coins > _MOST_COINS:
         return np.diff(p_value_below(np.arange(coins + 1), coins, 0.5), prepend=0.0)
     factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, coins + 1)))])
@@ -323,7 +323,7 @@ def _fair_coins(coins: int) -> FloatArray:
 
 
 def _convolved(distribution: FloatArray, size: int, coins: int) -> FloatArray:
-    """Adds `coins` fair coins worth `size` each to a distribution on 0, 1, 2, ..."""
+    """Add `coins` fair coins worth `size` each to a distribution on 0, 1, 2, ..."""
     heads = np.zeros(size * coins + 1)
     heads[::size] = _fair_coins(coins)
     return np.convolve(distribution, heads)

@@ -1,4 +1,4 @@
-"""Permutation test for position bias: how often each slot is chosen, given the answers.
+"""Permutation test for position bias: choices of each slot, given the answers.
 
 The answers of an item are permuted over its orders. What a model believes of an answer cancels.
 """
@@ -104,7 +104,7 @@ def slot_preferences(
     *,
     rng: np.random.Generator,
 ) -> SlotPreferences:
-    r"""Tests whether answers follow the slots at which they are shown.
+    r"""Test whether answers follow the slots at which they are shown.
 
     Item i gave the answers :math:`a_{ik}` in K_i different orders; :math:`o_{im}^{-1}(a)` is the
     slot of answer a in order m. A slot s was chosen more often than by chance by
@@ -163,7 +163,7 @@ def slot_preferences(
 
 
 def _from_the_end(orders: IntArray, width: IntArray) -> IntArray:
-    """Returns (n, K, C): the same orders with the last slot first; unused slots stay behind."""
+    """Return (n, K, C): the same orders with the last slot first; unused slots stay behind."""
     slot = np.arange(orders.shape[2])
     at = np.where(slot < width[:, :, None], width[:, :, None] - 1 - slot, slot)
     reversed_orders: IntArray = np.take_along_axis(orders, at, axis=2)
@@ -171,7 +171,7 @@ def _from_the_end(orders: IntArray, width: IntArray) -> IntArray:
 
 
 def _adjusted(preferences: SlotPreferences, last: SlotPreference | None) -> SlotPreferences:
-    """Adjusts the p-values of all slots together, by Holm."""
+    """Adjust the p-values of all slots together, by Holm."""
     slots = [*preferences.slots, *([] if last is None else [last])]
     p_values = holm(np.array([slot.p_value for slot in slots], dtype=np.float64)).adjusted
     tested = [
@@ -185,7 +185,7 @@ def _adjusted(preferences: SlotPreferences, last: SlotPreference | None) -> Slot
 def _preferences(
     code_order: IntArray, picked: npt.ArrayLike, cluster: npt.ArrayLike, rng: np.random.Generator
 ) -> SlotPreferences:
-    """Tests every slot, without adjusting the p-values for one another."""
+    """Test every slot, without adjusting the p-values for one another."""
     at, has, codes = _views(code_order, picked, cluster)
     if not len(at):
         return SlotPreferences((), 0, 0, 0, 0)
@@ -217,7 +217,7 @@ def _preferences(
 def _views(
     code_order: npt.ArrayLike, picked: npt.ArrayLike, cluster: npt.ArrayLike
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns the items that are shown in different orders, those orders first.
+    """Return the items that are shown in different orders, those orders first.
 
     Returns:
         (n, K, K) slot of the answer of view k in order m, -1 if either repeats another; (n, K, S)
@@ -248,7 +248,7 @@ def _views(
 
 
 def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Returns which views of an item are the first of their letter order.
+    """Return which views of an item are the first of their letter order.
 
     Args:
         code_order: (n, K, C) answer at each slot; unused slots -1, and all -1 in a view of unknown
@@ -277,7 +277,7 @@ def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def _slots_of(orders: IntArray, answers: IntArray) -> IntArray:
-    """Returns (n, K, K): the slot of the answer of view k in order m; -1 if it is not there."""
+    """Return (n, K, K): the slot of the answer of view k in order m; -1 if it is not there."""
     n, views, slots = orders.shape
     # One more answer takes what is written for unused slots.
     inverse = np.full((n, views, slots + 1), -1, dtype=np.int64)
@@ -288,7 +288,7 @@ def _slots_of(orders: IntArray, answers: IntArray) -> IntArray:
 
 
 def _diagonal(at: IntArray) -> IntArray:
-    """Returns (n, K): the slot of each answer in the order in which it was given."""
+    """Return (n, K): the slot of each answer in the order in which it was given."""
     slots: IntArray = np.einsum("ikk->ik", at)
     return slots
 
@@ -311,7 +311,7 @@ class _Counted:
 
     @classmethod
     def of(cls, at: IntArray, has: IntArray, cluster: IntArray) -> "_Counted":
-        """Counts views by slot and cluster."""
+        """Count views by slot and cluster."""
         own = _diagonal(at)
         shape = (int(cluster.max()) + 1, has.shape[2])
         surplus, shown = np.zeros(shape), np.zeros(shape)
@@ -324,7 +324,7 @@ class _Counted:
         return cls(np.bincount(own[own >= 0], minlength=shape[1]), surplus, shown, moved)
 
     def estimate(self, slot: int) -> Estimate:
-        """Returns the choices beyond chance as a share of the views that have the slot."""
+        """Return the choices beyond chance as a share of the views that have the slot."""
         surplus, shown = self.surplus[:, slot], self.shown[:, slot]
         n = int(shown.sum())
         linear = linearised_ratio(surplus, shown)
@@ -332,7 +332,7 @@ class _Counted:
 
 
 def _by_chance(at: IntArray, slot: int) -> FloatArray:
-    """Returns (n,) choices of a slot, on average over the permutations of the answers."""
+    """Return (n,) choices of a slot, on average over the permutations of the answers."""
     orders = (_diagonal(at) >= 0).sum(axis=1)
     return np.asarray((at == slot).sum(axis=(1, 2)) / orders)
 
@@ -340,7 +340,7 @@ def _by_chance(at: IntArray, slot: int) -> FloatArray:
 def _null(
     at: IntArray, observed: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Returns the p-value and the 95% range of every slot, and the number of permutations."""
+    """Return the p-value and the 95% range of every slot, and the number of permutations."""
     slots = range(observed.size)
     spread = np.array([_variance(at, slot) for slot in slots])
     testable = spread > _ROUNDING
@@ -364,7 +364,7 @@ def _null(
 
 
 def _variance(at: IntArray, slot: int) -> float:
-    """Returns the variance of the choices of a slot over the permutations."""
+    """Return the variance of the choices of a slot over the permutations."""
     valid = at >= 0
     orders = (_diagonal(at) >= 0).sum(axis=1).astype(np.float64)[:, None, None]
     chosen = (at == slot).astype(np.float64)
@@ -374,7 +374,7 @@ def _variance(at: IntArray, slot: int) -> float:
 
 
 def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) -> IntArray:
-    """Returns (draws, S): choices of each slot if answers are given to orders at random."""
+    """Return (draws, S): choices of each slot if answers are given to orders at random."""
     items, views, _ = at.shape
     unused = _diagonal(at) < 0
     columns = (at + 1).astype(np.int64).ravel()
@@ -395,7 +395,7 @@ def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) ->
 
 
 def _ranks(keys: FloatArray) -> list[IntArray]:
-    """Returns the rank of each of the last axis' keys among them, key by key.
+    """Return the rank of each of the last axis' keys among them, key by key.
 
     Of the few views of a run, comparing every two takes half the time of sorting.
     """

@@ -68,7 +68,7 @@ class DetectableDifference:
 
 
 def mcnemar_power(n: int, discordance: float, difference: float, *, level: float = 0.05) -> float:
-    r"""Returns the power of the exact two-sided McNemar test.
+    r"""Return the power of the exact two-sided McNemar test.
 
     Unconditional: over how many of n items differ, D, and who wins them. With the share
     :math:`\psi` of items that differ and the difference :math:`\delta` in accuracy,
@@ -139,7 +139,7 @@ class _DifferingItems:
         return cls(share, number, chance, _largest_rejected(number, level))
 
     def power(self, difference: float) -> float:
-        """Returns the chance of a significant result."""
+        """Return the chance of a significant result."""
         if not self.number.size:
             return 0.0
         wins = (1 + difference / self.share) / 2
@@ -149,7 +149,7 @@ class _DifferingItems:
 
 
 def _largest_rejected(differing: npt.NDArray[np.int64], level: float) -> FloatArray:
-    """Returns the largest min(b, c) with a two-sided p-value of at most `level`; -1 for none."""
+    """Return the largest min(b, c) with a two-sided p-value of at most `level`; -1 for none."""
     from scipy import special
 
     most = np.ceil(np.nan_to_num(special.bdtrik(level / 2, differing, 0.5)))
@@ -157,7 +157,7 @@ def _largest_rejected(differing: npt.NDArray[np.int64], level: float) -> FloatAr
 
 
 def _at_most(count: npt.ArrayLike, trials: npt.ArrayLike, rate: float) -> FloatArray:
-    """Returns the chances of at most `count` positive trials; the count may be -1."""
+    """Return the chances of at most `count` positive trials; the count may be -1."""
     chance = p_value_below(np.maximum(count, 0), trials, rate)
     return np.asarray(np.where(np.less(count, 0), 0.0, chance), dtype=np.float64)
 
@@ -170,7 +170,7 @@ def detectable_difference(
     power: float = 0.8,
     level: float = 0.05,
 ) -> DetectableDifference:
-    r"""Finds the smallest difference in accuracy that the exact McNemar test is likely to show.
+    r"""Find the smallest difference in accuracy that the exact McNemar test is likely to show.
 
     .. math:: \min \{\delta : power(n / \max(deff, 1), \max(\psi, \delta), \delta) \ge 0.8\}
 
@@ -255,7 +255,7 @@ def items_needed(
     power: float = 0.8,
     level: float = 0.05,
 ) -> int:
-    r"""Finds how many items the exact McNemar test needs to show a difference in accuracy.
+    r"""Find how many items the exact McNemar test needs to show a difference in accuracy.
 
     .. math:: \lceil \max(deff, 1) \min \{m : power(m, \max(\psi, \delta), \delta) \ge 0.8\} \rceil
 
@@ -316,7 +316,7 @@ def items_needed(
 
 
 def design_effect(values: npt.ArrayLike, cluster: npt.ArrayLike) -> DesignEffect:
-    r"""Estimates by how much clusters inflate the variance of a mean: a ratio of variances.
+    r"""Estimate by how much clusters inflate the variance of a mean: a ratio of variances.
 
     .. math:: deff = \frac{F / (F - 1) \sum_f (\sum_{i \in f} (x_i - \bar x))^2}
                           {n / (n - 1) \sum_i (x_i - \bar x)^2}

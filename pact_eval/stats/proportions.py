@@ -16,7 +16,7 @@ _ROUNDING = 1e-12
 def rate_estimate(
     positive: npt.ArrayLike, counted: npt.ArrayLike, *, confidence: float = 0.95
 ) -> Estimate:
-    r"""Estimates a rate from counts by cluster, with an interval that holds for few clusters.
+    r"""Estimate a rate from counts by cluster, with an interval that holds for few clusters.
 
     Wilson's interval for :math:`p = \sum_f s_f / n`, with the effective number of rows
     :math:`n^*` of `effective_rows` in place of n, and Student's t in place of z. If clusters differ
@@ -77,7 +77,7 @@ def rate_estimate(
 
 
 def wilson_interval(rate: float, n: float, quantile: float) -> tuple[float, float]:
-    """Returns both ends of Wilson's interval.
+    """Return both ends of Wilson's interval.
 
     Args:
         rate: Share of positive rows, in [0, 1].
@@ -96,7 +96,7 @@ def wilson_interval(rate: float, n: float, quantile: float) -> tuple[float, floa
 
 
 def rare_limit(rate: float, n: float, confidence: float) -> float:
-    r"""Returns the one-sided lower limit of a rate by Clopper and Pearson (1934).
+    r"""Return the one-sided lower limit of a rate by Clopper and Pearson (1934).
 
     With x = n p positive rows, it is :math:`x / (x + (n - x + 1) F)` with the quantile of F for
     :math:`2 (n - x + 1)` and 2 x degrees of freedom, in the approximation of Paulson (1942).
@@ -129,7 +129,7 @@ def rare_limit(rate: float, n: float, confidence: float) -> float:
 
 
 def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
-    r"""Returns how many independent rows would say as much on a rate as the clusters do.
+    r"""Return how many independent rows would say as much on a rate as the clusters do.
 
     .. math:: n^* = \frac{n}{\max(deff, 1)}, \quad deff = \frac{V}{p (1 - p) / n}, \quad
               V = \frac{F}{F - 1} \sum_f \frac{(s_f - p\, n_f)^2}{n^2}

@@ -72,7 +72,7 @@ class GroupedOutcomes:
 
 
 def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: int) -> MixShift:
-    r"""Decomposes the difference of two rates by groups.
+    r"""Decompose the difference of two rates by groups.
 
     With the shares :math:`w_g` of the groups C that both samples have, and the rates :math:`r_g`,
 
@@ -187,12 +187,12 @@ class _Sample:
         return np.asarray(self.rows / self.rows.sum())
 
     def shares_within(self, shared: _BoolArray) -> FloatArray:
-        """Returns the shares of the shared groups among themselves; 0 elsewhere."""
+        """Return the shares of the shared groups among themselves; 0 elsewhere."""
         kept = np.where(shared, self.rows, 0.0)
         return kept / kept.sum() if kept.any() else kept
 
     def influence(self, other: _Sample, shared: _BoolArray, sign: float) -> dict[str, FloatArray]:
-        """Returns (clusters,) what each cluster of this sample adds to each part.
+        """Return (clusters,) what each cluster of this sample adds to each part.
 
         Args:
             other: the other sample.

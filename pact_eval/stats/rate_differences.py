@@ -77,7 +77,7 @@ class PairedRates:
     resamples: ClassVar[int] = 0
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
-        """Returns b - c with its interval; no interval from one cluster."""
+        """Return b - c with its interval; no interval from one cluster."""
         method = Method("score interval", " (differences of rates)", confidence)
         low, high, reason = math.nan, math.nan, None
         if self.clusters < 2:
@@ -92,7 +92,7 @@ class PairedRates:
         return Estimate(self.value, low, high, self.n, self.clusters, method, reason)
 
     def p_value(self) -> float:
-        """Returns the level at which the interval ends at 0; NaN from one cluster."""
+        """Return the level at which the interval ends at 0; NaN from one cluster."""
         if self.clusters < 2:
             return math.nan
         if self.differing == 0:
@@ -105,7 +105,7 @@ class PairedRates:
 
 
 def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> PairedRates:
-    r"""Counts how often two rates differ, and how many independent rows that is worth.
+    r"""Count how often two rates differ, and how many independent rows that is worth.
 
     .. math:: n^* = \frac{b + c - d^2}{V}, \quad
               V = \frac{F}{F - 1} \sum_f \frac{(s_f - d\, n_f)^2}{n^2}
@@ -156,7 +156,7 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
 
 
 def _flip(leads: FloatArray) -> float:
-    """Returns the mid-p value of the sign flip of clusters, at least what an exact one can reach.
+    """Return the mid-p value of the sign flip of clusters, at least what an exact one can reach.
 
     It is computed for whole numbers that are not too many: the score test needs no help then.
     """
@@ -168,7 +168,7 @@ def _flip(leads: FloatArray) -> float:
 
 
 def _upper_end(value: float, differing: float, n: float, t: float) -> float:
-    """Returns the largest difference that the score test does not reject."""
+    """Return the largest difference that the score test does not reject."""
     c = (differing - value) / 2
     low, high = value, 1.0
     for _ in range(_HALVINGS):

@@ -1,4 +1,4 @@
-"""Arms: what the seeds of one recipe have in common, and how far apart they are."""
+"""Mean and spread of a metric over the seeds of one recipe."""
 
 import math
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class SignAgreement:
 
 
 def seed_summary(values: npt.ArrayLike) -> SeedSummary:
-    r"""Returns mean and sample standard deviation over seeds.
+    r"""Return mean and sample standard deviation over seeds.
 
     .. math:: \bar v = \frac{1}{n} \sum_s v_s, \quad
               s = \sqrt{\frac{1}{n - 1} \sum_s (v_s - \bar v)^2}
@@ -90,7 +90,7 @@ def seed_summary(values: npt.ArrayLike) -> SeedSummary:
 
 
 def same_sign(differences: npt.ArrayLike) -> SignAgreement:
-    """Says whether a difference has the same sign at every seed.
+    """Say whether a difference has the same sign at every seed.
 
     A difference of 0 (to 1e-12) has no sign and breaks the agreement, as NaN does: "the same sign
     at every seed" would not be true. One seed cannot agree with anything. Agreement of few seeds is

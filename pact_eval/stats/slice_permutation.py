@@ -1,4 +1,4 @@
-"""Permutation test of a slice: do the items of a group differ from the others?"""
+"""Permutation test of a slice: the mean of a group of items against that of the others."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ def slice_permutation_test(
     rng: np.random.Generator,
     permutations: int = 1_999,
 ) -> SliceTest:
-    r"""Tests whether the mean of a group differs from the mean of the other items.
+    r"""Test whether the mean of a group differs from the mean of the other items.
 
     If every cluster lies inside or outside as a unit, clusters change places. Otherwise the
     membership changes places within clusters, and clusters of one side do not count. The chance of

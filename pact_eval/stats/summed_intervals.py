@@ -67,7 +67,7 @@ def summed_interval(
     n_clusters: int,
     ends_at_zero: bool = True,
 ) -> SummedInterval:
-    r"""Combines the intervals of several estimates into that of their weighted sum.
+    r"""Combine the intervals of several estimates into that of their weighted sum.
 
     Each end moves by the reaches on its side, as variances of a sum do (MOVER):
 

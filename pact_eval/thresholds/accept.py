@@ -4,7 +4,7 @@ from math import log
 
 
 def accept(probabilities, thresholds, group="all"):  # type: ignore[no-untyped-def] # to be copied
-    """Whether to act on an answer; if not, ask a person."""
+    """Return whether to act on an answer; if not, ask a person."""
     gate = thresholds["gates"].get(group)
     if gate is None or gate["sureness_at_least"] is None or not probabilities:
         return False

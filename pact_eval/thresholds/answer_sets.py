@@ -1,4 +1,4 @@
-"""The answer sets of a run: a level for every kind, and what the sets are like.
+"""The answer sets of a run: a level for every kind, and the size and error of the sets.
 
 Each kind has its own level, so the promise holds for each kind alone. Coverage is shown out of
 sample: each source family is left out once, and covered by the level of the others.

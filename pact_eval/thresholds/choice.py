@@ -1,4 +1,4 @@
-"""The thresholds of a run: a gate for all items or for every kind or domain, and what it does.
+"""The thresholds of a run: a gate for all items or for every kind or domain, and its effect.
 
 With several gates, `confidence` holds for each of them alone, and all G of them keep their targets
 together with a confidence of at least 1 - G (1 - confidence). `together=True` tests each at
@@ -398,7 +398,7 @@ def decodings_of(run: ExperimentRun, chosen: Rule) -> Iterator[Rule]:
 
 
 def _calibrates(run: ExperimentRun) -> bool:
-    """Whether the run has a calibrator that was fitted on other families."""
+    """Return whether the run has a calibrator that was fitted on other families."""
     try:
         return run.calibrator is not None
     except InputError:

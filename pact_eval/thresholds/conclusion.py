@@ -1,4 +1,4 @@
-"""The conclusion to "May it act alone?": what share of the decisions needs no review."""
+"""Conclusion on acting alone: the share of the decisions that needs no review."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Decision curves: what gates cost, what they are worth, and where chosen gates lie.
+r"""Decision curves: costs and values of gates, and the chosen gates among them.
 
 With the costs :math:`c_w` of a wrong decision and :math:`c_r` of a review, a gate t costs
 

@@ -77,7 +77,7 @@ def families_needed(items: GateItems, target: Target, confidence: float) -> int 
 
 
 def surer_is_better(items: GateItems) -> bool:
-    """Whether a run shows, at 5%, that surer answers are right more often.
+    """Return whether a run shows, at 5%, that surer answers are right more often.
 
     Tests the covariance of the rank of the sureness and of being right, with families as units.
 

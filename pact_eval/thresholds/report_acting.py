@@ -1,4 +1,4 @@
-"""The conclusion to "May it act alone?" on the runs of a report, if the settings name a target.
+"""Conclusion on acting alone for the runs of a report, if the settings name a target.
 
 The gate is the one that `choose_thresholds` would choose for all items. Nothing is planned and
 nothing cross-validated, so a report does not wait for it.

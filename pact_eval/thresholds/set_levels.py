@@ -1,4 +1,4 @@
-r"""Conformal answer sets: how sure an answer must be to be in the set, by one item of each family.
+r"""Conformal answer sets: the confidence that lets an answer into the set, by one item per family.
 
 What is promised. An item is drawn from a new family: the sets of such items contain the right
 answer with a probability of at least `coverage`. Here

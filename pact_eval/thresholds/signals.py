@@ -1,4 +1,4 @@
-"""Signals of gates: four measures of how sure a run is of its answer to an item.
+"""Signals of gates: four measures of the confidence of a run in its answer to an item.
 
 Each is turned into a *sureness*, of which more is always surer: the probability of the answer, its
 distance to the second answer, minus the entropy, minus the disagreement of the K views.

@@ -1,4 +1,4 @@
-"""A cache on disk of encoded training views: the same records are encoded only once.
+"""A cache on disk of encoded training views.
 
 The name of a cache file is a hash of everything that determines its content: the records, the
 tokenizer and prompt (the fingerprints of the encoder and of the contract), the limit, and the plan

@@ -34,7 +34,7 @@ _FORMAT: Final = "pact-checkpoint-1"
 
 @dataclass
 class Progress:
-    """How far a training is.
+    """State of a training after a step.
 
     Attributes:
         step: completed optimiser steps.

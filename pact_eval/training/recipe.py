@@ -60,7 +60,7 @@ _IDENTITY: Final = "training_sha256"
 
 @dataclass(frozen=True)
 class RecipeTraining:
-    """What decides a training.
+    """Request for a training: all that decides its weights.
 
     Attributes:
         recipe: one of `RECIPES`.
@@ -154,7 +154,7 @@ def _identity(training: RecipeTraining, settings: RecipeSettings, base: RecipeBa
 
 
 def _is_finished(checkpoints: Checkpoints) -> bool:
-    """Whether the folder has the finished adapter of this training.
+    """Return whether the folder has the finished adapter of this training.
 
     Raises:
         InputError: it has that of another one.

@@ -307,7 +307,7 @@ def _manifest(run: _Checked) -> RunCheck | None:
     path, expected = run.data_file, run.provenance.data.sha256
     other = run.provenance.custody.other_data
     if other is not None:
-        difference = _other(other.manifest, other.expected, other.found)
+        difference = _other(other.manifest, other.expected, other.actual)
         return RunCheck("manifest", "differs", f"allowed when it was scored: {difference}")
     if path is None or expected is None or not path.is_file():
         return None  # the check of the data says so

@@ -1,4 +1,4 @@
-"""Display names of arms: what outputs for readers call an arm.
+"""Display names of arms, for outputs that people read.
 
 Everything else keeps the key of an arm, which is what runs record: results, file names, JSON, CSV,
 and the command line.

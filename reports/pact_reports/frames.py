@@ -207,7 +207,7 @@ def _findings(audit: DataAudit | AdapterAudit) -> Iterator[Row]:
                 "line": place.line,
                 "id": place.record_id,
                 "expected": finding.expected,
-                "found": finding.found,
+                "found": finding.actual,
             }
 
 

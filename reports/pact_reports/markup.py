@@ -1,4 +1,4 @@
-"""HTML made from parts, where text is escaped unless it is HTML already.
+"""HTML made from parts, with all text escaped that is not HTML already.
 
 Nothing else in this package writes a tag: text from data can only come in through `element`, which
 escapes it and shows what is not printable, or through `data_text`, which also isolates its

@@ -57,7 +57,7 @@ def test_tails_against_binomtest(tmp_path: Path) -> None:
 
 def test_a_position_that_always_holds_the_reference_is_told(tmp_path: Path) -> None:
     result = balance_of(tmp_path / "x.jsonl", [(4, 0, 1 + n % 3) for n in range(30)])
-    assert [str(finding.found) for finding in result.findings] == ["30 (2.00 times as many)"]
+    assert [str(finding.actual) for finding in result.findings] == ["30 (2.00 times as many)"]
     assert "at position A" in result.findings[0].expected
 
 

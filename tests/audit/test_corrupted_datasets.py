@@ -615,7 +615,7 @@ def test_a_warning_names_both_answers_of_one_description(tmp_path: Path) -> None
     first, second, *_ = decision(data.holdout[0])["criteria"]
     (finding, _) = findings(audited(data.write(tmp_path), ("schema",)))
     assert (finding.code, finding.severity) == ("descriptions-alike", "warning")
-    assert finding.found == f"{first} and {second}: Is in the  window"
+    assert finding.actual == f"{first} and {second}: Is in the  window"
 
 
 def test_answers_that_all_have_one_description_are_told_apart_by_their_keys(
@@ -652,6 +652,6 @@ def test_a_context_of_megabytes_is_not_tokenised(
     audit = audited(data.write(tmp_path), ("lengths",), tokenizer=tokenizer)
     (finding,) = findings(audit)
     assert (finding.code, finding.place.line) == ("prompt-too-long", 2)
-    assert "bytes, not tokenised" in finding.found
+    assert "bytes, not tokenised" in finding.actual
     assert_says(audit.checks[-1].scope, "1 more", "too long", "bytes alone")
     assert max(seen) < 100_000

@@ -39,7 +39,7 @@ def test_a_pair_with_one_edited_word_and_two_references_is_healthy(tmp_path: Pat
 def test_the_reference_that_both_members_have_is_named(tmp_path: Path, key: str) -> None:
     same = {"reference": {"target": key}}
     (finding,) = said_of(tmp_path, same, same)
-    assert (finding.code, finding.found) == ("reference-same", key)
+    assert (finding.code, finding.actual) == ("reference-same", key)
     assert finding.place.line == 2
 
 
@@ -49,7 +49,7 @@ def test_answers_of_both_members_are_named(tmp_path: Path) -> None:
     (finding,) = said_of(tmp_path, {}, inputs(other, "The gate is shut."))
     assert finding.code == "answers-differ"
     assert_says(finding.expected, "the answers", "answer_0, answer_1, answer_2")
-    assert finding.found == "answer_2, answer_1, answer_0"
+    assert finding.actual == "answer_2, answer_1, answer_0"
 
 
 def test_a_family_of_three_is_told_at_its_last_member(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class Search:
         pattern = re.compile(r"cosine (\S+) to \S+:\d+ \(id (\S+)\)")
         cosine_of = {}
         for finding in self.findings:
-            match = pattern.fullmatch(finding.found)
+            match = pattern.fullmatch(finding.actual)
             assert match is not None
             cosine_of[finding.code, str(finding.place.record_id), match[2]] = float(match[1])
         return cosine_of
@@ -130,7 +130,7 @@ def test_a_neighbour_in_another_file_is_shown_beside_its_record(tmp_path: Path) 
     (finding,) = result.findings
     assert (finding.code, finding.severity) == (ACROSS, "error")
     assert str(finding.place) == "b.jsonl:1 (id b0-base)"
-    assert_says(finding.found, "cosine 0.85", "a.jsonl:1", "(id a0-base)")
+    assert_says(finding.actual, "cosine 0.85", "a.jsonl:1", "(id a0-base)")
     assert finding.comparison is not None
     parts = [segment for segment in finding.comparison.segments if segment.kind == "changed"]
     assert [(segment.left, segment.right) for segment in parts] == [("north", "south")]

@@ -205,7 +205,7 @@ def test_a_dataset_made_to_leak_is_caught(
 ) -> None:
     result = check(tmp_path, leak(generated()))
     finding_of = {finding.code: finding for finding in result.findings}
-    assert clue in finding_of[code].found
+    assert clue in finding_of[code].actual
     assert str(finding_of[code].place) == "train.jsonl, eval.jsonl"
     assert finding_of[code].severity == "error"
     # What stands in the context alone is no leak of the question.
@@ -219,7 +219,7 @@ def test_a_word_that_tells_three_records_in_ten_is_found(tmp_path: Path) -> None
             say(row, f"Tag {('amber', 'basil', 'cedar')[min(2, reference(row))]}.")
     result = check(tmp_path, rows)
     assert set(result.counts) & {"ablated-shortcut", "shortcut-suspected"}
-    assert '"basil" in the ablated context' in probes(result)[ABLATED].telling
+    assert any(clue.startswith('"basil" in ') for clue in probes(result)[ABLATED].telling)
 
 
 def test_a_position_is_the_majority_and_no_shortcut(tmp_path: Path) -> None:

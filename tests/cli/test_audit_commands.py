@@ -45,7 +45,7 @@ def test_the_shipped_data_pass_every_check() -> None:
     text = run("data", FIXTURES / "data", "--tokenizer", FIXTURES / "model").stdout
     assert text.count(" passed ") >= 8
     assert "failed" not in text
-    assert text.endswith("The data is sound as far as checked.\n")
+    assert_says(text.splitlines()[-1], "sound", "as far as checked")
     assert "444 of 444 contexts ablated" in text
 
 
@@ -64,7 +64,7 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     assert "TAMPERED" in text.splitlines()[-1]
     run("manifest", folder)
     text = run("data", folder, *QUICK, code=3).stdout
-    assert text.splitlines()[-1] == "NOT TO BE TRUSTED: 1 error (families)."
+    assert_says(text.splitlines()[-1], "NOT TO BE TRUSTED", "1 error", "families")
 
 
 def test_json_is_one_object_with_every_number(folder: Path) -> None:
@@ -203,7 +203,7 @@ def test_no_id_forges_a_line(arguments: list[str], folder: Path) -> None:
         text = run("data", folder, "--only", "schema", code=3).stdout
     assert not any(line.startswith("The data passed") for line in text.splitlines())
     assert not set(FORGED) - {"\n"} & {sign for sign in text if not sign.isprintable()}
-    assert "x\\n\\nThe data passed: no finding.\\n\\u202e\\u2066" in text.replace("\n", "")
+    assert FORGED.encode("unicode_escape").decode() in text.replace("\n", "")
 
 
 def test_no_id_forges_a_line_of_a_message(tmp_path: Path) -> None:
@@ -290,9 +290,7 @@ def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     holdout = FIXTURES / "data" / "holdout.jsonl"
     text = run("data", tmp_path / "parts", "--eval", holdout, *QUICK, "--only", "separation").stdout
     assert "444 lines in 4 files" in text
-    assert (
-        "The data passed with doubts: 1 warning." in text
-    )  # the manifest of the parts has no holdout
+    assert_says(text, "with doubts", "1 warning")  # the manifest of the parts has no holdout
     again = refused("split", source, "--out", tmp_path / "parts")
     assert "expected a new folder" in again
     value = json.loads(run("split", source, "--out", tmp_path / "more", "--json").stdout)
@@ -305,7 +303,7 @@ def test_a_diff_names_changes_and_flips(tmp_path: Path) -> None:
     new = write_jsonl(tmp_path / "new.jsonl", [flipped, record("c-base")])
     text = run("diff", old, new).stdout
     assert "answer_1 -> answer_2" in text
-    assert "1 added, 1 removed, 1 changed, 1 references flipped, 0 the same." in text
+    assert_says(text, "1 added", "1 removed", "1 changed", "1 references flipped", "0 the same")
     value = json.loads(run("diff", old, new, "--json").stdout)
     assert (value["flipped"], value["unchanged"]) == (1, 0)
     assert value["changed"][0]["references"] == ["answer_1", "answer_2"]
@@ -314,7 +312,7 @@ def test_a_diff_names_changes_and_flips(tmp_path: Path) -> None:
 def test_ablated_contexts_are_written(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "ablated.jsonl"
     text = run("ablate", folder / "train.jsonl", "--out", out).stdout
-    assert text == f"6 ablated contexts of 6 families in {out}\n"
+    assert_says(text, "6 ablated contexts", "6 families", str(out))
     assert out.read_bytes().count(b"\n") == 6
 
 

@@ -16,6 +16,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 from commands import runner
+from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.errors import needs_model_extra
@@ -156,7 +157,7 @@ def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     out = run("demo", "--k", 2, "--limit", 6).stdout
     made = {path.name for path in (tmp_path / "runs").iterdir()}
     assert made == {"demo-nimble_recipe", "demo-pact", "demo.html"}
-    assert "next: pact-eval compare runs/demo-pact runs/demo-nimble_recipe" in out
+    assert_says(out, "next: pact-eval compare", "runs/demo-pact", "runs/demo-nimble_recipe")
     opened: list[str] = []
 
     def browser(url: str) -> bool:

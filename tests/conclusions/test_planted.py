@@ -10,6 +10,7 @@ import pytest
 from commands import runner
 from conclusions import surfaces
 from conclusions.planted import CASES, TARGET, Case, documented
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
@@ -83,7 +84,7 @@ def test_a_mean_gap_that_is_not_shown_is_not_called_0(name: str, tmp_path: Path)
         assert "right on average" not in text
         assert ("direction not shown" in text) == (not SHOWN_GAPS[name])
         if not SHOWN_GAPS[name]:  # how large it may be, instead
-            assert "gap {:+.1f} [{:+.1f}, {:+.1f}] points".format(*gap) in text
+            assert_says(text, "gap {:+.1f} [{:+.1f}, {:+.1f}]".format(*gap), "points")
 
 
 def test_the_docs_have_these_cases() -> None:

@@ -53,8 +53,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def compared(first: Path, second: Path) -> dict[str, object] | None:
     value = json.loads(run("compare", first, second, *FAST, "--json").stdout)
-    found: dict[str, object] | None = value["comparisons"][0].get("prior_removal")
-    return found
+    prior_removal: dict[str, object] | None = value["comparisons"][0].get("prior_removal")
+    return prior_removal
 
 
 @pytest.mark.parametrize(

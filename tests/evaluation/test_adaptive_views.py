@@ -184,12 +184,40 @@ def one_model_rows(rng: np.random.Generator, families: int = 600) -> pl.DataFram
     return frame.with_columns(logits=pl.Series(logits, dtype=pl.List(pl.Float32())))
 
 
-def test_two_adaptive_runs_have_view_0_of_every_item(tmp_path: Path, run: Path) -> None:
-    later = write_adaptive(tmp_path / "later", FULL, ViewRule(3.0, 0.05, full_share=0.0))
-    experiment = Experiment.read([run, later], SETTINGS)
-    one, other = (item.predictions for item in experiment.at_common_views.runs)
-    assert np.array_equal(one.code_order, other.code_order)
-    assert np.array_equal(one.logits, other.logits)
+def test_two_adaptive_runs_are_compared_at_view_0_and_where_both_got_all_views(
+    tmp_path: Path,
+) -> None:
+    """Two models whose difference depends on the views: those that each took give another one."""
+    frames, rules = (FULL, full_rows(2)), (RULE, ViewRule(3.0, 0.05, full_share=0.5, full_seed=2))
+    folders = [
+        write_adaptive(tmp_path / name, frame, rule)
+        for name, frame, rule in zip("ab", frames, rules, strict=True)
+    ]
+    runs, models = (
+        [read_run(folder).predictions for folder in folders],
+        [Predictions.from_frame(frame) for frame in frames],
+    )
+    in_both = np.logical_and(*(rule.in_sample(runs[0].family) for rule in rules))
+    assert 0 < in_both.sum() < len(in_both)
+    views = np.where(in_both[:, np.newaxis], np.arange(4), 0)
+    experiment = Experiment.read(folders, SETTINGS)
+    for run, model in zip(experiment.at_common_views.runs, models, strict=True):
+        assert np.array_equal(run.predictions.logits, model.chosen_views(views).logits)
+    difference = experiment.comparisons[0].groups[0].metrics["nll_nats"].difference
+    assert difference.value == pytest.approx(nll_difference(models, [views, views]))
+    stopped = [np.zeros((180, 4), bool) if run.stopped is None else run.stopped for run in runs]
+    taken = [np.where(mask, 0, np.arange(4)) for mask in stopped]
+    for other_views in (taken, [np.zeros_like(views)] * 2, [np.tile(np.arange(4), (180, 1))] * 2):
+        assert abs(nll_difference(models, other_views) - difference.value) > 0.005
+
+
+def nll_difference(models: list[Predictions], views: list[np.ndarray]) -> float:
+    """The mean NLL of the ensemble of the first model at its views, minus that of the second."""
+    first, second = (
+        -model.chosen_views(chosen).log_probs("ensemble")[np.arange(len(model)), model.reference]
+        for model, chosen in zip(models, views, strict=True)
+    )
+    return float((first - second).mean())
 
 
 @pytest.mark.parametrize(

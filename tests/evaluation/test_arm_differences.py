@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from messages import assert_says
 from run_frames import predictions
 
 from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
@@ -49,10 +50,10 @@ def test_one_difference_over_three_seeds(three: ArmsComparison) -> None:
         np.testing.assert_equal(difference.new_seeds.value, difference.same_seeds.value)
         assert difference.new_seeds.n == difference.same_seeds.n
     accuracy = pair.differences["all"]["accuracy"]
-    assert accuracy.generalises_to == "new families and new seeds"
+    assert_says(accuracy.generalises_to, "new families", "new seeds")
     assert accuracy.marked
     assert accuracy.new_seeds.low > 0
-    assert accuracy.evidence.test == "t over seeds and families"
+    assert_says(accuracy.evidence.test, "t over", "seeds", "families")
     wide, narrow = (
         estimate.high - estimate.low for estimate in (accuracy.new_seeds, accuracy.same_seeds)
     )

@@ -1,7 +1,7 @@
 """Content of every file of an experiment, without what two equal experiments may differ in.
 
-These are exempt fields of docs/experiments.md: those of experiments whose trainer is a command of
-the user. What is not listed here is compared, so a new field that differs fails the tests.
+These are the exempt fields of docs/experiments.md. What is not listed here is compared, so a new
+field that differs fails the tests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 HAPPENED = ("experiment.lock", "events.jsonl", "logs", "locks")
 """They say what happened; nothing of them is compared."""
@@ -16,8 +17,16 @@ HAPPENED = ("experiment.lock", "events.jsonl", "logs", "locks")
 FIELDS = {
     "run.json": ("created", "finished", "wall_seconds", "seal.provenance_sha256"),
     "hypotheses.lock": ("registered_at", "lock_sha256"),
+    "training.json": ("wall_seconds", "seconds_per_step", "peak_memory_bytes"),
+    "training_data.json": ("training.wall_seconds", "training.peak_memory_bytes"),
 }
 """Exempt fields of JSON files."""
+
+FIELDS_OF_RECIPES = {
+    "run.json": "custody.training.sha256",
+    "schema_config.json": "training_data_sha256",
+}
+"""Further ones if a recipe trained the adapter: hashes of `training_data.json`."""
 
 SHOW_TIMES = (
     *("page.html", "scorecard.txt", "report.md", "cost.csv", "cost.md", "cost.tex"),
@@ -53,18 +62,27 @@ def contents(folder: Path) -> dict[str, object]:
 def _content(path: Path) -> object:
     if path.name in SHOW_TIMES:
         return _without_times(path.read_text("utf-8"))
-    if path.name not in FIELDS and path.parent.name != "receipts":
+    names = (*FIELDS, *FIELDS_OF_RECIPES)
+    if path.name not in names and path.parent.name != "receipts":
         return path.read_bytes()
     value = json.loads(path.read_bytes())
     for field in FIELDS.get(path.name, ()):
-        table, _, key = field.rpartition(".")
-        (value[table] if table else value).pop(key)
+        assert _dropped(value, field), f"{path} lacks {field}"
+    _dropped(value, FIELDS_OF_RECIPES.get(path.name, ""))
     for part in ("inputs", "outputs") if path.parent.name == "receipts" else ():
-        exempt = (*FIELDS, *SHOW_TIMES)
+        exempt = (*names, *SHOW_TIMES)
         value[part] = {
             name: sha for name, sha in value[part].items() if Path(name).name not in exempt
         }
     return value
+
+
+def _dropped(value: dict[str, Any], field: str) -> bool:
+    """Remove a field, such as `seal.provenance_sha256`; return whether it was there."""
+    *tables, key = field.split(".")
+    for table in tables:
+        value = value.get(table, {})
+    return value.pop(key, None) is not None
 
 
 def _without_times(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import refuser
 from experiments.plans import COMMAND, opened, write_plan
+from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.errors import PlanError
@@ -154,7 +155,7 @@ def test_splits_that_share_a_source_family(tmp_path: Path) -> None:
     pairs = str(error.value).splitlines()
     first, last = (json.loads(line)["source_family"] for line in (lines[0], lines[-1]))
     assert len(pairs) == 2
-    assert "train.jsonl and selection.jsonl share 1 source family" in pairs[0]
+    assert_says(pairs[0], "train.jsonl", "selection.jsonl", "1 source family")
     assert pairs[0].endswith(first)
     assert pairs[1].endswith(last)
 
@@ -165,7 +166,7 @@ def test_one_split_alone_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as error:
         opened(plan)
     assert "role train" in str(error.value)
-    assert "for selection and for calibration, or neither" in str(error.value)
+    assert_says(error.value, "selection", "calibration", "or neither")
 
 
 def test_an_arm_that_the_plan_lacks(tmp_path: Path) -> None:

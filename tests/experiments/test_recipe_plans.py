@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from experiments.plans import opened, write_data
+from messages import assert_says
 from training.recipe_bases import write_base
 
 from pact_eval.errors import PlanError
@@ -65,14 +66,22 @@ def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path
         tmp_path, arms, data='unpaired = "data/train.jsonl"', model='dtype = "bfloat16"'
     )
     step = steps_of(plan)["train-no_cf-17"]
-    words = " ".join(step.words)
-    assert words == (
-        "python -P -m pact_eval.training pact --arm no_cf --seed 17 --base-model base "
-        "--train plan/parts/train.jsonl --selection plan/parts/selection.jsonl "
-        "--calibration plan/parts/calibration.jsonl --unpaired data/train.jsonl --dtype bfloat16 "
-        "--cache plan/views --out plan/adapters/no_cf-17 "
-        "--set ablated_view=false --set counterfactual=0.0"
-    )
+    program, settings = step.words[:5], step.words[-4:]
+    assert program == ("python", "-P", "-m", "pact_eval.training", "pact")
+    assert settings == ("--set", "ablated_view=false", "--set", "counterfactual=0.0")
+    options = step.words[5:-4]
+    assert dict(zip(options[::2], options[1::2], strict=True)) == {
+        "--arm": "no_cf",
+        "--seed": "17",
+        "--base-model": "base",
+        "--train": "plan/parts/train.jsonl",
+        "--selection": "plan/parts/selection.jsonl",
+        "--calibration": "plan/parts/calibration.jsonl",
+        "--unpaired": "data/train.jsonl",
+        "--dtype": "bfloat16",
+        "--cache": "plan/views",
+        "--out": "plan/adapters/no_cf-17",
+    }
     assert Path("data/train.jsonl") in step.inputs
     assert Path("base") in step.inputs
     assert set(step.versions) == {"pact-eval", "peft", "tokenizers", "torch", "transformers"}
@@ -81,9 +90,8 @@ def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path
 
 def test_an_arm_without_recipe_or_trainer_is_named(tmp_path: Path) -> None:
     arms = 'pact = { recipe = "pact" }\nmine = {}'
-    assert problems_of(write_recipe_plan(tmp_path, arms)) == [
-        "train: expected command, or a recipe: mine has no trainer"
-    ]
+    (problem,) = problems_of(write_recipe_plan(tmp_path, arms))
+    assert_says(problem, "train: expected command", "recipe", "mine")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +128,8 @@ def test_settings_of_a_users_trainer_are_not_checked(tmp_path: Path) -> None:
 def test_unpaired_records_that_are_missing_are_named(tmp_path: Path) -> None:
     plan = write_recipe_plan(tmp_path, 'a = { recipe = "pact" }', data='unpaired = "mix.jsonl"')
     missing = [problem.message for problem in opened(plan).files.missing]
-    assert missing == ["data: unpaired: no such file: mix.jsonl"]
+    (message,) = missing
+    assert_says(message, "data: unpaired", "no such file", "mix.jsonl")
 
 
 def test_a_changed_setting_and_the_library_versions_repeat_a_training(tmp_path: Path) -> None:

@@ -86,4 +86,5 @@ pact = {{ recipe = "pact" }}
     plan, _ = parse_plan(text.format(cpus=8), Path("plan.toml"))
     assert plan.reserved("train", has_gpus=True) == Reserved(8, 4)
     _, problems = parse_plan(text.format(cpus=0), Path("plan.toml"))
-    assert "train: expected cpus as an integer of at least 1, got 0" in map(str, problems)
+    (cpus,) = (str(problem) for problem in problems if "cpus" in str(problem))
+    assert_says(cpus, "train: expected cpus", "at least 1", "got 0")

@@ -32,10 +32,10 @@ def test_the_log_has_the_rates_of_both_objectives(trained: Path) -> None:
     log = read_training_log(trained / "log.jsonl")
     assert log.steps.tolist() == [1, 2]
     for name in ("top_pick_rate", "greedy_top_pick_rate"):
-        _, rates = log.known(name)
+        _, rates = log.logged(name)
         assert ((rates >= 0) & (rates <= 1)).all()
-    _, loss = log.known("total")
-    _, ce = log.known("ce")
+    _, loss = log.logged("total")
+    _, ce = log.logged("ce")
     assert loss[0] == ce[0]
     assert loss[1] != ce[1]
 
@@ -96,7 +96,7 @@ def test_games_of_checkpoints_go_into_the_lines_of_their_updates(trained: Path) 
         "greedy_points_best": 300.0,
         "greedy_lines": 2.0,
     }.items():
-        steps, values = log.known(name)
+        steps, values = log.logged(name)
         assert (steps.tolist(), values.tolist()) == ([2], [value])
     assert all((log.columns[name] == before.columns[name]).all() for name in before.columns)
 

@@ -309,10 +309,8 @@ def test_a_scorecard_is_asked_by_id() -> None:
 
 def test_a_check_is_described_by_its_parts() -> None:
     margin = replace(BASE, margin=POINTS, seeds=(17, 18), judged_on="means", arms=("a", "c"))
-    assert describe_check(margin) == (
-        "accuracy (arm a, c; single; all) is higher by more than 2 points than with arm b, "
-        "on means over seeds 17, 18"
-    )
+    parts = ("accuracy", "arm a, c", "single; all", "higher", "more than 2 points", "arm b")
+    assert_says(describe_check(margin), *parts, "means over seeds 17, 18")
     minus = replace(BASE, relation="similar", margin=POINTS, minus=Instead(decoding=ENSEMBLE))
     for part in ("minus the same with decoding ensemble", "within 2 points", "seed by seed"):
         assert part in describe_check(minus)

@@ -290,12 +290,16 @@ def test_a_fit_on_the_evaluated_items_takes_no_further_prompts() -> None:
 
 
 def test_repeats_of_one_order_are_compared_too() -> None:
-    """Two repeats of four are two rows of an item, and the mean of all four is one."""
+    """Two repeats of four are two rows of an item; all four are one, their mean log-probability."""
     run = replace(planted_run(np.random.default_rng(4), k=4, order_noise=0.5), repeats=True)
     comparison = _compared(run)
-    probabilities = np.exp(run.logits - np.logaddexp.reduce(run.logits, axis=-1, keepdims=True))
     assert all(row.remedy.prior in (None, "batch") for row in comparison.rows)
+    log_probs = run.logits - np.logaddexp.reduce(run.logits, axis=-1, keepdims=True)
+    mean, rows = log_probs.mean(axis=1), np.arange(len(run))
+    alone = -log_probs[rows, :2, run.references].mean(axis=1)
+    together = np.logaddexp.reduce(mean, axis=1) - mean[rows, run.references]
     one = comparison.row("k1").metric("nll_nats")
-    right = probabilities[np.arange(len(run)), :2, run.references]
-    assert one.value.value == pytest.approx(-np.log(right).mean(), rel=1e-9)
-    assert np.isfinite(one.differences["k4"].difference.value)
+    assert one.value.value == pytest.approx(alone.mean(), rel=1e-9)
+    assert _nll(comparison, "k4") == pytest.approx(together.mean(), rel=1e-9)
+    difference = one.differences["k4"].difference
+    assert difference.value == pytest.approx((alone - together).mean(), rel=1e-9)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiments.plans import opened, write_plan
+from messages import assert_says
 from remote.hub_server import Hub
 
 from pact_eval.experiments.preparing import PreparedExperiment
@@ -54,7 +55,7 @@ def test_without_the_hub_the_recorded_commit_counts(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     experiment = opened(plan)
     assert {standing.state for standing in standings(experiment).values()} == {"done"}
-    assert experiment.notes[0].startswith(f"model: base: the commit of {BASE} is not known")
+    assert_says(experiment.notes[0], "model: base", "commit", BASE, "not known")
 
 
 def test_a_commit_is_not_looked_up(plan: Path, hub: Hub) -> None:

@@ -54,14 +54,15 @@ def test_findings_are_one_line_each() -> None:
     check = CheckResult("schema", "3 lines", (finding,), {"malformed": 1})
     text = to_text(*findings([check]))
     assert "\u202e" not in text
-    assert "The data passed: no finding.\n" not in text
+    assert not any(line.startswith("The data passed") for line in text.splitlines())
     assert text.count("x\\n\\nThe data passed") == 4
 
 
 def test_findings_kept_out_are_counted_by_code() -> None:
     counts = {"malformed": 3, "not-json": 1000}
     text = to_text(*findings([CheckResult("schema", "3 lines", (), counts)]))
-    assert text == "Findings\n\nerror schema/not-json: 1,000\nerror schema/malformed: 3\n"
+    counts_of = [line for line in text.splitlines() if line.startswith("error ")]
+    assert counts_of == ["error schema/not-json: 1,000", "error schema/malformed: 3"]
 
 
 @pytest.mark.parametrize("name", ["[/x]run", "[red]run"])

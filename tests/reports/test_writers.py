@@ -168,8 +168,9 @@ def test_a_table_wider_than_the_page_continues_below() -> None:
     latex = to_latex(table)
     assert latex.count("\\begin{table*}") == latex.count("\\caption") == 1
     upper, lower = latex.split("\\begin{tabular}")[1:]
-    assert "Arm & m0 & m1 & m2 & m3 & m4 & m5 \\\\" in upper
-    assert "Arm & m6 & m7 & m8 & m9 & m10 & m11 \\\\" in lower
+    for part, first in ((upper, 0), (lower, 6)):
+        heads = ["Arm", *(f"m{at}" for at in range(first, first + 6))]
+        assert f"{' & '.join(heads)} \\\\" in part
     assert "pact & 6.123456789 &" in lower
     assert "$^{1}$ & \\textendash{}$^{2}$ \\\\" in lower
     assert "$^{1}$no views.\\par\n$^{2}$no pairs.\\par" in lower
@@ -239,9 +240,9 @@ def test_csv_numbers_are_whole_and_gaps_are_empty() -> None:
         Row((Cell("0.3", (0.1 + 0.2, math.nan)), Cell("–", reason="no items, =none"))),
         Row((Cell("∞", (math.inf, -0.5)), Cell("3", (3,)))),
     )
-    assert to_csv(Table("t", "T", "", columns, rows)) == (
-        'low,high,m,notes\r\n0.30000000000000004,,,"m: no items, =none"\r\ninf,-0.5,3,\r\n'
-    )
+    lines = to_csv(Table("t", "T", "", columns, rows)).split("\r\n")
+    assert lines[:2] == ["low,high,m,notes", '0.30000000000000004,,,"m: no items, =none"']
+    assert lines[2:] == ["inf,-0.5,3,", ""]
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:

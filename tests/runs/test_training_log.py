@@ -29,7 +29,7 @@ def test_numbers_that_a_step_lacks_are_nan(tmp_path: Path) -> None:
     assert log.steps.tolist() == [1, 4]
     assert log.columns["ce"].tolist() == [2.0, 1.0]
     np.testing.assert_array_equal(log.columns["nr"], [np.nan, 0.5])
-    steps, values = log.known("nr")
+    steps, values = log.logged("nr")
     assert (steps.tolist(), values.tolist()) == ([4], [0.5])
     assert log.missing(["ce", "emd", "pc"]) == ("emd", "pc")
 

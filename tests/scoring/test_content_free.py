@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,12 @@ from steps import Steps
 from tolerances import LOGIT
 
 from pact_cli.main import main
-from pact_eval.data.records import AblatedFrom
+from pact_eval.data.records import AblatedFrom, read_records
 from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.progress import watched
+from pact_eval.prompts.chat_prompts import prompt_text
+from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.remedies.contextual import ContentFree
 from pact_eval.runs.content_free import (
     CONTENTS,
@@ -36,7 +40,7 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import LocalSource, score
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source
-from pact_eval.scoring.windows import read_dataset, score_windows
+from pact_eval.scoring.windows import WINDOW_RECORDS, read_dataset, score_windows
 from scoring.conftest import HOLDOUT, Make
 from scoring.servers.loopback import serving, softmax_of_names, systemone
 from scoring.servers.test_served_runs import dataset_file
@@ -92,6 +96,31 @@ def test_the_mean_is_over_the_three_contents(run: Path) -> None:
         axis=0,
     )
     assert p_cf[7, 1] == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_tokens_per_item_against_prompts_tokenised_one_by_one(run: Path, tokenizer: Any) -> None:
+    """Three contents of 30 items; a window's prompts share their prefixes."""
+    records = [
+        (replace(record, state=content), record.id)
+        for record in read_records(HOLDOUT)[:30]
+        for content in ("N/A", "[MASK]", "")
+    ]
+    sent, shared = np.zeros(2), np.zeros(2)
+    for start in range(0, len(records), WINDOW_RECORDS):
+        prefixes: tuple[set[tuple[int, ...]], ...] = (set(), set())
+        for record, key in records[start : start + WINDOW_RECORDS]:
+            for view, order in enumerate(code_orders(0, key, record.n_choices, 2)):
+                field = record.field
+                text = prompt_text(tokenizer, NIMBLE, record.state, [field], field.name, order)
+                ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+                sent[view:] += len(ids)
+                for distinct in prefixes[view:]:
+                    distinct.update(ids[:end] for end in range(1, len(ids) + 1))
+        shared += [len(distinct) for distinct in prefixes]
+    prompts = _prompts_of(run)
+    assert prompts is not None
+    assert prompts.tokens.sent == pytest.approx(sent / 30)
+    assert prompts.tokens.shared == pytest.approx(shared / 30)
 
 
 def test_a_complete_run_gets_them_without_a_change_of_its_own(

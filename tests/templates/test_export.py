@@ -259,7 +259,7 @@ def test_results_of_a_run_become_the_model_card_of_the_export(home: Path, tmp_pa
     card = ModelCard.load(tmp_path / "out" / "README.md")
     assert 'pipeline("decision"' in card.text
     assert card.text.index("## Evaluation on few.jsonl") > card.text.index("- Precision:")
-    accuracy = next(each for each in card.data.eval_results if each.metric_type == "accuracy")
+    accuracy = next(metric for metric in card.data.eval_results if metric.metric_type == "accuracy")
     report = json.loads(run("report", tmp_path / "scored", "--json").stdout)
     assert accuracy.metric_value == report["groups"][0]["metrics"]["accuracy"]["value"]
     assert accuracy.dataset_revision == hashlib.sha256(few.read_bytes()).hexdigest()

@@ -102,8 +102,12 @@ def _asked(url: str, model: Path, record: Any) -> tuple[dict[str, float], list[s
     )
     question = line["input"]["questions"]["decision"]
     kind = {"boolean": "noul"}.get(question["type"], question["type"])
-    asked = {**question, "type": kind}
-    body = {"model": str(model), "state": line["input"]["state"], "questions": {"decision": asked}}
+    decision = {**question, "type": kind}
+    body = {
+        "model": str(model),
+        "state": line["input"]["state"],
+        "questions": {"decision": decision},
+    }
     reply = httpx2.post(f"{url}/v1/systemone", json=body, timeout=120, trust_env=False)
     answer = reply.json()["answers"]["decision"]
     if kind == "noul":

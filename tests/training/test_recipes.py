@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ import pytest
 import torch
 from peft import get_peft_model
 from safetensors.torch import load_file
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.data import DataLoader
 from training.recipe_bases import of_recipe, write_base, write_files
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
 from pact_eval.custody.training_record import read_training_record
 from pact_eval.data.records import read_records
@@ -265,16 +269,49 @@ def test_a_checkpoint_of_another_training_is_refused(
         train_recipe(of_recipe(base, files, checkpoint_seconds=0, rank=8), tmp_path)
 
 
-def test_gradient_checkpointing_does_not_change_the_weights(
+def test_gradient_checkpointing_computes_twice_stores_less_and_trains_the_same_weights(
     base: Path, files: RecipeFiles, tmp_path: Path
 ) -> None:
+    """Attention with gradients: one forward pass if activations are stored, else two."""
+    passes: dict[str, int] = {}
+    stored_bytes: dict[str, int] = {}
     for name, flag in (("stored", False), ("computed", True)):
         training = of_recipe(
             base, files, "cross_entropy", epochs=1, gradient_checkpointing=flag, dropout=0.0
         )
-        train_recipe(training, tmp_path / name)
+        with _watched_training() as watched:
+            train_recipe(training, tmp_path / name)
+        passes[name], stored_bytes[name] = watched.attention_passes, watched.stored_bytes
+    assert passes["computed"] == 2 * passes["stored"] > 0
+    assert 0 < stored_bytes["computed"] < stored_bytes["stored"] / 2
     stored, computed = ((tmp_path / name / WEIGHTS).read_bytes() for name in ("stored", "computed"))
     assert stored == computed
+
+
+@dataclass
+class _WatchedTraining:
+    """What trainings of this process computed with gradients, and kept for the backward pass."""
+
+    attention_passes: int = 0
+    stored_bytes: int = 0
+
+    def count_attention(self, module: torch.nn.Module, _inputs: Any) -> None:
+        self.attention_passes += isinstance(module, Qwen3Attention) and torch.is_grad_enabled()
+
+    def count_stored(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.stored_bytes += tensor.nbytes
+        return tensor
+
+
+@contextmanager
+def _watched_training() -> Iterator[_WatchedTraining]:
+    watched = _WatchedTraining()
+    hook = register_module_forward_pre_hook(watched.count_attention)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(watched.count_stored, lambda stored: stored):
+            yield watched
+    finally:
+        hook.remove()
 
 
 def test_precisions_train_other_weights_of_nearly_the_same_values(
@@ -318,7 +355,7 @@ def test_some_source_families_choose_and_what_the_full_split_chooses_is_saved_to
     train_recipe(of_recipe(base, files, "cross_entropy", **settings), out)
     log = read_training_log(out / "log.jsonl")
     card = json.loads((out / "training.json").read_text("utf-8"))
-    steps, wide = log.known(f"wide_{SELECTION_NLL}")
+    steps, wide = log.logged(f"wide_{SELECTION_NLL}")
     assert (card["selected_step"], card[SELECTION_NLL]) == log.selected
     assert card["wide_selected_step"] == steps[wide.argmin()] != card["selected_step"]
     records = [read_training_record(folder) for folder in (out, out / "wide")]

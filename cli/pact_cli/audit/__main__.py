@@ -1,4 +1,4 @@
-"""`python -m pact_cli.audit` is `pact-audit`."""
+"""Entry point of `python -m pact_cli.audit`, the same as `pact-audit`."""
 
 from pact_cli.start import pact_audit
 

@@ -124,7 +124,7 @@ def data(
     ci_format: CiFormat | None,
     as_json: bool,
 ) -> None:
-    """Audit a dataset: can an evaluation on it be trusted?
+    """Audit a dataset, and conclude whether to trust evaluations on it.
 
     DIR is a folder of .jsonl files with a manifest.json; the default is `data`. Or give the files
     with --train and --eval: records, or labelled files of a known shape. Each may be a place on the

@@ -1,4 +1,4 @@
-"""`pact-audit diff`: what changed between two versions of a dataset file."""
+"""`pact-audit diff`: changes between two versions of a dataset file."""
 
 from __future__ import annotations
 

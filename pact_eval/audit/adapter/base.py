@@ -185,7 +185,7 @@ def _check_named_once(base: NamedBase, collector: Collector) -> None:
 
 
 def _has_named_hash(base: NamedBase, folder: Path, collector: Collector) -> bool:
-    """Whether the base's weights have the hash that the adapter names."""
+    """Return whether the base's weights have the hash that the adapter names."""
     if base.weights_sha256 is None:
         return False
     digest = sha256_of_weights(folder)

@@ -218,7 +218,7 @@ def _kind_of_safetensors(head: bytes, *, pickled: bool) -> tuple[Kind, str]:
 
 
 def is_pickle(head: bytes) -> bool:
-    r"""Whether bytes read as a pickle: opcodes that find what they need on the stack.
+    r"""Return whether bytes read as a pickle: opcodes that find what they need on the stack.
 
     Args:
         head: the first `HEAD_BYTES` of a file, or all of it.

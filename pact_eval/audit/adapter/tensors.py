@@ -194,7 +194,7 @@ def _check_pairs(
 
 
 def _fits_rank(a: TensorInfo, b: TensorInfo, rank: int | None, *, several: bool) -> bool:
-    """Whether A (rank, in, ...) and B (out, rank, ...) share the rank; `several` for experts."""
+    """Return whether A (rank, in, ...) and B (out, rank, ...) share the rank; `several` experts."""
     if min(len(a.shape), len(b.shape)) < 2 or 0 in a.shape + b.shape or a.shape[0] != b.shape[1]:
         return False
     return rank is None or a.shape[0] == rank or (several and a.shape[0] % rank == 0)

@@ -72,7 +72,7 @@ _BOOLEAN: Final = frozenset({"true", "false"})
 
 @dataclass(frozen=True)
 class ColumnReading:
-    """How the columns of a file are read.
+    """Reading of the columns of a file.
 
     Attributes:
         roles: by role, the columns that have it; several only for the options.

@@ -1,4 +1,4 @@
-"""What every shape translates an entry into: drafts of records, and how answers are read.
+"""Drafts of records, into which every shape translates its entries, and the reading of answers.
 
 A draft has a question and its answer as the file writes them. `records_of_draft` in `records.py`
 makes records of it, with defaults for what the file does not name.

@@ -1,4 +1,4 @@
-"""The one reader of labelled data: any file of a known shape becomes records of the full format.
+"""The one reader of labelled data: from a file of a known shape to records of the full format.
 
     read_labelled(path, reading)    a labelled file -> `LabelledData`, or all of its problems
     is_labelled(path, reading)      whether a file needs this, or is in the full format already

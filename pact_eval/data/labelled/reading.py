@@ -1,4 +1,4 @@
-"""How a labelled file is to be read, and whether a file is one: without loading the reader.
+"""Settings for reading a labelled file, and recognition of such files, without the reader.
 
 Most datasets are in the full format, and most commands never need more than this.
 """
@@ -38,7 +38,7 @@ _OF_RECORDS: Final = frozenset({"source_family", "variant"})
 
 @dataclass(frozen=True)
 class Reading:
-    """How the user wants a labelled file to be read.
+    """Choices of the user for reading a labelled file.
 
     Attributes:
         shape: name of its shape; None detects it.

@@ -47,7 +47,7 @@ def _has(entry: Mapping[str, Json], **types: type | tuple[type, ...]) -> bool:
 
 
 def _is_columns(entry: Mapping[str, Json]) -> bool:
-    """Whether a known name has the context or the question, and another a plain answer."""
+    """Return whether a known name has the context or the question, and another a plain answer."""
     subjects = [entry[name] for name in SUBJECT_NAMES & entry.keys()]
     answers = [entry[name] for name in ANSWER_NAMES & entry.keys()]
     return any(isinstance(value, str) for value in subjects) and any(

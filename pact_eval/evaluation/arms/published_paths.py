@@ -15,7 +15,7 @@ _DEEPEST: Final = 3
 
 
 def is_published(path: Path) -> bool:
-    """Whether a path holds published metrics, and is no run.
+    """Return whether a path holds published metrics, and is no run.
 
     Examples:
         >>> is_published(Path("run_metrics.csv")), is_published(Path("runs/pact-17"))

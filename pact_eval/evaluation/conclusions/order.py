@@ -96,7 +96,7 @@ def order_conclusion(
     """
     flips = effect.flip_rate
     followed = _followed(slots)
-    unchecked = [] if effect.floor.known else [Unchecked("repeats", _unmeasured(effect.floor))]
+    unchecked = [] if effect.floor.is_known else [Unchecked("repeats", _unmeasured(effect.floor))]
     reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor)
     if adaptive and effect.finding == "one order":
         reason = ADAPTIVE_WITHOUT_SAMPLE
@@ -147,7 +147,7 @@ def _views(slot: SlotPreference) -> float:
 
 
 def _beyond(preference: Estimate) -> bool:
-    """Whether the whole interval is larger than `LEAST_PREFERENCE`; without one, the value."""
+    """Return whether the interval, or else the value, is above `LEAST_PREFERENCE`."""
     if math.isnan(preference.low):
         return abs(preference.value) >= LEAST_PREFERENCE
     return preference.low >= LEAST_PREFERENCE or preference.high <= -LEAST_PREFERENCE

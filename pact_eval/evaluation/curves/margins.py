@@ -1,4 +1,4 @@
-"""Margins of pairs: how far the edited fact moves the log-odds in either member."""
+"""Margins of pairs: shifts of the log-odds by the edited fact, in either member."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _smoothed_columns(log: TrainingLog, names: Sequence[str]) -> dict[str, Smoot
     columns = {}
     for name in names:
         if not log.missing([name]):
-            steps, values = log.known(name)
+            steps, values = log.logged(name)
             columns[name] = Smoothed(steps, values, smoothed(values))
     return columns
 
@@ -161,7 +161,7 @@ def selection_trajectory(experiment: Experiment, run: ExperimentRun) -> Trajecto
         InputError: the run has no training log, or one without selection NLL.
     """
     log = training_log_of_run(run.run)
-    steps, nll = log.known(SELECTION_NLL)
+    steps, nll = log.logged(SELECTION_NLL)
     selected, lowest = log.selected
     accuracy = experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"]
     return Trajectory(run.arm, run.seed, steps, nll, selected, lowest, accuracy)

@@ -1,1 +1,1 @@
-"""The formats of logs: each module reads one, and its name is that of `--from`."""
+"""The formats of logs: one module for each, named as in `--from`."""

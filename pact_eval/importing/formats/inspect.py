@@ -244,7 +244,7 @@ class _Log:
         return iter(first)
 
     def _has_log_probs(self) -> bool:
-        """Whether the first answer has log-probabilities; without them, the run has none."""
+        """Return whether the first answer has log-probabilities; without them, the run has none."""
         entries = map(as_dict, self._reader.with_details())
         answered = (
             entry

@@ -183,7 +183,7 @@ def _transfers(
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two copies have the same small files."""
+    """Return whether two copies have the same small files."""
     return all(
         (one / name).exists() == (other / name).exists()
         and (not (one / name).exists() or (one / name).read_bytes() == (other / name).read_bytes())

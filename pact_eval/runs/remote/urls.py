@@ -124,7 +124,7 @@ def _check_parts(url: Url) -> None:
 
 
 def is_name(part: str) -> bool:
-    """Whether a part of a URL can be the name of a local file that stays in its folder.
+    """Return whether a part of a URL can be the name of a local file that stays in its folder.
 
     Examples:
         >>> [is_name(part) for part in ("run.json", "..", "", "a/b", "C:")]

@@ -96,7 +96,7 @@ def view_orders(wire: Wire, field: Field, *, item: str, k: int, seed: int) -> tu
 
 
 class Asker:
-    """Asks a server for items, several requests at a time.
+    """Sender of items to a server, several requests at a time.
 
     Args:
         client: sends the requests.

@@ -88,7 +88,7 @@ class ServedDecisions:
 
     Attributes:
         wire: format of requests and answers.
-        asked: name of the model asked for.
+        model: name of the model asked for.
         answered_by: name that the answers carry; None if they carry none.
         decimals: to how many decimals probabilities are rounded; None if they are not.
         requests: number of requests sent, retries included.
@@ -96,7 +96,7 @@ class ServedDecisions:
     """
 
     wire: str
-    asked: str
+    model: str
     answered_by: str | None
     decimals: int | None
     requests: int

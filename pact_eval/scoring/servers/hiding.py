@@ -11,7 +11,7 @@ _HIDDEN: Final = "[key]"
 
 
 class KeyFilter:
-    r"""Replaces a key in texts and JSON values, however it is escaped.
+    r"""Filter that replaces a key in texts and JSON values, however it is escaped.
 
     Args:
         key: printable ASCII; None replaces nothing.

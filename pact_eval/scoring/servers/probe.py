@@ -142,7 +142,7 @@ class ServerProbe:
 
     Attributes:
         wire: format of requests and answers.
-        asked: name of the model asked for.
+        model: name of the model asked for.
         answered_by: name that the answers carry; None if they carry none.
         models: the entry of the model on `/v1/models`, or the names there; None without the page.
         version: the page `/version`; None without it.
@@ -163,7 +163,7 @@ class ServerProbe:
     """
 
     wire: str
-    asked: str
+    model: str
     answered_by: str | None
     models: Json
     version: Json
@@ -205,12 +205,12 @@ class ServerProbe:
             )
         if self.base is not None and not self.base.applied:
             faults.append(
-                f"{self.asked} answers as {self.base.name} does (largest TV "
+                f"{self.model} answers as {self.base.name} does (largest TV "
                 f"{self.base.largest_tv:.2g}): the adapter is not applied, or changes nothing"
             )
         if self.parity is not None and not self.parity.holds:
             faults.append(
-                f"{self.asked} does not answer as {self.parity.adapter} does here: the largest "
+                f"{self.model} does not answer as {self.parity.adapter} does here: the largest "
                 f"difference is {self.parity.largest_difference:.2g}{_mass(self.parity)}, "
                 f"rounding errors of {self.parity.precision} stay below "
                 f"{self.parity.tolerance:.2g} (another adapter or prompt, or a precision to name "
@@ -225,7 +225,9 @@ class ServerProbe:
 
     def to_json(self) -> dict[str, Json]:
         """Return the probe for `run.json`."""
-        return asdict(self)
+        values = asdict(self)
+        names = {"wire": values.pop("wire"), "asked": values.pop("model")}
+        return names | values
 
 
 def probe_server(
@@ -258,7 +260,7 @@ def probe_server(
     cards = read_cards(client.get("/v1/models"))
     probe = ServerProbe(
         wire=wire.name,
-        asked=model,
+        model=model,
         answered_by=asker.answered_by,
         models=_models(cards, model),
         version=_page(client, "/version"),

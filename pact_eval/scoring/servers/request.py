@@ -1,4 +1,4 @@
-"""A server as the user gave it: where it is, what to ask it for, and how hard to press."""
+"""A server as the user named it: address, model, wire, and limits of the requests."""
 
 from __future__ import annotations
 

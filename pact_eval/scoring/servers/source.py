@@ -1,4 +1,4 @@
-"""A server as what answers the records of a run; see `RowSource`.
+"""`RowSource` backed by a server.
 
 Rows have the log-probabilities that the server sent, in float64. `run.json` has under `server` who
 was asked and who answered, and how many requests it took; under `probe` what the server is, asked

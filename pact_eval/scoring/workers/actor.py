@@ -35,7 +35,7 @@ Reply = TypeVar("Reply")
 
 
 class WindowWorker:
-    """Loads one model, and scores windows with it through the code of a single process."""
+    """Worker that loads one model and scores windows with it, by the code of a single process."""
 
     def __init__(self) -> None:
         self._scorer: LocalScorer | None = None

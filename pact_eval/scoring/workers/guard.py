@@ -1,4 +1,4 @@
-"""Guard of a Ray on this machine: ends its processes when the process that started it is gone.
+"""Guard of a local Ray, which ends its processes when the process that started it is gone.
 
 A killed process ends nothing itself. Ray then ends most of its processes, but its agents wait a
 minute for a server that is gone, and a worker that is still starting waits as long.

@@ -1,4 +1,4 @@
-"""Several workers as what answers the records of a run; see `RowSource`.
+"""`RowSource` backed by several workers.
 
 The driver reads the data, checks the prompts and writes the parts, as a single process does. Each
 worker loads the model with the code of a single process, and scores windows of records. So the

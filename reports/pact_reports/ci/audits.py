@@ -103,7 +103,7 @@ def _annotation(finding: Finding, path_of: Callable[[str], Path]) -> Annotation:
     # A finding on something that is not a file is shown at another file.
     parts = [f"{place.file}: "] if Path(place.file).name != path.name else []
     parts += [] if place.record_id is None else [f"{place.record_id}: "]
-    parts.append(f"expected {finding.expected}, found {finding.found}")
+    parts.append(f"expected {finding.expected}, found {finding.actual}")
     return Annotation(finding.code, finding.severity, "".join(parts), path, place.line)
 
 

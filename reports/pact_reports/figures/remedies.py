@@ -1,4 +1,4 @@
-"""Remedies of order effects: what they cost against what they are worth, one panel per metric."""
+"""Remedies of order effects: value against cost, one panel per metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model card of a run: its results are written into a README, which keeps everything else."""
+"""Model card of a run: results in a README that keeps everything else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARK: Final = "\ufeff"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a model card says of a run.
+    """Content of the model card of a run.
 
     Attributes:
         model: name of the model: of its adapter, its base model, or its run.

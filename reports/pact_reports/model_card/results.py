@@ -67,7 +67,7 @@ class CardDataset:
         return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
 
     def is_of(self, result: Any) -> bool:
-        """Whether an entry of a card has our results on this data.
+        """Return whether an entry of a card has our results on this data.
 
         Args:
             result: of the metadata of a card, of any shape.

@@ -68,9 +68,9 @@ def _by_name(warning: Any, names: Mapping[str, str]) -> Any:
     def name(place: str) -> str:
         return names.get(place, Path(place).name)
 
-    found = {field: getattr(warning, field, None) for field in ("run", "first", "other")}
+    folders = {field: getattr(warning, field, None) for field in ("run", "first", "other")}
     named: dict[str, Any] = {
-        field: name(place) for field, place in found.items() if isinstance(place, str)
+        field: name(place) for field, place in folders.items() if isinstance(place, str)
     }
     counts = getattr(warning, "runs", None)
     if isinstance(counts, Mapping):

@@ -165,7 +165,7 @@ def _between_tokens(a: str, b: str, length: int) -> int:
 
 
 def _splits(pair: str) -> bool:
-    """Whether a token ends between two characters, or at the end of the text."""
+    """Return whether a token ends between two characters, or at the end of the text."""
     return len(_TOKEN.findall(pair)) == len(pair)
 
 

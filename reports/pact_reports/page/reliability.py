@@ -1,4 +1,4 @@
-"""Reliability diagrams of a page: every bin is a link to its items.
+"""Reliability diagrams of a page, with a link from every bin to its items.
 
 They are drawn here, not by matplotlib, so that each point can be clicked, focused and read aloud.
 """

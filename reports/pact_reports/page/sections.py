@@ -195,7 +195,7 @@ def tables_html(built: BuiltTables, names: Sequence[str] | None = None) -> Html 
 
 
 def _is_of(name: str, names: Sequence[str] | None) -> bool:
-    """Whether a section has a table; see `tables_html`."""
+    """Return whether a section has a table; see `tables_html`."""
     return name not in (*CALIBRATION_TABLES, *ORDER_TABLES) if names is None else name in names
 
 

@@ -1,4 +1,4 @@
-"""The conclusion to "May it act alone?" of a run that no gate can be tested on."""
+"""Conclusion on acting alone for a run that no gate can be tested on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of items, and what all comparisons of an experiment have in common."""
+"""The comparison of items, and the common part of all comparisons of an experiment."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pact_reports.tables.drift import drift_parts
 from pact_reports.writers.json import answer_json, to_json, warnings_json
 
 if TYPE_CHECKING:
+    from pact_eval.drift.tempering import ServedTempering
     from pact_reports.ci.report import CiReport
 
 
@@ -29,6 +30,15 @@ def present(drift: Drift) -> Presenter:
         leak=lambda: drift.data.leak,
         ci=partial(_ci, drift),
     )
+
+
+def tempering_json(tempering: ServedTempering) -> dict[str, Json]:
+    """Return the temperatures of a served run and a local run as JSON."""
+    sides: dict[str, Json] = {
+        "local": to_json(tempering.local),
+        "served": to_json(tempering.served),
+    }
+    return {**sides, "found": to_json(tempering.temperings)}
 
 
 def _ci(drift: Drift) -> CiReport:

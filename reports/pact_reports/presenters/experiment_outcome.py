@@ -1,4 +1,4 @@
-"""The outcome of an experiment, or what one would do."""
+"""The outcome of an experiment, or of its dry run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run: its card, and what `report --json` says of it."""
+"""A run: its card, and its values in `report --json`."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pact_eval.data.records import Record
 from pact_eval.drift.run_comparison import RunComparison
 from pact_eval.evaluation.comparison import Comparison
 from pact_reports.presenters.comparison import experiment_json, heading
+from pact_reports.presenters.drift import tempering_json
 from pact_reports.presenters.presenter import Presenter, answer_lines
 from pact_reports.sentences.brief import better_line
 from pact_reports.sentences.conclusions import beside_leak, better_words
@@ -124,8 +125,9 @@ def _pair_json(comparison: RunComparison, items: Mapping[str, Json]) -> Json:
     numbers = {field.name: to_json(getattr(comparison, field.name)) for field in fields(Comparison)}
     # Warnings and conclusions of all comparisons are next to them.
     numbers |= {"warnings": [], "conclusion": None}
+    tempering = comparison.tempering
     analyses = {
-        "tempering": comparison.tempering,
+        "tempering": None if tempering is None else tempering_json(tempering),
         "quantising": comparison.quantising,
         "prior_removal": comparison.prior_removal,
     }

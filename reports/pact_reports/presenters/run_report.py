@@ -64,10 +64,10 @@ def present(
         return report.experiment.data.leak
 
     def as_json() -> dict[str, Json]:
-        from pact_reports.writers.json import to_json
+        from pact_reports.presenters.drift import tempering_json
 
         values = _json(report, names, audit=full)
-        return values if tempering is None else values | {"tempering": to_json(tempering)}
+        return values if tempering is None else values | {"tempering": tempering_json(tempering)}
 
     return Presenter(
         tables=tables,

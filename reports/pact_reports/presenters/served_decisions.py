@@ -1,4 +1,4 @@
-"""The answers of a server to one request, and what moves them."""
+"""The answers of a server to one request, and their changes by order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _json(served: ServedDecisions) -> dict[str, Json]:
         "answers": {**answers},
         "server": {
             "wire": served.wire,
-            "asked": served.asked,
+            "asked": served.model,
             "answered_by": served.answered_by,
             "decimals": served.decimals,
             "requests": served.requests,

@@ -250,7 +250,7 @@ def order_words(conclusion: OrderConclusion) -> Said:
 
 
 def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
-    """Whether a letter is followed beside another one; the rest are avoided because of it."""
+    """Return whether a letter is followed beside another; the rest are avoided because of it."""
     return slot.slot >= 0 and first.slot >= 0 and slot.preference.value > 0
 
 

@@ -107,7 +107,7 @@ def difference_sentences(drift: Drift) -> Iterator[str]:
 def floor_sentence(floor: JointFloor) -> str:
     """Write the effect of noise alone between two runs of one model."""
     if math.isnan(floor.tv):
-        if floor.a.known and floor.b.known:
+        if floor.a.is_known and floor.b.is_known:
             return "Noise: not known for probabilities after a temperature."
         if "not in the log" in (floor.a.source, floor.b.source):
             return "Noise: not known; an imported log does not say what repeats would move."
@@ -155,7 +155,7 @@ def prior_sentence(removal: PriorRemoval, names: tuple[str, str]) -> str:
 
 def tempering_sentences(tempering: ServedTempering) -> Iterator[str]:
     """Yield whether the probabilities of a served run look raw or tempered, by kind."""
-    everything, *kinds = tempering.found
+    everything, *kinds = tempering.temperings
     alike = {kind.finding for kind in kinds} == {"raw"}
     for kind in [everything] if alike or not kinds else kinds:
         of_kind = "" if kind.kind == "all" else f" of {kind.kind}"

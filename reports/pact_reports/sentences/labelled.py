@@ -1,4 +1,4 @@
-"""How labelled files were read, as sentences: shape, columns, and what defaults cost."""
+"""Reading of labelled files in sentences: shape, columns, and the cost of defaults."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def probe_lines(probe: ServerProbe) -> tuple[Line, ...]:
 
 def _identity(probe: ServerProbe) -> str:
     by = "no name in the answers" if probe.answered_by is None else f"{probe.answered_by} answers"
-    return f"{probe.asked} was asked, {by}; a name is no proof of the weights"
+    return f"{probe.model} was asked, {by}; a name is no proof of the weights"
 
 
 def _server(probe: ServerProbe) -> str:

@@ -1,4 +1,4 @@
-"""Cells of arms: means over seeds, marks of the best arm, and what the numbers rest on."""
+"""Cells of arms: means over seeds, marks of the best arm, and the basis of the numbers."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _findings_of(check: CheckResult, code: str) -> Iterator[Line]:
 
 def _finding(finding: Finding) -> Iterator[str]:
     yield one_line(f"  expected  {finding.expected}")
-    yield one_line(f"  found     {finding.found}")
+    yield one_line(f"  found     {finding.actual}")
     if finding.comparison is not None:
         left, right = _sides(finding.comparison)
         yield f"  text      {left}"

@@ -1,4 +1,4 @@
-"""Brief outputs: an answer, facts below it, and where more is, in at most twelve lines."""
+"""Brief outputs: an answer, facts below it, and a pointer to more, in at most twelve lines."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Brief:
 
 
 def _on_accuracy(note: Note) -> bool:
-    """Whether a note is about numbers of a brief output, which are of all items."""
+    """Return whether a note is about numbers of a brief output, which are of all items."""
     if isinstance(note, SmallGroups):
         return note.groups[0].name == "all"
     if isinstance(note, DifferentViews):

@@ -1,4 +1,4 @@
-"""What `report` prints of a run on ablated contexts without `--full`."""
+"""Brief output of `report` for a run on ablated contexts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `compare --arms` prints without `--full`: the first arm against each of the others."""
+"""Brief output of `compare --arms`: the first arm against each of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `compare` prints of two runs, or of a run and several others, without `--full`."""
+"""Brief output of `compare` for two runs, or for a run and several others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def brief_comparison(
 
 
 def _is_adaptive(note: Note) -> bool:
-    """Whether a note says at which views an adaptive run is compared."""
+    """Return whether a note says at which views an adaptive run is compared."""
     return isinstance(note, DifferentViews) and bool(note.adaptive)
 
 

@@ -1,4 +1,4 @@
-"""What `report --remedies` prints without `--full`: the answer, and the main remedies."""
+"""Brief output of `report --remedies`: the answer, and the main remedies."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def brief_remedies(comparison: RemedyComparison, leak: DataLeak | None) -> tuple
     """
     files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
     names = [*comparison.references, *files, comparison.enough, *_MAIN]
-    known = {row.remedy.name for row in comparison.rows}
-    shown = [name for name in dict.fromkeys(names) if name in known]
+    compared = {row.remedy.name for row in comparison.rows}
+    shown = [name for name in dict.fromkeys(names) if name in compared]
     parts = _laid_out(comparison, leak, shown)
     while to_text(*parts, width=COLUMNS).count("\n") > MOST_LINES and len(shown) > 1:
         shown.pop()

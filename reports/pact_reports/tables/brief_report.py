@@ -1,4 +1,4 @@
-"""What `report` prints of a run without `--full`."""
+"""Brief output of `report` for a run."""
 
 from __future__ import annotations
 

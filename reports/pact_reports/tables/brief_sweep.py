@@ -1,4 +1,4 @@
-"""What `report --views` prints without `--full`: the gain of K views, and a row per K."""
+"""Brief output of `report --views`: the gain of K views, and a row per K."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def served_parts(decisions: ServedDecisions) -> tuple[Part, ...]:
         else f"; probabilities are rounded to {decisions.decimals} decimals"
     )
     who = (
-        f"{decisions.asked} was asked, {by}: wire {decisions.wire}, "
+        f"{decisions.model} was asked, {by}: wire {decisions.wire}, "
         f"{decisions.requests:,} requests{rounded}"
     )
     return (

@@ -1,4 +1,4 @@
-"""A fitted remedy as a table: what its model adds to the log-probability of each letter."""
+"""A fitted remedy as a table: the addition of its model to the log-probability of each letter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Costs of remedies as a table: prompts and tokens, and when a fit is paid back."""
+"""Costs of remedies as a table: prompts, tokens, and the pay-back of a fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Card of a run: what was scored, on what, and how many items; no metric is computed."""
+"""Card of a run: its model, its data and the number of items, without metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning: what was tuned of each arm, on what, and how often."""
+"""Tuning of each arm: settings, selection split, and number of trainings."""
 
 from __future__ import annotations
 

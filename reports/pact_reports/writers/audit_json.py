@@ -56,6 +56,6 @@ def _finding(finding: Finding) -> Json:
         "line": finding.place.line,
         "id": finding.place.record_id,
         "expected": finding.expected,
-        "found": finding.found,
+        "found": finding.actual,
         "comparison": to_json(finding.comparison),
     }

@@ -1,4 +1,4 @@
-"""Results as JSON values: NaN and infinities become null, arrays become lists."""
+"""Results as JSON values, with null for NaN and infinities, and lists for arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports in a terminal: tables with real borders, in ASCII if piped, and nothing cut if narrow."""
+"""Reports in a terminal: tables with borders, in ASCII if piped, wrapped if narrow."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def show(console: Console, parts: Iterable[Part]) -> None:
 
 
 def _running(part: Part) -> bool:
-    """Whether a part has no blank line between it and a line of text."""
+    """Return whether a part has no blank line between it and a line of text."""
     return isinstance(part, Line) or (isinstance(part, Table) and part.bare)
 
 

@@ -527,7 +527,7 @@ def test_a_spoilt_adapter_is_found_out(code: str, text: str, spoil: Spoil, adapt
     assert counts(audit) == {code: n_findings} | others
     assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
     findings = [finding for check in audit.checks for finding in check.findings]
-    assert all(finding.found.isprintable() and len(finding.found) < 500 for finding in findings)
+    assert all(finding.actual.isprintable() and len(finding.actual) < 500 for finding in findings)
     compare_adapters(audit, audit)
 
 

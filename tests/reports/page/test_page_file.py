@@ -15,6 +15,7 @@ import pytest
 from builders import write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import assert_says
 from reports.figures.figure_runs import rows
 from reports.page.page_runs import experiment_of, page_of, record_of, records_of, two_runs
 from run_frames import ablated_rows, edit_run, write_run
@@ -70,7 +71,7 @@ def test_sections_stand_in_order(text: str) -> None:
     assert text.index("Verdicts") < text.index("Main results")
     for words in ("No criteria were given", "pact</bdi> against <bdi>other</bdi> at seed 17"):
         assert words in text
-    assert "pact-eval report &#x27;a b&#x27; --html page.html" in text
+    assert_says(text, "pact-eval report", "&#x27;a b&#x27;", "--html page.html")
 
 
 def test_the_policy_names_the_style_and_the_script_by_hash(text: str) -> None:

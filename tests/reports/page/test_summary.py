@@ -92,13 +92,11 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
 ) -> None:
     page = page_of(folders, criteria=criteria)
     verdicts = section(page, 'class="verdicts"', "Paired tests of")
-    assert "SUPPORTED by value only. H1: a is better than b. (of 1 check, 1 holds)" in verdicts
-    assert re.search(
-        r"accuracy is higher: holds, by value only: a, single vs b \+1\.7 \[−\d+\.\d, \+\d+\.\d\] "
-        r"at seed 17, single \(points, 60 items, 30 families\): by value only",
-        verdicts,
-    )
-    assert "not decisive: AURC is lower: " in verdicts
+    assert_says(verdicts, "SUPPORTED", "by value only", "H1: a is better", "1 check, 1 holds")
+    assert_says(verdicts, "accuracy is higher", "holds", "by value only", "a, single vs b +1.7 [−")
+    assert re.search(r"b \+1\.7 \[−\d+\.\d, \+\d+\.\d\] at seed 17", verdicts)
+    assert_says(verdicts, "at seed 17, single", "points", "60 items", "30 families")
+    assert_says(verdicts, "not decisive", "AURC is lower")
     assert_says(verdicts, "95% interval over families", "score (differences of rates)")
 
 
@@ -141,11 +139,12 @@ def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
 ) -> None:
     third = run_of(tmp_path / "c", share(20, 60), arm="c", seed=17, k=2)
     page = words(page_of([*folders, third], method="a"))
-    scope = "60 items, 30 families; 2 tests, p unadjusted); 95% intervals over families."
-    assert f"Paired tests of a (single pass (view 0), raw; {scope}" in page
-    assert "These p-values are of exact sign flips; those of the answer" in page
+    paired = page[page.index("Paired tests of a ") :]
+    assert_says(paired, "single pass (view 0), raw", "60 items", "30 families", "2 tests")
+    assert_says(paired, "p unadjusted", "95% intervals", "families", "exact sign flips")
     together = words(page_of(folders, decoding="ensemble"))
-    assert "Paired tests of a (K views together, raw; 60 items, 30 families; 1 test)" in together
+    paired = together[together.index("Paired tests of a ") :]
+    assert_says(paired, "K views together, raw", "60 items", "30 families", "1 test)")
     assert "confidence: K views together" in together
 
 

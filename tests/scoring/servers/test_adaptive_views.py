@@ -65,10 +65,10 @@ def dataset_file(folder: Path, families: int, name: str = "holdout") -> Path:
 
 def order_dependent(sent: Sent) -> Response:
     """Answers a choice by its names and by which of them comes first."""
-    (asked,) = sent.body["questions"].values()
-    if asked["type"] != "choice":
+    (decision,) = sent.body["questions"].values()
+    if decision["type"] != "choice":
         return systemone(sent)
-    names = list(asked["criteria"])
+    names = list(decision["criteria"])
     p = dict(zip(names, softmax_of_names(names, sent.body["state"]), strict=True))
     p = {name: share + 0.3 * (name == names[0]) for name, share in p.items()}
     p = {name: share / 1.3 for name, share in p.items()}
@@ -90,13 +90,13 @@ def test_the_views_are_those_of_the_rule_and_nothing_else_is_asked(tmp_path: Pat
         score(server, data, tmp_path / "full")
         before = len(server.posts)
         score(server, data, tmp_path / "adaptive", RULE)
-        asked = len(server.posts) - before
+        requests = len(server.posts) - before
     full, adaptive = (
         pl.read_parquet(tmp_path / name / "predictions.parquet") for name in ("full", "adaptive")
     )
     expected = taken_rows(full, RULE)
     assert adaptive.equals(expected)
-    assert asked == len(expected) < before
+    assert requests == len(expected) < before
     views = adaptive.group_by("id").len()["len"].to_list()
     assert len(set(views)) > 1
     settings = read_run(tmp_path / "adaptive").settings
@@ -108,9 +108,9 @@ def test_a_later_view_without_an_answer_leaves_the_item_without_numbers(tmp_path
     data = dataset_file(tmp_path, 6)
 
     def only_in_canonical_order(sent: Sent) -> Response:
-        (asked,) = sent.body["questions"].values()
-        first = next(iter(asked.get("criteria") or {"answer_0": None}))
-        late = asked["type"] == "choice" and first != "answer_0"
+        (decision,) = sent.body["questions"].values()
+        first = next(iter(decision.get("criteria") or {"answer_0": None}))
+        late = decision["type"] == "choice" and first != "answer_0"
         return (
             Response({"detail": "exceeds the context length"}, 400)
             if late
@@ -126,8 +126,8 @@ def test_a_later_view_without_an_answer_leaves_the_item_without_numbers(tmp_path
 
 def rounding(sent: Sent) -> Response:
     """Answers a choice to two decimals: its first answer is sure in every second context."""
-    (asked,) = sent.body["questions"].values()
-    names = list(asked["criteria"])
+    (decision,) = sent.body["questions"].values()
+    names = list(decision["criteria"])
     shares = softmax_of_names(names, sent.body["state"])
     if int(sent.body["state"].split()[1]) % 2:
         shares = [1.0, *[0.0] * (len(names) - 1)]

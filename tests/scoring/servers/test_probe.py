@@ -198,7 +198,7 @@ def test_identity_is_what_the_server_says() -> None:
     pages = {"/v1/models": {"data": [{"id": "base"}, card]}, "/version": {"version": "0.32.0"}}
     with serving(with_header, pages) as server:
         result = probe(ServerRequest(urls=(server.url,), model="mine"))
-    assert (result.asked, result.answered_by) == ("mine", "served-1")
+    assert (result.model, result.answered_by) == ("mine", "served-1")
     assert result.models == card
     assert result.version == {"version": "0.32.0"}
     assert result.headers["x-openjev-model"] == "v7"
