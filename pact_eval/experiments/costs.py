@@ -213,14 +213,14 @@ def _seconds(plan: Plan, step: Step, arm: str, measured: Measured) -> float:
         (further,) = _times(times.get("training"), ("further_steps",))
         return start + each * further
     k = step.words[step.words.index("--k") + 1]
-    part = step.name.rpartition("-")[2]
     scoring, absent = times.get("scoring"), f"no scoring with {k} views was measured"
     window = scoring.get(k, absent) if isinstance(scoring, dict) else scoring
     start, each = _times(window, ("start_seconds", "seconds_per_record"))
-    if part not in measured.records:
-        message = f"the number of records for {part} is not known; repeat --measure"
+    records = measured.records.get(step.part or "")
+    if records is None:
+        message = f"the number of records for {step.part} is not known; repeat --measure"
         raise InputError(message)
-    return start + each * measured.records[part]
+    return start + each * records
 
 
 def _times(value: Json, names: Sequence[str]) -> list[float]:

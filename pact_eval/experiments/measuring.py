@@ -213,17 +213,13 @@ class _Meter:
         order = StepOrder(measured, folder, places, longest_seconds)
         return start(order, self.experiment.slots[0], {})
 
-    def _file(self, part: str) -> Path | None:
-        """Return the file of a part of the data; None if no step reads it."""
-        steps = [step for step in self.steps if step.name.endswith(f"-{part}")]
-        return Path(_after(steps[0].words, "--data")) if steps else None
-
     def _records(self) -> dict[str, int]:
-        parts = {part: self._file(part) for part in PLACES}
+        """Return the number of records of each part of the data that a step scores."""
+        files = {step.part: step.inputs[0] for step in self.steps if step.part is not None}
         return {
-            part: sum(1 for _ in read_lines(self.experiment.receipts.start / file))
-            for part, file in parts.items()
-            if file is not None
+            part: sum(1 for _ in read_lines(self.experiment.receipts.start / files[part]))
+            for part in PLACES
+            if part in files
         }
 
     def _write_window(self) -> None:

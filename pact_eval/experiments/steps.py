@@ -45,6 +45,7 @@ PLACES: Final = {
 SELECTED: Final = "selected"
 """Folder of the choices among candidates, and of the chosen adapters."""
 
+_JUDGED: Final = ("holdout", "ablated")
 _ROLES: Final = ("calibration", "selection")
 _ONE_VIEW: Final = ("ablated", "selection")
 RUN_FILES: Final = ("run.json", "predictions.parquet")
@@ -76,6 +77,7 @@ class Step:
         stdout: file for the standard output; None for the log.
         training: the training that it is, or whose adapter it reads.
         model: name of the model: that of its training, or "base"; None if it has none.
+        part: the part of the data that it scores, a key of `PLACES`; None if it is not a scoring.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Step:
     stdout: Path | None = None
     training: Training | None = None
     model: str | None = None
+    part: str | None = None
 
     @property
     def adapter(self) -> Path | None:
@@ -418,6 +421,7 @@ class _Planner:
             commits=self._commits,
             training=training,
             model=name,
+            part=part,
         )
 
     def _scored(self, training: Training | None, adapter: Path) -> tuple[object, ...]:
@@ -454,8 +458,7 @@ class _Planner:
         Args:
             steps: all steps before.
         """
-        judged = [step for step in steps if step.stage == "score" and not _chooses(step)]
-        judged.sort(key=lambda step: step.name.endswith("-ablated"))  # full contexts first
+        judged = [step for part in _JUDGED for step in steps if step.part == part]
         runs = [step.outputs[0].parent for step in judged]
         needs = tuple(step.name for step in (*judged, *_of_stage(steps, "calibrate")))
         written = [file for step in _of_stage(steps, "calibrate") for file in step.outputs[1:]]
@@ -497,11 +500,6 @@ class _Planner:
 
 def _of_stage(steps: Iterable[Step], stage: ExperimentStage) -> list[Step]:
     return [step for step in steps if step.stage == stage]
-
-
-def _chooses(step: Step) -> bool:
-    """Whether the run of a step is there to choose something, and not to be judged."""
-    return step.name.endswith(tuple(f"-{role}" for role in _ROLES))
 
 
 def _made_by(training: Training) -> str:
