@@ -113,6 +113,29 @@ def test_a_selection_is_read_as_it_was_written(runs: list[Path], tmp_path: Path)
             read_selection(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"nll_nats": {}, "mean_nll_nats": None}, "mine.rank=16: expected nll_nats"),
+        ({"nll_nats": {"17": 0.3}, "mean_nll_nats": 0.3}, "expected the seeds"),
+        ({"settings": {"depth": 2}}, "expected the seeds and settings"),
+        ({"nll_nats": {"17": 10**400, "18": 0.3}}, "does not follow"),
+    ],
+)
+def test_candidates_that_cannot_be_compared_are_refused(
+    runs: list[Path], tmp_path: Path, change: dict[str, Json], place: str
+) -> None:
+    path = tmp_path / "mine.json"
+    write_selection(select(runs, arm="mine", settings=RANKS), path)
+    value = json.loads(path.read_text())
+    value["candidates"][1] |= change
+    path.write_text(json.dumps(value))
+    judged = scored(tmp_path, "mine", 17, [0.6, 0.7], role=None)
+    message = refused("report", judged, "--html", tmp_path / "p.html", "--selected", path)
+    assert str(path) in message
+    assert place in message
+
+
 def test_the_command_says_what_is_chosen(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
