@@ -84,9 +84,19 @@ def _choice(key: str, meaning: str, *allowed: str) -> Setting:
     )
 
 
+def names_of(value: object) -> tuple[str, ...]:
+    """Return the names of a setting that has names with commas between them.
+
+    Examples:
+        >>> names_of("q_proj, v_proj")
+        ('q_proj', 'v_proj')
+    """
+    return tuple(name.strip() for name in str(value).split(","))
+
+
 def _names(key: str, meaning: str) -> Setting:
     def accepts(value: object) -> bool:
-        return isinstance(value, str) and all(name.strip() for name in value.split(","))
+        return isinstance(value, str) and all(names_of(value))
 
     return Setting(key, key, "names with commas between them", accepts, meaning)
 
