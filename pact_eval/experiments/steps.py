@@ -77,6 +77,8 @@ class Step:
         stdout: file for the standard output; None for the log.
         training: the training that it is, or whose adapter it reads.
         model: name of the model: that of its training, or "base"; None if it has none.
+        judged_with: files that the adapter of a training is checked with. If one changes, it is
+            checked again, and not trained again.
         part: the part of the data that it scores, a key of `PLACES`; None if it is not a scoring.
     """
 
@@ -95,6 +97,7 @@ class Step:
     training: Training | None = None
     model: str | None = None
     part: str | None = None
+    judged_with: tuple[Path, ...] = ()
 
     @property
     def adapter(self) -> Path | None:
@@ -341,6 +344,7 @@ class _Planner:
             commits=self._commits,
             training=training,
             model=training.name,
+            judged_with=self.files.data,
         )
 
     def _trainer_words(self, training: Training, adapter: Path) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import pytest
 from commands import refuser, runner
 from experiments.contents import contents
 from experiments.plans import COMMAND, HYPOTHESES, started, wait_until, write_plan
+from messages import assert_says
 
 from pact_cli.main import main
 
@@ -134,6 +135,30 @@ def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: P
     step = steps_of(run(*words).stdout)["train-resumes-17"]
     assert step["state"] == "done"
     assert checkpoint.read_text() == '{"scale": 0.1}'
+
+
+def test_an_adapter_is_checked_again_if_the_holdout_changes(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("leaks_later",))
+    checks = 'checks = ["schema"]'  # so few families have shortcuts
+    plan.write_text(plan.read_text().replace("[data]", f"[data]\n{checks}"))
+    holdout = tmp_path / "data/holdout.jsonl"
+    lines = holdout.read_bytes().splitlines(keepends=True)
+    later = [line for line in lines if b'"healthcare-01"' in line]
+    (tmp_path / "later.jsonl").write_bytes(b"".join(later))
+    before = b"".join(line for line in lines if line not in later)
+    holdout.write_bytes(before)
+    words = ("experiment", plan, "--stage", "train", "--json")
+    assert steps_of(run(*words).stdout)["train-leaks_later-17"]["state"] == "done"
+    weights = tmp_path / "plan/adapters/leaks_later-17/adapter_model.safetensors"
+    trained = weights.stat().st_mtime_ns
+    holdout.write_bytes(b"".join(lines))
+    for _ in range(2):  # it is not trained again, and it is refused again
+        step = steps_of(run(*words, code=3).stdout)["train-leaks_later-17"]
+        assert (step["state"], step["exit_code"]) == ("failed", 3)
+        assert_says(step["why"], "adapter not accepted", "trained or selected on 6 families")
+    holdout.write_bytes(before)
+    assert steps_of(run(*words).stdout)["train-leaks_later-17"]["state"] == "up to date"
+    assert weights.stat().st_mtime_ns == trained
 
 
 def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
