@@ -197,7 +197,7 @@ class _Run:
         return bool(lacking)
 
     def _start(self, step: Step) -> bool:
-        """Start a step, and return whether it runs now; otherwise it is up to date."""
+        """Start a step, and return whether it runs now; otherwise its outcome is noted."""
         receipts = self.experiment.receipts
         expected = receipts.expected(step)
         standing = receipts.standing(step, expected)
@@ -208,7 +208,11 @@ class _Run:
         order = StepOrder(step, receipts.start, self.experiment.folder, timeout)
         begun = receipts.written(step) is not None
         if begun and (standing.state == "changed" or not step.resumes):
-            clear_step(order)
+            try:
+                clear_step(order)
+            except RunError as error:
+                self._note(StepOutcome(step, "failed", str(error), error.exit_code))
+                return False
         receipts.start_step(expected)
         self.running.append(_Running(self.executor.start(order), expected, standing.why))
         return True
