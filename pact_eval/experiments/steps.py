@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import ExperimentStage
-from pact_eval._json import dumps
 from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
@@ -292,7 +291,7 @@ class _Planner:
         folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
         runs = [self.folder / PLACES["selection"] / training.name for training in trainings]
         out = folder / f"{arm.name}.json"
-        words = (*_CHOOSE, *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
+        words = (*_CHOOSE, *runs, "--arm", arm.name, *as_words(arm.settings))
         adapters = [self._adapter(model) for model in chosen]
         weights = [self._adapter(training) for training in trainings]
         return Step(
@@ -382,8 +381,9 @@ class _Planner:
             how += [] if value == "auto" else [(f"--{name}", value)]
         words = (*_RECIPE, training.arm.recipe, "--arm", training.arm.name)
         places = ("--cache", self.folder / "views", "--out", adapter)
+        settings = dict(sorted(training.settings.items()))  # their order repeats no training
         seed_and_base = ("--seed", training.seed, "--base-model", model.base)
-        return _flat((*words, *seed_and_base, *how, *places, as_words(training.settings)))
+        return _flat((*words, *seed_and_base, *how, *places, as_words(settings)))
 
     @property
     def _recipe_reads(self) -> tuple[Path, ...]:
