@@ -21,6 +21,7 @@ from typing import Final, Literal
 from pact_eval._files import read_json, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps_indented
 from pact_eval.errors import InputError
+from pact_eval.experiments.events import NOT_FINISHED
 from pact_eval.experiments.steps import Step
 
 FORMAT: Final = "pact-step-1"
@@ -130,7 +131,7 @@ class Receipts:
         if changes:
             return Standing("changed", _few(changes))
         if written.outputs is None:
-            return Standing("missing", "not finished")
+            return Standing("missing", NOT_FINISHED)
         # Files that somebody added to a folder are not compared: they are not the step's.
         now = self.hashes(map(Path, written.outputs))
         differing = [path for path, sha in written.outputs.items() if sha != now.get(path)]
