@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+import polars as pl
 
 from pact_eval._toml import did_you_mean
 from pact_eval.audit.adapter.base import targets_without_layer
@@ -97,18 +100,17 @@ def _parts(plan: Plan, files: PlanFiles) -> _Parts | None:
 
     Bad lines and too few source families are left to the audit and the split, which name them.
     """
-    of_role: dict[Role, DataFile] = {
-        role: DataFile(path.name, role, plan.folder / path)
-        for role, path in (("train", files.train), ("selection", files.selection))
-        if path is not None and (plan.folder / path).is_file()
-    }
-    if "train" not in of_role:
+
+    def frame(role: Role, path: Path) -> pl.DataFrame:
+        return index_of_records([DataFile(path.name, role, plan.folder / path)]).frame
+
+    if not (plan.folder / files.train).is_file():
         return None
     try:
-        train = index_of_records([of_role["train"]]).frame
-        if files.has_splits:
-            selection = index_of_records([of_role["selection"]]).frame
-            return _Parts(train["family"].n_unique(), frozenset(selection["source_family"]))
+        train = frame("train", files.train)
+        if files.selection is not None and files.has_splits:
+            sources = frozenset(frame("selection", files.selection)["source_family"])
+            return _Parts(train["family"].n_unique(), sources)
         held_out = HeldOut(plan.data.select, plan.data.calibrate, plan.data.seed)
         roles = assign_roles(train["source_family"], held_out)
     except InputError:
