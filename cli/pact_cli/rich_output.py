@@ -111,7 +111,7 @@ def _now(progress: ExperimentProgress, model: str | None, step: Step | None) -> 
     logged = progress.logged(step)
     numbers = (logged.loss, logged.selection_nll_nats)
     return (
-        step.name.removeprefix(f"{step.stage}-{model}-") if step.stage == "score" else step.stage,
+        step.part or step.stage,
         _clock(time.monotonic() - progress.started[step.name]),
         "" if logged.step is None else f"{logged.step:,}",
         *("" if number is None else f"{number:.3f}" for number in numbers),

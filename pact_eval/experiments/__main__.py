@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pact_eval._json import Json, loads
+from pact_eval._json import Json
 from pact_eval.errors import PactError
 from pact_eval.experiments.candidates import is_plain
 from pact_eval.experiments.selection import copy_chosen, select, write_selection
+from pact_eval.training.recipes import parse_words
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -53,9 +54,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--arm", required=True, help="the arm")
     parser.add_argument(
         "--set",
+        action="append",
         required=True,
-        metavar="JSON",
-        help='its settings, such as {"rank": [8, 16]}; a list has the values that were tried',
+        metavar="KEY=VALUE",
+        help='a setting, such as "rank=[8, 16]"; a list has the values that were tried',
     )
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="the choice: JSON")
     parser.add_argument(
@@ -64,21 +66,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _settings(text: str) -> dict[str, Json]:
+def _settings(words: Sequence[str]) -> dict[str, Json]:
     """Return the settings of `--set`.
 
     Raises:
-        ValueError: they are not an object of plain values or lists of them.
+        ValueError: a word is not KEY=VALUE, or a value is not plain or a list of plain ones.
 
     Examples:
-        >>> _settings('{"rank": [8, 16]}')
+        >>> _settings(["rank=[8, 16]"])
         {'rank': [8, 16]}
     """
-    settings = loads(text)
-    if isinstance(settings, dict) and all(map(_is_tried, settings.values())):
-        return settings
-    message = "expected an object of text, numbers, true/false or lists of them"
-    raise ValueError(message)
+    settings = parse_words(words)
+    for key, value in settings.items():
+        if not _is_tried(value):
+            message = f"expected {key} as text, a number, true/false or a list of them"
+            raise ValueError(message)
+    return settings
 
 
 def _is_tried(value: Json) -> bool:

@@ -37,6 +37,11 @@ class Acceptance:
     reasons: tuple[str, ...] = ()
 
     @property
+    def why(self) -> str:
+        """Why the step of an adapter that is not accepted fails."""
+        return f"adapter not accepted: {'; '.join(self.reasons)}"
+
+    @property
     def exit_code(self) -> int:
         """Exit code of an experiment with this adapter: 3 for a leak."""
         return _EXIT_CODES[self.verdict]

@@ -214,14 +214,14 @@ def _seconds(plan: Plan, step: Step, arm: str, measured: Measured) -> float:
         )
         return start + per_step * further_steps
     k = step.words[step.words.index("--k") + 1]
-    part = step.name.rpartition("-")[2]
     scoring, absent = times.get("scoring"), f"no scoring with {k} views was measured"
     window = scoring.get(k, absent) if isinstance(scoring, dict) else scoring
     start, per_record = _times(window, ("start_seconds", "seconds_per_record"))
-    if part not in measured.records:
-        message = f"the number of records for {part} is not known; repeat --measure"
+    records = measured.records.get(step.part or "")
+    if records is None:
+        message = f"the number of records for {step.part} is not known; repeat --measure"
         raise InputError(message)
-    return start + per_record * measured.records[part]
+    return start + per_record * records
 
 
 def _times(value: Json, names: Sequence[str]) -> list[float]:

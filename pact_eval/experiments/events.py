@@ -10,16 +10,22 @@ attempt. A viewer follows the file; the terminal shows the same events.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, dumps, finite_number
 
 EVENTS: Final = "events.jsonl"
 """Name of the file in the folder of an experiment."""
+
+NOT_FINISHED: Final = "not finished"
+"""Why a step starts that an earlier start has not finished."""
+
+_ENDS: Final = ("done", "failed", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -64,3 +70,27 @@ class EventLog:
         finally:
             os.close(descriptor)
         self.watcher(Event(name, step, facts))
+
+
+def seconds_of_steps(path: Path) -> dict[str, float]:
+    """Return the time of the commands of each step: all starts that led to its last result.
+
+    A start whose end was not written, because the experiment was killed, is not counted.
+
+    Args:
+        path: the file of events.
+    """
+    seconds: dict[str, float] = {}
+    began: dict[str, dt.datetime] = {}
+    for line in path.read_text("utf-8").splitlines():
+        event = json.loads(line)
+        step, time = event.get("step"), dt.datetime.fromisoformat(event["time"])
+        if event["event"] == "started":
+            began[step] = time
+            if event.get("why") != NOT_FINISHED:
+                seconds[step] = 0.0
+        elif event["event"] in _ENDS and step in began:
+            passed = (time - began.pop(step)).total_seconds()
+            stated = finite_number(event.get("seconds"))
+            seconds[step] = seconds.get(step, 0.0) + (passed if stated is None else stated)
+    return seconds

@@ -68,7 +68,7 @@ def measure(
     Args:
         experiment: the experiment.
         say: gets a line before each measurement.
-        longest_seconds: how long ten steps of a training may take.
+        longest_seconds: how long ten steps of a training may take, and a window of scoring.
 
     Raises:
         PlanError: files are missing.
@@ -142,7 +142,7 @@ class _Meter:
         words = tuple(word.replace(replaced, str(adapter)) for word in step.words)
         outputs = tuple(adapter / path.name for path in step.outputs)
         step = replace(step, words=words, outputs=outputs)
-        process = self._started(step, self.longest_seconds)
+        process = self._started(step)
         place = self.experiment.receipts.start / adapter
         try:
             times = _training_times(process, place / LOG_NAME, self.longest_seconds)
@@ -196,6 +196,10 @@ class _Meter:
         finally:
             process.stop()
             process.join()
+        if process.timed_out:
+            return (
+                f"scoring {WINDOW} records took over {self.longest_seconds:g} s; see {process.log}"
+            )
         if ending.why:
             return f"scoring a window: {ending.why}; see {process.log}"
         scored = read_provenance(self.experiment.receipts.start / out)
@@ -205,25 +209,21 @@ class _Meter:
             "seconds_per_record": round(seconds / max(1, scored.data.records or 0), 6),
         }
 
-    def _started(self, step: Step, longest_seconds: float = _LONGEST_SECONDS) -> StepProcess:
+    def _started(self, step: Step) -> StepProcess:
         views = f" with {_after(step.words, '--k')} views" if step.stage == "score" else ""
         self.say(f"measuring {step.name}{views}")
         measured = replace(step, name=f"measure-{step.name}")
         folder, places = self.experiment.receipts.start, self.experiment.folder
-        order = StepOrder(measured, folder, places, longest_seconds)
+        order = StepOrder(measured, folder, places, self.longest_seconds)
         return start(order, self.experiment.slots[0], {})
 
-    def _file(self, part: str) -> Path | None:
-        """Return the file of a part of the data; None if no step reads it."""
-        steps = [step for step in self.steps if step.name.endswith(f"-{part}")]
-        return Path(_after(steps[0].words, "--data")) if steps else None
-
     def _records(self) -> dict[str, int]:
-        parts = {part: self._file(part) for part in PLACES}
+        """Return the number of records of each part of the data that a step scores."""
+        files = {step.part: step.inputs[0] for step in self.steps if step.part is not None}
         return {
-            part: sum(1 for _ in read_lines(self.experiment.receipts.start / file))
-            for part, file in parts.items()
-            if file is not None
+            part: sum(1 for _ in read_lines(self.experiment.receipts.start / files[part]))
+            for part in PLACES
+            if part in files
         }
 
     def _write_window(self) -> None:

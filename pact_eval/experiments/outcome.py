@@ -102,7 +102,7 @@ class ExperimentOutcome(Result):
         runs = [
             str(outcome.step.outputs[0].parent)
             for outcome in self.of_state("done", "up to date")
-            if outcome.step.stage == "score" and outcome.step.name.endswith("-holdout")
+            if outcome.step.part == "holdout"
         ]
         if not runs:
             return None

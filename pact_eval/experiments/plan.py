@@ -488,6 +488,8 @@ def _check_recipe_settings(settings: Mapping[str, Json], table: TomlTable) -> No
 
 def _setting(key: str, value: object, table: TomlTable) -> Json:
     """Return a value of `set`, or a list of values to choose from; None for a problem."""
+    if "=" in key:  # of the words KEY=VALUE
+        table.problem(f"expected a key without =, got {key}")
     values: list[object] = [*value] if isinstance(value, list) else [value]
     plain: list[Json] = [one for one in values if is_plain(one)]
     if not plain or len(plain) < len(values):

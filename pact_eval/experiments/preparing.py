@@ -17,6 +17,7 @@ from pact_eval.experiments.outcome import ExperimentOutcome, StepOutcome, StepSt
 from pact_eval.experiments.plan import Plan, check_plan
 from pact_eval.experiments.plan_files import PlanFiles, plan_files
 from pact_eval.experiments.receipts import Receipts, Standing
+from pact_eval.experiments.recipe_problems import recipe_problems
 from pact_eval.experiments.steps import SELECTED, Step, chosen_steps, planned_steps
 from pact_eval.experiments.tuning import tuning_of_plan
 from pact_eval.preregistration.parsing import read_hypotheses
@@ -98,7 +99,7 @@ def open_experiment(path: Path, choice: Choice) -> PreparedExperiment:
     """
     plan, problems = check_plan(path)
     files = plan_files(plan)
-    problems += files.problems
+    problems += [*files.problems, *recipe_problems(plan, files)]
     if problems:
         raise PlanError(str(path), [*problems, *files.missing])
     _check_registered(plan)

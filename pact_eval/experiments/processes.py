@@ -198,7 +198,7 @@ def clear_step(order: StepOrder) -> None:
         order: the step.
 
     Raises:
-        RunError: a process still works on it.
+        RunError: a process still works on it after 180 s; the message names it.
     """
     from filelock import FileLock, Timeout  # slow to import
 
@@ -208,8 +208,7 @@ def clear_step(order: StepOrder) -> None:
             for path in order.step.places:
                 _remove(order.folder / path)
     except Timeout:
-        message = f"{lock}: another process still works on this step; end it, or wait for it"
-        raise RunError(message) from None
+        raise RunError(supervise.still_held(str(lock))) from None
 
 
 def _remove(path: Path) -> None:

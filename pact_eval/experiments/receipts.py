@@ -3,7 +3,8 @@
     receipts/STEP.json
     {"format": "pact-step-1", "step": ..., "stage": ..., "command": [...],
      "inputs": {path: SHA-256 or null}, "versions": {distribution or Hub name: version or commit},
-     "outputs": {path: SHA-256 or null}}          null until the step is done
+     "outputs": {path: SHA-256 or null},          null until the step is done
+     "judged_with": {path: SHA-256 or null}}      of a training: what its adapter was checked with
 
 A receipt is written when a step starts and again when it is done. It has no times: those are in
 `events.jsonl`. A step whose receipt agrees with the plan and the files is not repeated.
@@ -20,6 +21,7 @@ from typing import Final, Literal
 from pact_eval._files import read_json, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps_indented
 from pact_eval.errors import InputError
+from pact_eval.experiments.events import NOT_FINISHED
 from pact_eval.experiments.steps import Step
 
 FORMAT: Final = "pact-step-1"
@@ -42,6 +44,8 @@ class Receipt:
         versions: versions of the distributions, and commits of the repositories of the Hub, that
             its results depend on.
         outputs: hashes of its outputs; None until it is done.
+        judged_with: hashes of the files that its adapter was checked with, at the end of a
+            training.
     """
 
     step: str
@@ -50,10 +54,11 @@ class Receipt:
     inputs: Hashes
     versions: Mapping[str, str | None]
     outputs: Hashes | None = None
+    judged_with: Hashes = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """Return the content of the file."""
-        return {
+        value: dict[str, Json] = {
             "format": FORMAT,
             "step": self.step,
             "stage": self.stage,
@@ -62,6 +67,7 @@ class Receipt:
             "versions": {**self.versions},
             "outputs": None if self.outputs is None else {**self.outputs},
         }
+        return value | ({"judged_with": {**self.judged_with}} if self.judged_with else {})
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class Receipts:
         if changes:
             return Standing("changed", _few(changes))
         if written.outputs is None:
-            return Standing("missing", "not finished")
+            return Standing("missing", NOT_FINISHED)
         # Files that somebody added to a folder are not compared: they are not the step's.
         now = self.hashes(map(Path, written.outputs))
         differing = [path for path, sha in written.outputs.items() if sha != now.get(path)]
@@ -149,7 +155,18 @@ class Receipts:
         """
         outputs = self.hashes((*step.outputs, *step.extras))
         made = {path: sha256 for path, sha256 in outputs.items() if sha256 is not None}
-        self._write(replace(started, outputs=made))
+        self._write(replace(started, outputs=made, judged_with=self.hashes(step.judged_with)))
+
+    def is_judged(self, step: Step) -> bool:
+        """Whether the adapter of a training was checked with the files as they are now."""
+        written = self.written(step)
+        return written is not None and written.judged_with == self.hashes(step.judged_with)
+
+    def judge_again(self, step: Step) -> None:
+        """Write down that the adapter of a training was checked with the files as they are now."""
+        written = self.written(step)
+        if written is not None:
+            self._write(replace(written, judged_with=self.hashes(step.judged_with)))
 
     def hashes(self, paths: Iterable[Path]) -> dict[str, str | None]:
         """Return the hash of each file, and of each file in each folder."""
@@ -232,6 +249,7 @@ def _receipt(value: Json) -> Receipt:
         inputs=_texts(value.get("inputs")),
         versions=_texts(value.get("versions")),
         outputs=None if outputs is None else _texts(outputs),
+        judged_with=_texts(value.get("judged_with", {})),
     )
 
 

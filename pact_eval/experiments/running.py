@@ -197,21 +197,39 @@ class _Run:
         return bool(lacking)
 
     def _start(self, step: Step) -> bool:
-        """Start a step, and return whether it runs now; otherwise it is up to date."""
+        """Start a step, and return whether it runs now; otherwise its outcome is noted."""
         receipts = self.experiment.receipts
         expected = receipts.expected(step)
         standing = receipts.standing(step, expected)
         if standing.state == "done":
-            self._note(StepOutcome(step, "up to date"))
+            self._note(self._up_to_date(step))
             return False
         timeout = self.experiment.plan.train.timeout_seconds if step.stage == "train" else None
         order = StepOrder(step, receipts.start, self.experiment.folder, timeout)
         begun = receipts.written(step) is not None
         if begun and (standing.state == "changed" or not step.resumes):
-            clear_step(order)
+            try:
+                clear_step(order)
+            except RunError as error:
+                self._note(StepOutcome(step, "failed", str(error), error.exit_code))
+                return False
         receipts.start_step(expected)
         self.running.append(_Running(self.executor.start(order), expected, standing.why))
         return True
+
+    def _up_to_date(self, step: Step) -> StepOutcome:
+        """Return the outcome of a step that is done; with other data, its adapter is checked again.
+
+        An adapter that was accepted may have been trained on what is evaluated now.
+        """
+        receipts = self.experiment.receipts
+        if step.adapter is None or receipts.is_judged(step):
+            return StepOutcome(step, "up to date")
+        acceptance = self._accept(step.adapter)
+        if acceptance.verdict != "accepted":
+            return StepOutcome(step, "failed", acceptance.why, acceptance.exit_code)
+        receipts.judge_again(step)
+        return StepOutcome(step, "up to date", notes=acceptance.reasons)
 
     def _ended(self) -> Iterator[Step]:
         """Yield the steps whose command has ended, with their outcome noted."""
@@ -231,8 +249,7 @@ class _Run:
         if not why and step.adapter is not None:
             acceptance = self._accept(step.adapter)
         if acceptance.verdict != "accepted":
-            why = f"adapter not accepted: {'; '.join(acceptance.reasons)}"
-            exit_code = acceptance.exit_code
+            why, exit_code = acceptance.why, acceptance.exit_code
         if why:
             lines = ending.log_lines
             return StepOutcome(step, "failed", why, exit_code, ending.seconds, log, lines)

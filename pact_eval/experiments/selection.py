@@ -277,6 +277,30 @@ def _candidate_json(candidate: ScoredCandidate) -> Json:
     }
 
 
+def _nats(value: object) -> float:
+    nll = finite_number(value)
+    return math.inf if nll is None else nll
+
+
+def _check_candidates(candidates: Sequence[ScoredCandidate]) -> None:
+    """Refuse candidates that cannot be compared.
+
+    Raises:
+        ValueError: there are none, one has no seed, or their seeds or settings differ.
+    """
+    if not candidates:
+        message = "expected candidates, got none"
+        raise ValueError(message)
+    seeds, names = {*candidates[0].nll_nats}, {*candidates[0].settings}
+    for candidate in candidates:
+        if not candidate.nll_nats:
+            message = f"{candidate.label}: expected nll_nats of at least one seed, got none"
+            raise ValueError(message)
+        if {*candidate.nll_nats} != seeds or {*candidate.settings} != names:
+            message = f"{candidate.label}: expected the seeds and settings of the first candidate"
+            raise ValueError(message)
+
+
 def _selection(value: object) -> ArmSelection:
     """Return a selection from its JSON; what does not fit raises an error."""
     if not isinstance(value, dict) or value["format"] != FORMAT:
@@ -287,16 +311,11 @@ def _selection(value: object) -> ArmSelection:
         ScoredCandidate(
             str(candidate["candidate"]),
             dict(candidate["settings"]),
-            {
-                int(seed): math.inf if nll is None else float(nll)
-                for seed, nll in candidate["nll_nats"].items()
-            },
+            {int(seed): _nats(nll) for seed, nll in candidate["nll_nats"].items()},
         )
         for candidate in value["candidates"]
     )
-    if not candidates:
-        message = "no candidates"
-        raise ValueError(message)
+    _check_candidates(candidates)
     sha256 = None if split["sha256"] is None else str(split["sha256"])
     return ArmSelection(
         str(value["arm"]), str(split["file"]), sha256, int(split["items"]), candidates

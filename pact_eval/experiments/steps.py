@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._choices import ExperimentStage
-from pact_eval._json import dumps
 from pact_eval._toml import did_you_mean
 from pact_eval.data.files import MANIFEST_NAME
 from pact_eval.errors import InputError
@@ -45,6 +44,7 @@ PLACES: Final = {
 SELECTED: Final = "selected"
 """Folder of the choices among candidates, and of the chosen adapters."""
 
+_JUDGED: Final = ("holdout", "ablated")
 _ROLES: Final = ("calibration", "selection")
 _ONE_VIEW: Final = ("ablated", "selection")
 RUN_FILES: Final = ("run.json", "predictions.parquet")
@@ -76,6 +76,9 @@ class Step:
         stdout: file for the standard output; None for the log.
         training: the training that it is, or whose adapter it reads.
         model: name of the model: that of its training, or "base"; None if it has none.
+        judged_with: files that the adapter of a training is checked with. If one changes, it is
+            checked again, and not trained again.
+        part: the part of the data that it scores, a key of `PLACES`; None if it is not a scoring.
     """
 
     name: str
@@ -92,6 +95,8 @@ class Step:
     stdout: Path | None = None
     training: Training | None = None
     model: str | None = None
+    part: str | None = None
+    judged_with: tuple[Path, ...] = ()
 
     @property
     def adapter(self) -> Path | None:
@@ -286,7 +291,7 @@ class _Planner:
         folder, chosen = self.folder / SELECTED, self.plan.models_of(arm)
         runs = [self.folder / PLACES["selection"] / training.name for training in trainings]
         out = folder / f"{arm.name}.json"
-        words = (*_CHOOSE, *runs, "--arm", arm.name, "--set", dumps({**arm.settings}))
+        words = (*_CHOOSE, *runs, "--arm", arm.name, *as_words(arm.settings))
         adapters = [self._adapter(model) for model in chosen]
         weights = [self._adapter(training) for training in trainings]
         return Step(
@@ -338,6 +343,7 @@ class _Planner:
             commits=self._commits,
             training=training,
             model=training.name,
+            judged_with=self.files.data,
         )
 
     def _trainer_words(self, training: Training, adapter: Path) -> tuple[str, ...]:
@@ -375,8 +381,9 @@ class _Planner:
             how += [] if value == "auto" else [(f"--{name}", value)]
         words = (*_RECIPE, training.arm.recipe, "--arm", training.arm.name)
         places = ("--cache", self.folder / "views", "--out", adapter)
+        settings = dict(sorted(training.settings.items()))  # their order repeats no training
         seed_and_base = ("--seed", training.seed, "--base-model", model.base)
-        return _flat((*words, *seed_and_base, *how, *places, as_words(training.settings)))
+        return _flat((*words, *seed_and_base, *how, *places, as_words(settings)))
 
     @property
     def _recipe_reads(self) -> tuple[Path, ...]:
@@ -418,6 +425,7 @@ class _Planner:
             commits=self._commits,
             training=training,
             model=name,
+            part=part,
         )
 
     def _scored(self, training: Training | None, adapter: Path) -> tuple[object, ...]:
@@ -454,8 +462,7 @@ class _Planner:
         Args:
             steps: all steps before.
         """
-        judged = [step for step in steps if step.stage == "score" and not _chooses(step)]
-        judged.sort(key=lambda step: step.name.endswith("-ablated"))  # full contexts first
+        judged = [step for part in _JUDGED for step in steps if step.part == part]
         runs = [step.outputs[0].parent for step in judged]
         needs = tuple(step.name for step in (*judged, *_of_stage(steps, "calibrate")))
         written = [file for step in _of_stage(steps, "calibrate") for file in step.outputs[1:]]
@@ -497,11 +504,6 @@ class _Planner:
 
 def _of_stage(steps: Iterable[Step], stage: ExperimentStage) -> list[Step]:
     return [step for step in steps if step.stage == stage]
-
-
-def _chooses(step: Step) -> bool:
-    """Return whether the run of a step is there to choose something, and not to be judged."""
-    return step.name.endswith(tuple(f"-{role}" for role in _ROLES))
 
 
 def _made_by(training: Training) -> str:

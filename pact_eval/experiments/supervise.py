@@ -17,18 +17,21 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 LOCK_SECONDS = 180.0
 """Longest wait for the lock: a server of NFS keeps that of a machine that is gone for 90 s."""
 
+_ANOTHER = "another process"
 _CANNOT_START = 127
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -50,11 +53,30 @@ def main(lock: str, grace_seconds: float, words: list[str]) -> int:
     threading.Thread(target=_wait_for_end, args=(processes, grace_seconds), daemon=True).start()
     try:
         with FileLock(lock, timeout=LOCK_SECONDS):
+            with suppress(OSError):
+                _holder_path(lock).write_text(f"process {os.getpid()} on {platform.node()}")
             return _run(words, processes)
     except Timeout:
-        message = f"{lock}: another process still works on this step; end it, or wait for it"
-        print(message, file=sys.stderr)  # noqa: T201
+        print(still_held(lock), file=sys.stderr)  # noqa: T201
         return _LOCKED
+
+
+def still_held(lock: str) -> str:
+    """Return what to say of a lock that another process has held for too long.
+
+    Examples:
+        >>> still_held("locks/audit.lock")
+        'locks/audit.lock: another process still works on this step; end it, or wait for it'
+    """
+    holder = _ANOTHER
+    with suppress(OSError):
+        holder = _holder_path(lock).read_text() or _ANOTHER
+    return f"{lock}: {holder} still works on this step; end it, or wait for it"
+
+
+def _holder_path(lock: str) -> Path:
+    """Return the file that names the last supervisor with the lock: some locks empty their file."""
+    return Path(lock).with_suffix(".holder")
 
 
 def _run(words: list[str], processes: list[subprocess.Popen[bytes]]) -> int:

@@ -9,8 +9,8 @@ resamples for every run. Runs on ablated contexts have other items and other met
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import nan
+from dataclasses import dataclass, replace
+from math import isnan, nan
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ from pact_eval.evaluation.arms.run_metrics import (
 from pact_eval.evaluation.decoding import ENSEMBLE_CALIBRATED, MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.registry import MEAN_CONFIDENCE
 from pact_eval.evaluation.settings import Settings
@@ -46,7 +47,7 @@ from pact_eval.preregistration.registration import (
 from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.progress import tracked
 from pact_eval.remedies.decoded_runs import remedied_items
-from pact_eval.remedies.decodings import remedy_of_name
+from pact_eval.remedies.decodings import Remedy, remedy_of_name, why_undefined
 from pact_eval.results import Result
 from pact_eval.runs.custody import refuse_trained_on
 from pact_eval.runs.folder import RunFolder, RunSource
@@ -150,6 +151,16 @@ def _remedied_cells(hypotheses: Hypotheses) -> tuple[MetricCell, ...]:
     return tuple(dict.fromkeys(cells))
 
 
+def _rows_of_remedy(
+    run: ExperimentRun, remedy: Remedy, items: ScoredItems, metrics: Sequence[str]
+) -> Iterator[MetricRow]:
+    """Yield metrics of a run that a remedy decodes; what it cannot show has its reason."""
+    names = [*dict.fromkeys(metrics)]
+    for row in rows_from_items(run.arm, run.seed, items, names, remedy.name):
+        why = why_undefined(remedy, row.cell.metric, items) if isnan(row.value) else None
+        yield replace(row, reason=why or row.reason)
+
+
 class _Numbers:
     """The numbers of an experiment as rows of a table, and their differences.
 
@@ -184,14 +195,14 @@ class _Numbers:
         cells = [cell for cell in self._remedied if cell.arm == run.arm]
         for decoding in dict.fromkeys(cell.decoding for cell in cells):
             of_remedy = [cell for cell in cells if cell.decoding == decoding]
+            remedy = remedy_of_name(decoding.remedy)
             try:
-                items = remedied_items(run, remedy_of_name(decoding.remedy))
+                items = remedied_items(run, remedy)
             except InputError as error:
                 reason = str(error)
                 yield from (MetricRow(cell, run.seed, nan, reason=reason) for cell in of_remedy)
                 continue
-            metrics = list(dict.fromkeys(cell.metric for cell in of_remedy))
-            yield from rows_from_items(run.arm, run.seed, items, metrics, decoding.remedy)
+            yield from _rows_of_remedy(run, remedy, items, [cell.metric for cell in of_remedy])
             self.differences.add(run.arm, run.seed, decoding, items)
 
     def _rows(self, run: ExperimentRun, decoding: MetricDecoding) -> Iterator[MetricRow]:

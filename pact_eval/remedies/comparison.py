@@ -39,7 +39,7 @@ from pact_eval.remedies.costs import (
     cost_of,
 )
 from pact_eval.remedies.cross_fitting import CrossFitted, Folds, FoldUnit, cross_fitted, folds_of
-from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for
+from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for, why_undefined
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
 from pact_eval.remedies.letter_balance import (
@@ -60,8 +60,6 @@ _SETS: Final = 2
 RAW_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "flip_rate")
 TEMPERED_METRICS: Final = ("nll_nats", "ece")
 """A temperature changes no answer, so only these differ after one."""
-
-NO_PROBABILITIES: Final = "a majority has no probabilities"
 
 _DECIDING: Final = ("accuracy", "nll_nats")
 
@@ -459,7 +457,7 @@ def _row(
                 differences[reference.name] = RemedyDifference(*difference)
         value = group.estimate(name)
         if math.isnan(value.value):
-            why = _why_undefined(remedy, name)
+            why = why_undefined(remedy, name, group.items)
             value = replace(value, reason=ClusterText(why) if why else value.reason)
         return RemedyMetric(find_metric(name).spec, tempered, value, differences)
 
@@ -508,14 +506,6 @@ def _costs(
         )
 
     return {remedy: cost(remedy, own.fitted) for remedy, own in sampled.items()}
-
-
-def _why_undefined(remedy: Remedy, metric: str) -> str | None:
-    if metric == "flip_rate" and remedy.second != "next":
-        return "the orders of these two views are chosen: there are no next ones"
-    if metric == "flip_rate":
-        return f"needs {2 * remedy.views} views per item"
-    return None if remedy.has_probabilities else NO_PROBABILITIES
 
 
 def _adjusted(

@@ -16,6 +16,8 @@ import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import find_metric
 from pact_eval.metrics.decoding import NONE_LEFT, normalise
 from pact_eval.remedies.contextual import contextually_calibrated
 from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod
@@ -25,6 +27,9 @@ from pact_eval.runs.predictions import Predictions
 Combination = Literal["log-probability", "probability", "majority"]
 """How the views of an item become one answer."""
 
+NO_PROBABILITIES: Final = "a majority has no probabilities"
+
+_FLIP_RATE: Final = "flip_rate"
 _COMBINED: Final[Mapping[Combination, str]] = {
     "log-probability": "",
     "probability": ", mean of p",
@@ -175,6 +180,26 @@ def remedy_of_name(name: str) -> Remedy:
             return remedy
     message = f"expected the name of a remedy, such as k2 or k2_additive, got {name!r}"
     raise InputError(message)
+
+
+def why_undefined(remedy: Remedy, metric: str, items: ScoredItems) -> str | None:
+    """Return why a metric of decoded items is undefined, if that is because of their decoding.
+
+    Args:
+        remedy: the decoding.
+        metric: name of a metric, undefined on the items.
+        items: scored items of what `remedied` returned. Without next views, they have one view.
+
+    Returns:
+        The reason; None if it is that of any items, which the metric itself has.
+    """
+    if not remedy.has_probabilities and not find_metric(metric).of_answers:
+        return NO_PROBABILITIES
+    if metric != _FLIP_RATE or items.k > 1 or items.repeats > 1:
+        return None
+    if remedy.second != "next":
+        return "the orders of these two views are chosen: there are no next ones"
+    return f"needs {2 * remedy.views} views per item"
 
 
 def remedied(

@@ -13,7 +13,7 @@ from pact_eval.errors import PactError
 from pact_eval.scoring.request import DEVICES, DtypeName
 from pact_eval.training.recipe import RecipeTraining, TrainingInterruptedError, train_recipe
 from pact_eval.training.recipe_data import RecipeFiles
-from pact_eval.training.recipes import RECIPES, SETTINGS, parse_word
+from pact_eval.training.recipes import RECIPES, SETTINGS, parse_words
 
 _SIGNALS: Final = 128
 
@@ -27,7 +27,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(words)
     try:
-        settings = dict(map(parse_word, options.set))
+        settings = parse_words(options.set)
     except ValueError as error:
         parser.error(f"--set: {error}")
     files = RecipeFiles(
@@ -79,7 +79,13 @@ def _parser() -> argparse.ArgumentParser:
         "--selection", type=Path, required=True, help="pairs that choose the checkpoint"
     )
     parser.add_argument("--out", type=Path, required=True, help="adapter folder")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting, such as epochs=1; the keys are below",
+    )
     parser.add_argument("--seed", type=int, default=17, help="default: 17")
     parser.add_argument("--arm", help="name for reports; default: the recipe")
     parser.add_argument("--unpaired", type=Path, help="records without a pair to train on too")

@@ -17,7 +17,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -119,6 +119,8 @@ def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line
         ['training', 'out', 'log']
     """
     settings = recipe_settings(training.recipe, training.settings)
+    if settings.paper.unpaired_weight == 0:  # then no unpaired record is used
+        training = replace(training, files=replace(training.files, unpaired=None))
     base = find_base(training.base, training.device, training.dtype, settings)
     checkpoints = Checkpoints(out, _identity(training, settings, base))
     if _is_finished(checkpoints):
@@ -138,7 +140,7 @@ def train_recipe(training: RecipeTraining, out: Path, *, log: Log = lambda _line
 
 
 def _identity(training: RecipeTraining, settings: RecipeSettings, base: RecipeBase) -> str:
-    """Return the SHA-256 of everything that decides the weights, and of the name of the arm."""
+    """Return the SHA-256 of what decides the weights, the training record and the arm's name."""
     facts: dict[str, Any] = {
         "settings": settings_identity(settings),
         "arm": training.arm,
@@ -147,7 +149,7 @@ def _identity(training: RecipeTraining, settings: RecipeSettings, base: RecipeBa
         "prompts": base.encoder.fingerprint,
         "device": base.device.type,
         "dtype": str(base.dtype),
-        "files": [sha256_of_file(path) for path in training.files.read],
+        "files": {role: sha256_of_file(path) for role, path in training.files.by_role.items()},
         "versions": library_versions(quantised=settings.quantize is not None),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

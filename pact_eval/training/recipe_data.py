@@ -43,9 +43,15 @@ class RecipeFiles:
     cache: Path | None = None
 
     @property
-    def read(self) -> tuple[Path, ...]:
-        """The files whose content decides the weights."""
-        return tuple(path for path in (self.train, self.selection, self.unpaired) if path)
+    def by_role(self) -> dict[str, Path]:
+        """The files whose content decides the weights or the training record."""
+        files = {
+            "train": self.train,
+            "selection": self.selection,
+            "calibration": self.calibration,
+            "unpaired": self.unpaired,
+        }
+        return {role: path for role, path in files.items() if path is not None}
 
 
 @dataclass(frozen=True)

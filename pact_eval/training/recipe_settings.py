@@ -14,6 +14,7 @@ from pact_eval.training.recipes import (
     Precision,
     RecipeName,
     TrainingAttention,
+    names_of,
     setting_problem,
 )
 from pact_losses import NIMBLE_RECIPE_SETTINGS, PACT_SETTINGS, PactWeights, PaperSettings
@@ -113,7 +114,7 @@ def recipe_settings(recipe: str, values: Mapping[str, object]) -> RecipeSettings
 
 def _as_field(name: str, value: object) -> Any:
     if name in ("targets", "selection_source_families"):
-        return tuple(part.strip() for part in str(value).split(","))
+        return names_of(value)
     return value
 
 

@@ -6,11 +6,11 @@ the weight of the pair margin, `learning_rate` is what it says. `RecipeSettings`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
-from pact_eval._json import Json, finite_number
+from pact_eval._json import Json, dumps, finite_number, loads
 from pact_eval._toml import did_you_mean, value_in_words
 
 RecipeName = Literal["pact", "nimble_recipe", "cross_entropy"]
@@ -29,9 +29,6 @@ Precision = Literal["bfloat16", "float32"]
 
 TrainingAttention = Literal["auto", "eager", "sdpa"]
 """Attention of transformers in training; auto is eager on a CPU, and sdpa elsewhere."""
-
-Value = str | bool | int | float
-"""A value of `set`."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +81,19 @@ def _choice(key: str, meaning: str, *allowed: str) -> Setting:
     )
 
 
+def names_of(value: object) -> tuple[str, ...]:
+    """Return the names of a setting that has names with commas between them.
+
+    Examples:
+        >>> names_of("q_proj, v_proj")
+        ('q_proj', 'v_proj')
+    """
+    return tuple(name.strip() for name in str(value).split(","))
+
+
 def _names(key: str, meaning: str) -> Setting:
     def accepts(value: object) -> bool:
-        return isinstance(value, str) and all(name.strip() for name in value.split(","))
+        return isinstance(value, str) and all(names_of(value))
 
     return Setting(key, key, "names with commas between them", accepts, meaning)
 
@@ -159,43 +166,48 @@ def setting_problem(key: str, value: object) -> str | None:
 
 
 def as_words(settings: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return settings as words of the command `python -m pact_eval.training`, by key.
+    """Return settings as the words `--set KEY=VALUE` of a command, in their order.
 
     Examples:
-        >>> as_words({"quantize": "nf4", "epochs": 1})
-        ('--set', 'epochs=1', '--set', 'quantize=nf4')
+        >>> as_words({"quantize": "nf4", "rank": [8, 16], "note": "16"})
+        ('--set', 'quantize=nf4', '--set', 'rank=[8, 16]', '--set', 'note="16"')
     """
-    words: list[str] = []
-    for key in sorted(settings):
-        words += ["--set", f"{key}={_word(settings[key])}"]
-    return tuple(words)
+    return tuple(
+        word for key, value in settings.items() for word in ("--set", f"{key}={_word(value)}")
+    )
 
 
-def _word(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+def _word(value: Json) -> str:
+    """Return a value as `parse_words` reads it: text as it is, if it does not look like JSON."""
+    is_plain = isinstance(value, str) and _value(value) == value
+    return str(value) if is_plain else dumps(value)
 
 
-def parse_word(word: str) -> tuple[str, Value]:
-    """Read KEY=VALUE: true, false and numbers are what they look like, all else is text.
+def parse_words(words: Iterable[str]) -> dict[str, Json]:
+    """Read KEY=VALUE words: numbers, true, false and lists as in JSON, all else is text.
 
     Raises:
-        ValueError: there is no "=".
+        ValueError: a word has no "=", or a key appears twice.
 
     Examples:
-        >>> parse_word("learning_rate=5e-5"), parse_word("ablated_view=false")
-        (('learning_rate', 5e-05), ('ablated_view', False))
+        >>> parse_words(["learning_rate=5e-5", "ablated_view=false", "rank=[8, 16]"])
+        {'learning_rate': 5e-05, 'ablated_view': False, 'rank': [8, 16]}
     """
-    key, separator, text = word.partition("=")
-    if not separator:
-        message = f"expected KEY=VALUE, such as epochs=1, got {word}"
-        raise ValueError(message)
-    if text in ("true", "false"):
-        return key, text == "true"
-    for number in (int, float):
-        try:
-            return key, number(text)
-        except ValueError:
-            continue
-    return key, text
+    settings: dict[str, Json] = {}
+    for word in words:
+        key, separator, text = word.partition("=")
+        if not separator:
+            message = f"expected KEY=VALUE, such as epochs=1, got {word}"
+            raise ValueError(message)
+        if key in settings:
+            message = f"expected {key} once, got it twice"
+            raise ValueError(message)
+        settings[key] = _value(text)
+    return settings
+
+
+def _value(text: str) -> Json:
+    try:
+        return loads(text)
+    except ValueError:
+        return text

@@ -124,7 +124,7 @@ def test_a_kind_that_a_file_lacks(tmp_path: Path) -> None:
     result = kinds_of(tmp_path, [choice, score, boolean], [choice], [boolean, choice, score])
     (finding,) = result.findings
     assert (finding.code, str(finding.place)) == ("kind-missing", "1.jsonl")
-    assert finding.found == "no boolean, score records"
+    assert finding.actual == "no boolean, score records"
     assert result.scope == "7 references"
 
 

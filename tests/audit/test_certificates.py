@@ -70,7 +70,7 @@ def checked(folder: Path, rows: list[Any], **settings: Any) -> CheckResult:
 
 def findings_of(result: CheckResult) -> list[tuple[str, int | None, str]]:
     """Return code, line and text of the findings."""
-    return [(finding.code, finding.place.line, finding.found) for finding in result.findings]
+    return [(finding.code, finding.place.line, finding.actual) for finding in result.findings]
 
 
 def test_a_sound_pair_is_covered(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_note_leaves_a_pair_certified(tmp_path: Path) -> None:
         ("focus-path", 1), ("focus-path", 1), ("focus-path", 2), ("focus-path", 2)
     ]  # fmt: skip
     assert_says(result.findings[0].expected, HOLDS, "at 0")
-    assert_says(result.findings[0].found, "elsewhere", "leaf")
+    assert_says(result.findings[0].actual, "elsewhere", "leaf")
     assert result.measured == Coverage(ablated=2, records=2, pairs=1, families=1)
 
 

@@ -58,7 +58,7 @@ def test_a_family_of_three_is_told_at_its_last_member(tmp_path: Path) -> None:
     settings = DataAuditSettings(only=("families",))
     (check,) = audit_data(DatasetSource.of_folder(tmp_path), settings).checks
     (finding,) = check.findings
-    assert (finding.code, finding.found, finding.place.line) == ("family-size", "3", 3)
+    assert (finding.code, finding.actual, finding.place.line) == ("family-size", "3", 3)
 
 
 def check_of(folder: Path, rows: list[Any], **settings: Any) -> CheckResult:
@@ -78,7 +78,7 @@ def contexts(folder: Path, base: Any, other: Any, **settings: Any) -> list[tuple
     ]
     result = check_of(folder, rows, **settings)
     assert {finding.place.line for finding in result.findings} <= {2}
-    return [(finding.code, finding.expected, finding.found) for finding in result.findings]
+    return [(finding.code, finding.expected, finding.actual) for finding in result.findings]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_labels_of_both_members(tmp_path: Path, label: str) -> None:
         record("f1-counterfactual", state="It is shut.", **{label: value}),
     ]
     (finding,) = check_of(tmp_path, rows).findings
-    assert (finding.code, finding.found, finding.place.line) == ("family-labels", value, 2)
+    assert (finding.code, finding.actual, finding.place.line) == ("family-labels", value, 2)
     assert finding.expected == f"{label} {rows[0][label]}"
 
 
@@ -165,7 +165,7 @@ def test_variants_of_a_family(tmp_path: Path) -> None:
     one = [record("f1-base"), record("f1-other", variant="base")]
     two = [record("f2-x", variant="counterfactual"), record("f2-counterfactual")]
     result = check_of(tmp_path, [*one, *two, record("f3-base")])
-    assert [(finding.code, finding.place.line, finding.found) for finding in result.findings] == [
+    assert [(finding.code, finding.place.line, finding.actual) for finding in result.findings] == [
         ("family-size", 5, "1"),
         ("family-variants", 2, "base and base"),
         ("family-variants", 4, "counterfactual and counterfactual"),

@@ -47,7 +47,7 @@ def result_of(source: DatasetSource) -> CheckResult:
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str, str]]:
-    return [(finding.code, str(finding.place), finding.found) for finding in result.findings]
+    return [(finding.code, str(finding.place), finding.actual) for finding in result.findings]
 
 
 def test_a_manifest_that_fits(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_facts_of_one_file_need_one_file(
     path.write_text(json.dumps(value))
     result = result_of(DatasetSource.of_files(train, evaluation, path))
     malformed = [item for item in result.findings if item.code == "manifest-malformed"]
-    assert [(item.expected.partition(":")[0], item.found) for item in malformed] == [
+    assert [(item.expected.partition(":")[0], item.actual) for item in malformed] == [
         (key, f"{n} such files") for key, n in expected
     ]
     role = "training" if n_train == 2 else "evaluation"

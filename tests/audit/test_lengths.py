@@ -56,7 +56,7 @@ def checked(folder: Path, states: list[str], **settings: Any) -> CheckResult:
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, int | None, str]]:
-    return [(finding.code, finding.place.line, finding.found) for finding in result.findings]
+    return [(finding.code, finding.place.line, finding.actual) for finding in result.findings]
 
 
 def test_a_prompt_of_the_limit_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

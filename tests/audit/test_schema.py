@@ -31,7 +31,7 @@ def of_input(folder: Path, decision: dict[str, Any] | None = None, **more: Any) 
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str]]:
-    return [(finding.code, finding.found) for finding in result.findings]
+    return [(finding.code, finding.actual) for finding in result.findings]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_keys_of_the_input(tmp_path: Path, key: str, value: Any, code: str | Non
     codes = {"in-input": "reference-in-input", "like-key": "reference-like-key"}
     result = of_input(tmp_path, **{key: value})
     assert result.counts == ({codes[code]: 1} if code else {})
-    assert all(finding.found.startswith(f"input.{key}: ") for finding in result.findings)
+    assert all(finding.actual.startswith(f"input.{key}: ") for finding in result.findings)
 
 
 def test_the_target_itself_is_revealed(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_split_that_nobody_named_is_not_judged(tmp_path: Path) -> None:
 def test_an_id_that_appears_again_names_its_first_line(tmp_path: Path) -> None:
     rows = [record("a"), record("b"), record("a"), record("a")]
     result = checked(tmp_path, rows, [record("b")])
-    assert [(finding.code, str(finding.place), finding.found) for finding in result.findings] == [
+    assert [(finding.code, str(finding.place), finding.actual) for finding in result.findings] == [
         ("duplicate-id", "0.jsonl:3 (id a)", "the id of line 1"),
         ("duplicate-id", "0.jsonl:4 (id a)", "the id of line 1"),
     ]

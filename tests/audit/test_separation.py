@@ -37,7 +37,7 @@ def checked(folder: Path, **files: list[Any]) -> CheckResult:
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str, str]]:
-    return [(finding.code, str(finding.place), finding.found) for finding in result.findings]
+    return [(finding.code, str(finding.place), finding.actual) for finding in result.findings]
 
 
 def test_files_that_share_nothing(tmp_path: Path) -> None:

@@ -474,7 +474,7 @@ def test_a_number_inside_a_question_tells(tmp_path: Path) -> None:
     ]
     result = check(tmp_path, rows)
     assert set(result.counts) == {"question-shortcut"}
-    assert '"1" in the question' in result.findings[0].found
+    assert '"1" in the question' in result.findings[0].actual
 
 
 # the parts of a probe

@@ -28,7 +28,7 @@ if arm == "slow":  # six seconds of training, resumed after the last step that i
         with log.open("a") as lines:
             lines.write(json.dumps({"step": step + 1, "total": 1 / (step + 1)}) + "\n")
         time.sleep(0.1)
-if arm in ("works", "slow", "breaks", "leaks", "resumes") or arm.startswith("luck"):
+if arm in ("works", "slow", "breaks", "leaks", "leaks_later", "resumes") or arm.startswith("luck"):
     subprocess.run([sys.executable, "train.py", *sys.argv[1:]], check=True)
 weights = out / "adapter_model.safetensors"
 if arm == "fails":
@@ -40,11 +40,11 @@ if arm == "hangs":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     Path("child.pid").write_text(f"{os.getpid()} {child.pid}")
     time.sleep(3600)
-if arm == "leaks":
+if arm.startswith("leaks"):
     from pact_eval.custody.hashed_data import HashedData, TrainingRole, UsedData, hash_data
     from pact_eval.custody.training_record import TrainingRecord, write_training_record
 
-    data = hash_data([UsedData(Path("data/holdout.jsonl"))])
+    data = hash_data([UsedData(Path("data/holdout.jsonl" if arm == "leaks" else "later.jsonl"))])
     used: dict[TrainingRole, HashedData] = {"train": data}
     sha256 = hashlib.sha256(weights.read_bytes()).hexdigest()
     named = write_training_record(out, TrainingRecord(sha256, used, {}))

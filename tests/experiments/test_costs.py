@@ -228,6 +228,29 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.posix
+def test_a_tuned_arm_may_have_the_name_of_a_part_of_the_data(tmp_path: Path) -> None:
+    arm = "my-calibration = { set = { scale = [0.1, 0.2] } }"
+    plan = write_plan(tmp_path, arms=[arm], command="python no.py {adapter} {settings}")
+    (tmp_path / "no.py").write_text("raise SystemExit(7)")
+    outcome = measure(opened(plan), longest_seconds=1)
+    measured = read_measured(tmp_path / "plan/measured.json")
+    assert measured is not None
+    # No model is loaded within a second.
+    reason = str(measured.arms["my-calibration"]["scoring"])
+    assert "took over 1 s" in reason
+    assert "score-base-holdout.txt" in reason
+    assert "of the plan" not in reason
+    parts = {"holdout": "data/holdout", "calibration": "plan/parts/calibration"}
+    parts["selection"] = "plan/parts/selection"
+    for part, name in parts.items():
+        lines = (tmp_path / f"{name}.jsonl").read_bytes().splitlines()
+        assert measured.records[part] == len(lines)
+    assert outcome.cost is not None
+    assert [*outcome.cost.not_measured] == ["base", "my-calibration"]
+
+
+@pytest.mark.slow
+@pytest.mark.posix
 @pytest.mark.usefixtures("forks")
 def test_a_training_that_ends_is_measured_as_it_is(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, command=COMMAND)

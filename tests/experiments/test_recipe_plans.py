@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from experiments.plans import opened, write_data
+from experiments.plans import FIXTURES, bundled_lines, opened, write_data
 from messages import assert_says
 from training.recipe_bases import write_base
 
@@ -58,6 +58,47 @@ def problems_of(plan: Path) -> list[str]:
 
 def steps_of(plan: Path) -> Mapping[str, Step]:
     return {step.name: step for step in opened(plan).steps}
+
+
+def test_layers_and_families_that_do_not_exist_are_problems_of_the_plan(tmp_path: Path) -> None:
+    arms = """
+fits = { recipe = "pact", set = { targets = "q_proj, self_attn.v_proj", train_families = 6 } }
+misspelt = { recipe = "pact", set = { targets = "q_proj, v_prj" } }
+large = { recipe = "pact", set = { train_families = [6, 7] } }
+absent = { recipe = "pact", set = { selection_source_families = "commerce-01, media-03" } }
+"""
+    plan = write_recipe_plan(tmp_path, arms)
+    (tmp_path / "base").rmdir()
+    (tmp_path / "base").symlink_to(FIXTURES / "model")
+    problems = problems_of(plan)
+    assert len(problems) == 3
+    assert_says(problems[0], "arms: misspelt: targets", "layers of base", "got v_prj", "v_proj?")
+    # Four source families of three families each; one is for selection, one for calibration.
+    assert problems[1] == (
+        "arms: large: train_families: expected at most 6, the families to train on, got 7"
+    )
+    assert_says(problems[2], "arms: absent: selection_source_families", "(commerce-01)", "media-03")
+
+
+def test_families_are_those_of_a_datasets_own_splits(tmp_path: Path) -> None:
+    arms = 'pact = { recipe = "pact", set = { train_families = 7 } }'
+    plan = write_recipe_plan(tmp_path, arms)
+    parts = {"train": ("commerce-01", "media-03"), "selection": ("travel-02",)}
+    parts |= {"calibration": ("education-04",)}
+    for role, names in parts.items():
+        lines = bundled_lines("train.jsonl", names, 3)
+        (tmp_path / "data" / f"{role}.jsonl").write_bytes(b"".join(lines))
+    assert_says(problems_of(plan)[0], "train_families", "at most 6", "got 7")
+    plan.write_text(plan.read_text().replace("train_families = 7", "train_families = 6"))
+    assert "train-pact-17" in steps_of(plan)
+
+
+def test_the_layers_of_a_base_on_the_hub_are_not_known(tmp_path: Path) -> None:
+    arms = 'pact = { recipe = "pact", set = { targets = "c_attn" } }'
+    plan = write_recipe_plan(tmp_path, arms)
+    commit = "a" * 40
+    plan.write_text(plan.read_text().replace('"base"', f'"owner/name@{commit}"'))
+    assert "train-pact-17" in steps_of(plan)
 
 
 def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from forked_steps import forked_steps
 from messages import assert_says
 
 from pact_cli.main import main
+from pact_eval.experiments import supervise
 
 pytestmark = [pytest.mark.slow, pytest.mark.posix]
 
@@ -140,6 +143,52 @@ def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: P
     step = steps_of(run(*words).stdout)["train-resumes-17"]
     assert step["state"] == "done"
     assert checkpoint.read_text() == '{"scale": 0.1}'
+
+
+def test_an_adapter_is_checked_again_if_the_holdout_changes(tmp_path: Path) -> None:
+    plan = odd_plan(tmp_path, ("leaks_later",))
+    checks = 'checks = ["schema"]'  # so few families have shortcuts
+    plan.write_text(plan.read_text().replace("[data]", f"[data]\n{checks}"))
+    holdout = tmp_path / "data/holdout.jsonl"
+    lines = holdout.read_bytes().splitlines(keepends=True)
+    later = [line for line in lines if b'"healthcare-01"' in line]
+    (tmp_path / "later.jsonl").write_bytes(b"".join(later))
+    before = b"".join(line for line in lines if line not in later)
+    holdout.write_bytes(before)
+    words = ("experiment", plan, "--stage", "train", "--json")
+    assert steps_of(run(*words).stdout)["train-leaks_later-17"]["state"] == "done"
+    weights = tmp_path / "plan/adapters/leaks_later-17/adapter_model.safetensors"
+    trained = weights.stat().st_mtime_ns
+    holdout.write_bytes(b"".join(lines))
+    for _ in range(2):  # it is not trained again, and it is refused again
+        step = steps_of(run(*words, code=3).stdout)["train-leaks_later-17"]
+        assert (step["state"], step["exit_code"]) == ("failed", 3)
+        assert_says(step["why"], "adapter not accepted", "trained or selected on 6 families")
+    holdout.write_bytes(before)
+    assert steps_of(run(*words).stdout)["train-leaks_later-17"]["state"] == "up to date"
+    assert weights.stat().st_mtime_ns == trained
+
+
+def test_a_step_that_another_process_holds_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = odd_plan(tmp_path, ("fails", "works"))
+    run("experiment", plan, "--stage", "train", "--only", "fails", code=1)
+    # A process of another experiment, which was started before the plan was changed.
+    plan.write_text(plan.read_text().replace("fails = {}", "fails = { set = { scale = 0.1 } }"))
+    lock = tmp_path / "plan/locks/train-fails-17.lock"
+    sleep = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    command = [sys.executable, "-P", supervise.__file__, str(lock), "5", *sleep]
+    holder = lock.with_suffix(".holder")
+    holder.unlink()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
+        wait_until(lambda: holder.exists() and bool(holder.read_text()))
+        monkeypatch.setattr(supervise, "LOCK_SECONDS", 0.5)
+        steps = steps_of(run("experiment", plan, "--stage", "train", "--json", code=1).stdout)
+    assert steps["train-works-17"]["state"] == "done"
+    failed = steps["train-fails-17"]
+    assert (failed["state"], failed["exit_code"]) == ("failed", 1)
+    assert_says(failed["why"], "train-fails-17.lock", holder.read_text(), "still works on this")
 
 
 @pytest.mark.usefixtures("forks")

@@ -19,6 +19,7 @@ from pact_eval.experiments.__main__ import main as choose
 from pact_eval.experiments.plan import parse_plan
 from pact_eval.experiments.selection import read_selection, select, write_selection
 from pact_eval.experiments.tuning import tuning_of_plan, tuning_of_runs
+from pact_eval.training.recipes import as_words, parse_words
 from pact_reports.tables.tuning import tuning_table
 
 run, refused = runner(main), refuser(main)
@@ -113,23 +114,70 @@ def test_a_selection_is_read_as_it_was_written(runs: list[Path], tmp_path: Path)
             read_selection(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"nll_nats": {}, "mean_nll_nats": None}, "mine.rank=16: expected nll_nats"),
+        ({"nll_nats": {"17": 0.3}, "mean_nll_nats": 0.3}, "expected the seeds"),
+        ({"settings": {"depth": 2}}, "expected the seeds and settings"),
+        ({"nll_nats": {"17": 10**400, "18": 0.3}}, "does not follow"),
+    ],
+)
+def test_candidates_that_cannot_be_compared_are_refused(
+    runs: list[Path], tmp_path: Path, change: dict[str, Json], place: str
+) -> None:
+    path = tmp_path / "mine.json"
+    write_selection(select(runs, arm="mine", settings=RANKS), path)
+    value = json.loads(path.read_text())
+    value["candidates"][1] |= change
+    path.write_text(json.dumps(value))
+    judged = scored(tmp_path, "mine", 17, [0.6, 0.7], role=None)
+    message = refused("report", judged, "--html", tmp_path / "p.html", "--selected", path)
+    assert str(path) in message
+    assert place in message
+
+
 def test_the_command_says_what_is_chosen(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "mine.json"
-    words = [*map(str, runs), "--arm", "mine", "--out", str(out), "--set"]
-    assert choose([*words, json.dumps(RANKS)]) == 0
+    words = [*map(str, runs), "--arm", "mine", "--out", str(out)]
+    settings = ["--set", "rank=[8, 16]", "--set", "epochs=2"]
+    assert choose([*words, *settings]) == 0
     text = capsys.readouterr().out
     assert "Chosen: mine.rank=16" in text
     assert "2 items of selection.jsonl" in text
     assert json.loads(out.read_text())["chosen"] == "mine.rank=16"
-    assert choose([*words, json.dumps(RANKS), "--adapters", str(tmp_path / "adapters")]) == 1
+    assert choose([*words, *settings, "--adapters", str(tmp_path / "adapters")]) == 1
     assert "weights that" in capsys.readouterr().err
-    for settings in ("[8]", "{", '{"rank": [8, {}]}'):
+    for setting in ("rank", "rank=[8, {}]", "rank=null", "rank={}", "rank=[]"):
         with pytest.raises(SystemExit) as ended:
-            choose([*words, settings])
+            choose([*words, "--set", setting])
         assert ended.value.code == 2
         assert "--set" in capsys.readouterr().err
+
+
+def test_settings_are_read_as_they_were_written() -> None:
+    settings: dict[str, Json] = {
+        "z": [1, 1.0, True, "1", "true", "1.0"],
+        "a": ["[8]", "a b", "", '"x"', "{}", "null", "a=b", "1e-5", "\u00fc"],
+        "rank": 8,
+        "learning_rate": 5e-05,
+        "ablated_view": False,
+        "note": "16",
+    }
+    words = as_words(settings)
+    assert words[::2] == ("--set",) * len(settings)
+    parsed = parse_words(words[1::2])
+    assert repr(parsed) == repr(settings)  # also types and order
+    with pytest.raises(ValueError, match="rank once"):
+        parse_words(["rank=8", "rank=16"])
+
+
+def test_a_key_that_no_command_can_name_is_a_problem_of_the_plan() -> None:
+    text = 'arms = { mine = { set = { "a=b" = 1 } } }'
+    _, problems = parse_plan(text, Path("plan.toml"))
+    assert any("key without =, got a=b" in problem.message for problem in problems)
 
 
 def test_steps_of_a_tuned_arm(tmp_path: Path) -> None:
@@ -144,6 +192,8 @@ def test_steps_of_a_tuned_arm(tmp_path: Path) -> None:
         *("score-other-17-calibration", "calibrate-other-17", "page", "paper"),
     ]
     by_name = {step.name: step for step in steps}
+    select_words = " ".join(by_name["select-mine"].words)
+    assert " --arm mine --set scale=[0.1, 0.2] --set rank=2 --out " in select_words
     train = by_name["train-mine-17.scale=0.2"].words
     assert train[train.index("--settings") + 1] == '{"rank": 2, "scale": 0.2}'
     assert train[train.index("--arm") + 1] == "mine"

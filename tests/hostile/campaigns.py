@@ -35,7 +35,7 @@ from decision_models import TEMPLATES, write_decision_folder
 from experiments.plans import opened, write_plan
 from hostile.row_edits import ROWS
 from labelled_files import FILES
-from mutations import BYTES, JSON, TEXT, Mutation
+from mutations import BYTES, JSON, TEXT, Mutation, emptied
 from run_frames import edit_run, forge_seal, other_items, rows, write_run
 
 from pact_cli.audit.main import main as pact_audit
@@ -236,7 +236,9 @@ CAMPAIGNS: Final = {
     "fitted remedy": Campaign("remedy.json", JSON, _REMEDIES, weight=0.5),
     "plan": Campaign("plan/plan.toml", TEXT, _DRY_RUN, weight=0.5),
     "receipt of a step": Campaign("plan/plan/receipts/audit.json", JSON, _DRY_RUN),
-    "choice among candidates": Campaign("plan/plan/selected/tuned.json", JSON, _DRY_RUN),
+    "choice among candidates": Campaign(
+        "plan/plan/selected/tuned.json", (*JSON, emptied), _DRY_RUN
+    ),
     "measured times": Campaign("plan/plan/measured.json", JSON, _DRY_RUN),
     "model card": Campaign("card.md", TEXT, ("report", "run", "--model-card", "card.md", *_FEW)),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),

@@ -29,16 +29,19 @@ from pact_eval.remedies.decodings import Remedy
 SHIPPED = Path(__file__).parents[2] / "fixtures/pact_fixtures/remedy_hypotheses.toml"
 SKILL = 1.0
 PRIOR = np.array([3.0, 0.0, -3.0])
-ORDERS = np.array([[0, 1, 2], [1, 2, 0]])
-"""Answers at letters A, B and C in both views of every item."""
+ORDERS = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+"""Answers at letters A, B and C in the views of every item."""
 
 
-def planted(folder: Path, *, prior: np.ndarray, noise: bool) -> Path:
+def planted(
+    folder: Path, *, prior: np.ndarray, noise: bool, orders: np.ndarray = ORDERS[:2]
+) -> Path:
     """Writes a run of 36 families in 6 source families: three answers, each of them once right.
 
     Args:
         folder: the run folder.
         prior: (3,) what a letter adds to the logit of the answer next to it.
+        orders: the orders of the views.
         noise: whether view 0 lowers the logit of the right answer, by 1.5 or 2.5, and view 1 raises
             it by as much. Right answers are at every letter equally often, in both views, so that
             this has no letter prior.
@@ -48,7 +51,7 @@ def planted(folder: Path, *, prior: np.ndarray, noise: bool) -> Path:
     }
     for family in range(36):
         right, source = family % 3, family // 6
-        for view, order in enumerate(ORDERS):
+        for view, order in enumerate(orders):
             logits = np.zeros(3)
             logits[right] = SKILL + noise * (1.5 + source % 2) * (2 * view - 1)
             logits[order] += prior
@@ -62,7 +65,7 @@ def planted(folder: Path, *, prior: np.ndarray, noise: bool) -> Path:
             ):
                 columns[name].append(value)
     frame = frame_of(**columns).with_columns(
-        code_order=pl.Series([ORDERS[view].tolist() for view in columns["view"]])
+        code_order=pl.Series([orders[view].tolist() for view in columns["view"]])
     )
     return write_run(folder, frame, arm="a", seed=17)
 
@@ -97,7 +100,7 @@ def test_a_removed_letter_prior_is_supported_by_hand(tmp_path: Path) -> None:
     for right in range(3):
         logits = np.zeros(3)
         logits[right] = SKILL
-        for order in ORDERS:
+        for order in ORDERS[:2]:
             logits[order] += PRIOR / 2
         two.append(nll_of(logits, right))
     comparison = only(result)
@@ -169,6 +172,33 @@ def test_a_run_of_too_few_views_lacks_data_and_says_why(tmp_path: Path) -> None:
     result = result_of(tmp_path, run, lower_nll("k2_additive", "k4"))
     assert result.verdict == "UNTESTED"
     assert_says(only(result).reason, "k4", "K = 4", "4 views or more, got 2")
+
+
+@pytest.mark.parametrize(
+    ("metric", "decoding", "reason"),
+    [
+        # The next views of two are the third and the fourth.
+        ("flip_rate", "k2", "needs 4 views per item"),
+        ("flip_rate", "k2_pride", "needs 4 views per item"),
+        ("nll_nats", "k3_majority", "a majority has no probabilities"),
+        ("flip_rate", "k3_majority", "needs 6 views per item"),
+        ("pair_accuracy", "k3_majority", "no complete pairs"),
+    ],
+)
+def test_what_a_remedy_cannot_show_has_the_reason_of_its_decoding(
+    tmp_path: Path, metric: str, decoding: str, reason: str
+) -> None:
+    orders = ORDERS[: int(decoding[1])]
+    run = planted(tmp_path / "a", prior=PRIOR, noise=False, orders=orders)
+    text = criteria(metric, '{ decoding = "k1" }', decoding=f'"{decoding}"', relation="lower")
+    assert_says(only(result_of(tmp_path, run, text)).reason, f"({decoding}, all): {reason}")
+
+
+def test_one_view_flips_between_two_views(tmp_path: Path) -> None:
+    run = planted(tmp_path / "a", prior=PRIOR, noise=False, orders=ORDERS[:2])
+    text = criteria("flip_rate", '{ decoding = "k2" }', decoding='"k1"', relation="higher")
+    # The prior puts the answer at letter A first, another one in each view.
+    assert only(result_of(tmp_path, run, text)).left.value == 1
 
 
 def test_the_shipped_hypothesis_is_read_and_registered(tmp_path: Path) -> None:

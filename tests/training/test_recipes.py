@@ -253,6 +253,10 @@ def test_a_finished_training_is_not_repeated_and_no_other_replaces_it(
     assert {path.name for path in out.iterdir()} == FILES
     with pytest.raises(InputError, match="another training"):
         train_recipe(of_recipe(base, files, dropout=0.2), out)
+    # Its training record does not name these data.
+    calibrated = replace(files, calibration=files.selection)
+    with pytest.raises(InputError, match="another training"):
+        train_recipe(of_recipe(base, calibrated, dropout=0.1), out)
     assert content(out) == before
 
 
@@ -343,6 +347,22 @@ def test_unpaired_records_are_trained_on_and_recorded(
     record = read_training_record(tmp_path / "adapter")
     assert record is not None
     assert [file.name for file in record.roles["train"].files] == ["train.jsonl", "mix.jsonl"]
+
+
+def test_unpaired_records_of_weight_0_are_not_recorded_and_decide_nothing(
+    base: Path, files: RecipeFiles, tmp_path: Path
+) -> None:
+    mixed = replace(files, unpaired=files.selection)
+    training = of_recipe(base, mixed, "cross_entropy", epochs=1, unpaired_weight=0.0)
+    train_recipe(training, tmp_path / "adapter")
+    record = read_training_record(tmp_path / "adapter")
+    assert record is not None
+    assert [file.name for file in record.roles["train"].files] == ["train.jsonl"]
+    # The same training without the file: nothing is repeated, and nothing is refused.
+    without = of_recipe(base, files, "cross_entropy", epochs=1, unpaired_weight=0.0)
+    lines: list[str] = []
+    train_recipe(without, tmp_path / "adapter", log=lines.append)
+    assert lines == [f"{tmp_path / 'adapter'}: this training is finished"]
 
 
 def test_some_source_families_choose_and_what_the_full_split_chooses_is_saved_too(

@@ -47,7 +47,7 @@ def check_contract(
     Examples:
         >>> result = check_contract({"task": NIMBLE.task}, Collector("contract", keep=5))
         >>> findings = result.findings
-        >>> findings[0].code, findings[0].found  # doctest: +ELLIPSIS
+        >>> findings[0].code, findings[0].actual  # doctest: +ELLIPSIS
         ('contract-mismatch', '...prompt_code_sha256 nothing, expected...')
     """
     if decision is not None and stated_task(schema_config) in (None, TEMPLATE_TASK):

@@ -10,12 +10,12 @@ from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.remedies.comparison import (
-    NO_PROBABILITIES,
     RemedyComparison,
     RemedyDifference,
     RemedyMetric,
     RemedyRow,
 )
+from pact_eval.remedies.decodings import NO_PROBABILITIES
 from pact_reports.numbers import UNDEFINED, interval_text, methods_text
 from pact_reports.sentences.remedies import balance_sentence
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone

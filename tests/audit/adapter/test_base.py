@@ -59,7 +59,7 @@ def checked(
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str]]:
-    return [(finding.code, finding.found) for finding in result.findings]
+    return [(finding.code, finding.actual) for finding in result.findings]
 
 
 def codes(result: CheckResult) -> dict[str, int]:
@@ -99,7 +99,7 @@ def test_a_base_inside_the_adapter_is_told(tmp_path: Path) -> None:
     folder = base_of(tmp_path / "base", Q, V)
     brought = named(folder=folder, is_brought=True)
     assert checked(brought, None, factors(Q, V)).counts == {"fit-not-checked": 1}
-    assert "was taken from inside" in checked(brought, None, factors(Q, V)).findings[0].found
+    assert "was taken from inside" in checked(brought, None, factors(Q, V)).findings[0].actual
     assert checked(brought, folder, factors(Q, V)).counts == {}
     digest = sha256_of_weights(folder)
     assert (
@@ -129,7 +129,7 @@ def test_two_names_are_told_unless_the_hash_decides(tmp_path: Path) -> None:
     assert checked(right, folder, factors(Q, V)).counts == {}
     wrong = checked(named(**twice, weights_sha256="0" * 64), folder, factors(Q, V))
     assert codes(wrong) == {"base-differs": 1, "base-named-twice": 1}
-    assert wrong.findings[0].found.startswith(digest)
+    assert wrong.findings[0].actual.startswith(digest)
     assert wrong.findings[0].expected.endswith("0" * 64)
 
 
@@ -191,7 +191,7 @@ def test_factors_that_do_not_fit(
 ) -> None:
     folder = base_of(tmp_path / "base", Q)
     (finding,) = checked(named(), folder, factors(Q, a=a, b=b), ONLY_Q).findings
-    assert (finding.code, finding.found) == ("shape-misfit", f"{Q}: {text}")
+    assert (finding.code, finding.actual) == ("shape-misfit", f"{Q}: {text}")
     assert finding.expected == "factors for a weight of [4, 3]"
 
 
@@ -251,7 +251,7 @@ def test_targets_that_names_do_not_tell(tmp_path: Path) -> None:
     ):
         result = checked(named(), folder, factors(Q), settings)
         assert [code for code, _ in findings_of(result)] == ["fit-not-checked"]
-        assert "names do not show it" in result.findings[0].found
+        assert "names do not show it" in result.findings[0].actual
 
 
 def test_experts_may_be_one_parameter(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def read(**changes: Any) -> tuple[LoraSettings, CheckResult]:
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str]]:
-    return [(finding.code, finding.found) for finding in result.findings]
+    return [(finding.code, finding.actual) for finding in result.findings]
 
 
 def test_defaults_are_those_of_peft() -> None:
@@ -108,7 +108,7 @@ def test_values_of_another_type_count_as_absent(
     settings, result = read(**{key: value})
     (finding,) = result.findings
     assert finding.code == "value-malformed"
-    assert finding.found.replace(" ", "") == text
+    assert finding.actual.replace(" ", "") == text
     assert finding.expected.startswith(f"{key}: ")
     kept = {"rank_pattern": {"q": 8}, "alpha_pattern": {"q": 8.0}, "modules_to_save": ("a",)}
     default = getattr(LoraSettings(), attribute)
@@ -147,7 +147,7 @@ def test_words_say_which_numbers_are_expected() -> None:
 def test_values_that_contradict_one_another(changes: dict[str, Any], fault: str | None) -> None:
     _, result = read(**changes)
     assert [code for code, _ in findings_of(result)] == (["values-contradict"] if fault else [])
-    assert not fault or fault in result.findings[0].found
+    assert not fault or fault in result.findings[0].actual
 
 
 def test_a_malformed_target_is_one_fault() -> None:

@@ -25,7 +25,7 @@ def contract(schema: dict[str, Any] | None, decision: DecisionFiles | None = Non
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str]]:
-    return [(finding.code, finding.found) for finding in result.findings]
+    return [(finding.code, finding.actual) for finding in result.findings]
 
 
 def test_the_contract_of_a_shipped_adapter() -> None:

@@ -80,7 +80,7 @@ def test_families_contexts_and_texts_are_counted_apart(tmp_path: Path, data: Pat
     ]
     assert result.measured == MeasuredOverlap(4, 4, 3, at_hand=3, recorded=3, threshold=0.75)
     assert result.scope == "4 families to evaluate with"
-    assert [finding.found for finding in result.findings[:2]] == ["the family g0", "the family g1"]
+    assert [finding.actual for finding in result.findings[:2]] == ["the family g0", "the family g1"]
     (leak,) = result.leaks
     assert (leak.items, leak.sources) == (("g0-base", "g1-base", "g2-base"), ("notes.jsonl",))
 

@@ -51,7 +51,7 @@ def checked(
 
 
 def findings_of(result: CheckResult) -> list[tuple[str, str]]:
-    return [(finding.code, finding.found) for finding in result.findings]
+    return [(finding.code, finding.actual) for finding in result.findings]
 
 
 def test_sound_factors_and_their_sizes(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_bound_of_an_update_by_hand(tmp_path: Path, size: float, negligible:
     result = checked(tmp_path, factors(Q, a=-0.25, b=size))
     assert result.counts == ({"update-negligible": 1} if negligible else {})
     if negligible:
-        assert result.findings[0].found.endswith(f"above {size:.2g}")
+        assert result.findings[0].actual.endswith(f"above {size:.2g}")
 
 
 @pytest.mark.parametrize("settings", [None, LoraSettings(rank=2, targets=("q_proj",))])
@@ -98,7 +98,7 @@ def test_modules_of_which_each_has_a_factor_of_zeros_change_nothing(tmp_path: Pa
     arrays = factors(Q, a=0) | factors("model.layers.1.self_attn.q_proj", b=0)
     result = checked(tmp_path, arrays)
     assert result.counts == {"untrained": 1}
-    assert result.findings[0].found.startswith("all 2 modules")
+    assert result.findings[0].actual.startswith("all 2 modules")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_ranks(tmp_path: Path, rank: int | None, stored: int, fits: bool) -> Non
     assert result.counts == ({} if fits else {"rank-mismatch": 1})
     if not fits:
         assert result.findings[0].expected == f"A of {rank} rows and B of {rank} columns"
-        assert result.findings[0].found == f"{Q}: A [{stored}, 3], B [4, {stored}]"
+        assert result.findings[0].actual == f"{Q}: A [{stored}, 3], B [4, {stored}]"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_families_of_two_roles_are_counted(tmp_path: Path) -> None:
         selection=[rows(tmp_path, "s", "c", "b", "e")],
     )
     (finding,) = training(adapter).findings
-    assert (finding.code, finding.found) == (
+    assert (finding.code, finding.actual) == (
         "roles-overlap",
         "2 in the data for train and selection",
     )
@@ -96,4 +96,4 @@ def test_the_base_of_the_training(tmp_path: Path, named: str) -> None:
             edit_schema(adapter, base_weights_sha256=None)
         result = training(adapter)
         assert result.counts == code
-        assert [finding.found for finding in result.findings] == [sha256] * len(code)
+        assert [finding.actual for finding in result.findings] == [sha256] * len(code)
