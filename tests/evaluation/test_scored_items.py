@@ -71,14 +71,14 @@ def test_pairs_and_their_margins_by_hand() -> None:
     margins = items.pair_margins
     assert margins.values == pytest.approx([f1, f2], abs=1e-6)
     assert (margins.pairs, margins.families) == (2, 2)
-    assert margins.known is None
+    assert margins.is_finite is None
     assert margins.rows is None
     assert pair_partners(few()).tolist() == [1, 0, 3, 2, -1]
     same = ScoredItems.of(few(reference=[0, 0, 0, 1, 0]), "single").pair_margins
     assert (same.pairs, same.families) == (1, 1)
-    assert same.known is not None
+    assert same.is_finite is not None
     assert same.rows is not None
-    assert same.known.tolist() == [True, False]
+    assert same.is_finite.tolist() == [True, False]
     assert same.rows.tolist() == [False, False, False, True, False]
 
 

@@ -8,7 +8,7 @@ import re
 import zlib
 from html import unescape
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -123,7 +123,7 @@ def test_provenance_by_keys_and_in_full(text: str, folders: list[Path]) -> None:
 def test_times_are_columns_when_all_runs_took_equally_long(tmp_path: Path) -> None:
     """Bug: the layout then depended on chance, so two pages of one experiment could differ."""
     folders, _ = two_runs(tmp_path, families=4)
-    times = {"created": "2026-11-26T21:55:00+00:00", "wall_seconds": 8.1}
+    times: dict[str, Any] = {"created": "2026-11-26T21:55:00+00:00", "wall_seconds": 8.1}
     for folder in folders:
         edit_run(folder, **times)
     request = PageRequest(experiment_of(folders), figures=("confidence",), tables=("splits",))
