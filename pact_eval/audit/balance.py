@@ -145,7 +145,7 @@ def _tail(trials: npt.NDArray[np.int64], share: npt.NDArray[np.float64], count: 
     for probability in np.unique(share):
         n = int(trials[share == probability].sum())
         spectrum *= np.fft.rfft(binom.pmf(np.arange(n + 1), n, probability), size)
-    mass = np.fft.irfft(spectrum, size) if size > 1 else np.ones(1)
+    mass = np.fft.irfft(spectrum, size)
     return float(np.clip(mass[count:].sum(), 0, 1))
 
 

@@ -184,3 +184,15 @@ def test_a_position_a_fifth_above_expectation_is_not_favoured(tmp_path: Path) ->
         assert balance.positions[0].p_value < 1e-10
         counts[favoured] = result.counts
     assert counts == {720: {}, 728: {"position-favoured": 1}}
+
+
+def test_no_tail_is_negative(tmp_path: Path) -> None:
+    """The Fourier transform alone gives -1e-17 for 94 or more of 105 at 1/2."""
+    rows = [
+        record(f"f{n}", decision=question("score", 2), reference={"target": int(n >= 94)})
+        for n in range(105)
+    ]
+    path = write_jsonl(tmp_path / "x.jsonl", rows)
+    index = index_of_records([DataFile("x.jsonl", "train", path)])
+    balance: Balance = check_balance(index, Collector("balance", 5)).measured
+    assert 0 <= balance.positions[0].p_value < 1e-12

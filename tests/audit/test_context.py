@@ -115,6 +115,7 @@ def test_what_a_context_lacks(folder: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert context.rng().random() == np.random.default_rng(3).random()
     assert context.collector("schema").keep == 2
+    assert DataAuditSettings().seed == 0
     empty = write_jsonl(tmp_path / "x.jsonl", [])
     source = DatasetSource.of_files([empty], [], None)
     bare = DataContext.read(source, DataAuditSettings())

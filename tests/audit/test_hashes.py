@@ -175,6 +175,15 @@ def test_files_that_the_manifest_does_not_name(folder: Path, tmp_path_factory: A
     assert set(digests) == {"train.jsonl", "holdout.jsonl"}
 
 
+def test_files_elsewhere_are_known_by_their_names(folder: Path, tmp_path_factory: Any) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    copies = [elsewhere / name for name in ("train.jsonl", "holdout.jsonl")]
+    for copy in copies:
+        copy.write_bytes((folder / copy.name).read_bytes())
+    source = DatasetSource.of_files(copies[:1], copies[1:], folder / "manifest.json")
+    assert findings_of(result_of(source)) == []
+
+
 @pytest.mark.parametrize(
     ("name", "code", "place"),
     [

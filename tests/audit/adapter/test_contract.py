@@ -147,6 +147,7 @@ def test_the_adapter_inside_a_full_model_is_audited(tmp_path: Path) -> None:
     codes = {code for check in audit.checks for code in check.counts}
     assert "decision-files-ignored" not in codes
     assert "file-missing" in codes
+    assert "base-unknown" not in codes
     assert audit.facts.contract_task == "decision_template"
     assert audit.facts.contract_fingerprint == DecisionFiles(adapter="inside").fingerprint
 

@@ -74,6 +74,7 @@ def cut_inside_a_text(opcodes: bytes) -> bytes:
         (b"Not a pickle", False),
         (b"(tt", False),
         (b"(0N.", True),
+        (b"N(0.", True),
         (b"(0.", False),
         (b"0N.", False),
         (b"N0N.", True),
