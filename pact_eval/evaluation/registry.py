@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._typing import FloatArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.evaluation.metric_specs import MetricSpec
@@ -550,10 +550,13 @@ def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
 
 def _ece(items: ScoredItems, _name: str) -> Reduced:
     """ECE from sums per bin, which are linear in the weights of families."""
-    gap = RowSums(
-        items.confidence - items.correct, metrics.bin_index(items.confidence), metrics.BINS
-    )
-    parts = (RowSums(None), gap)
+    confidence, correct = items.confidence, items.correct
+
+    def gaps(rows: slice) -> RowSums:
+        bins = metrics.bin_index(confidence[rows])
+        return RowSums(confidence[rows] - correct[rows], bins, metrics.BINS)
+
+    parts = (RowSums(None), LazyRowSums(gaps))
     return Reduced(TotalsStatistic(parts, _ece_of_totals, items.cluster, items.n_clusters))
 
 
@@ -568,11 +571,15 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
     of each resample is computed from counts at quantile levels.
     """
 
-    def counts() -> RowSums:
+    @cache
+    def columns() -> tuple[IntArray, int]:
         level = _levels(items.confidence, items.n_clusters)
         levels = int(level.max(initial=-1)) + 1
-        column = levels * ~items.correct + (levels - 1 - level)
-        return RowSums(None, column, 2 * levels, stretch=levels)
+        return levels * ~items.correct + (levels - 1 - level), levels
+
+    def counts(rows: slice) -> RowSums:
+        column, levels = columns()
+        return RowSums(None, column[rows], 2 * levels, stretch=levels)
 
     return Reduced(
         TotalsStatistic(

@@ -10,6 +10,9 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.metrics._arrays import check_correct, check_whole
 from pact_eval.metrics.reduction import item_mean
 
+# Rows whose pairs are sought at a time: memory that is touched first takes longer than the search.
+_BLOCK_ROWS = 2**18
+
 
 @dataclass(frozen=True, eq=False)
 class PairIndex:
@@ -81,12 +84,19 @@ def pairs_of_codes(
         >>> pairs_of_codes(np.array([1, 0, 0]), np.array([True, False, True]), 2).base
         array([2])
     """
-    complete = np.ones(n_families, dtype=np.bool_)
-    row = np.zeros((2, n_families), dtype=np.int64)
-    for at, rows in enumerate((np.flatnonzero(is_base), np.flatnonzero(~is_base))):
-        members = family.take(rows)
-        complete &= np.bincount(members, minlength=n_families) == 1
-        row[at, members] = rows
+    repeated = np.zeros(n_families, dtype=np.bool_)
+    row = np.full((2, n_families), -1, dtype=np.int64)
+    for start in range(0, family.size, _BLOCK_ROWS):
+        block = is_base[start : start + _BLOCK_ROWS]
+        for at, variant in enumerate((block, ~block)):
+            rows = start + np.flatnonzero(variant)
+            members = family.take(rows)
+            before = members[row[at, members] >= 0]
+            row[at, members] = rows
+            within = members[row[at, members] != rows]
+            repeated[before] = True
+            repeated[within] = True
+    complete = (row >= 0).all(axis=0) & ~repeated
     base, counterfactual = row if complete.all() else row[:, complete]
     return PairIndex(
         base=base,

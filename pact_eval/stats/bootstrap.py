@@ -45,6 +45,8 @@ _FLOAT32_INTEGERS = 2**24
 # Clusters beyond which the next batch is drawn while one is used.
 _MANY = 20_000
 _UNDEFINED_SHARE_TO_REPORT = 0.01
+# Rows whose terms are made at a time: memory that is touched first takes longer than the sums.
+_BLOCK_ROWS = 2**18
 
 
 def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> FloatArray:
@@ -150,22 +152,25 @@ class _RunningProduct:
 
 @dataclass(frozen=True, eq=False)
 class LazyRowSums:
-    """Sums that are made when a resample needs them, not for the value on the rows.
+    """Sums whose terms are made when they are needed, for totals a block of rows at a time.
 
     Attributes:
-        make: Returns what the rows add.
+        make: Takes some rows, and returns what they add.
     """
 
-    make: Callable[[], RowSums]
+    make: Callable[[slice], RowSums]
 
     @cached_property
     def made(self) -> RowSums:
-        """Terms that the rows add."""
-        return self.make()
+        """Terms that all rows add."""
+        return self.make(slice(None))
 
     def total(self, n: int) -> FloatArray:
         """Return the sums (size,) over all n rows."""
-        return self.made.total(n)
+        starts = range(0, n, _BLOCK_ROWS) or (0,)
+        blocks = [slice(start, min(start + _BLOCK_ROWS, n)) for start in starts]
+        sums = [self.make(block).total(block.stop - block.start) for block in blocks]
+        return np.asarray(np.sum(sums, axis=0), dtype=np.float64)
 
     def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
         """Return the sums (size, F) of each cluster."""
