@@ -333,4 +333,5 @@ def test_a_first_use_without_the_word_of_the_field_is_noticed(bare: str, explain
 
 
 def test_other_senses_of_our_words_need_no_explanation() -> None:
-    assert not unexplained("A gate for CI is shown next to the rate.\n\n```text\nslot\n```\n`gate`")
+    text = "A gate for CI is shown next to the rate.\n\n```text\nslot\n```\n`gate`"
+    assert not unexplained(text)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import record, write_jsonl
+from messages import assert_says
 
 from pact_eval.audit import parts
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
@@ -119,7 +120,7 @@ def test_what_a_context_lacks(folder: Path, tmp_path: Path) -> None:
     empty = write_jsonl(tmp_path / "x.jsonl", [])
     source = DatasetSource.of_files([empty], [], None)
     bare = DataContext.read(source, DataAuditSettings())
-    assert bare.lacks("records") == "no record could be read"
+    assert_says(bare.lacks("records"), "no record", "read")
     assert bare.lacks("manifest") == "no --manifest given"
     missing = DatasetSource(source.files, None, "manifest.json")
     assert DataContext.read(missing, DataAuditSettings()).lacks("manifest") is None

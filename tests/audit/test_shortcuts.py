@@ -539,10 +539,11 @@ def test_every_boundary_of_a_finding(
 
 
 def test_the_scope_counts_what_was_read() -> None:
-    assert scope(Shortcuts((), 1_000, 1_000, 2, 0)) == "1,000 records of 2 source families"
-    assert scope(Shortcuts((), 1_000, 2_000, 2, 30)) == (
-        "1,000 records of 2 source families, drawn from 2,000; 30 without ablation"
-    )
+    counted = "1,000 records of 2 source families"
+    assert scope(Shortcuts((), 1_000, 1_000, 2, 0)) == counted
+    sampled = scope(Shortcuts((), 1_000, 2_000, 2, 30))
+    assert sampled.startswith(f"{counted}, ")
+    assert_says(sampled, "drawn from 2,000; ", "30 without ablation")
 
 
 @pytest.mark.parametrize(

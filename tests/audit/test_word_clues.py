@@ -38,6 +38,12 @@ def clues_of(folder: Path, *rows: Any, view: View = "question") -> list[list[str
     ]
 
 
+def briefly(names: list[str]) -> list[str]:
+    """Return the words that tell clues apart, sorted: the names without the words between them."""
+    between = {"a", "the", "of", "in", "with", "often", "than", "others"}
+    return sorted(" ".join(word for word in name.split() if word not in between) for name in names)
+
+
 def choice(criteria: dict[str, str | None], instructions: Any = "?", **changes: Any) -> Any:
     decision = question(criteria=criteria, instructions=instructions)
     target = changes.pop("target", next(iter(criteria)))
@@ -46,29 +52,26 @@ def choice(criteria: dict[str, str | None], instructions: Any = "?", **changes: 
 
 def test_words_of_answers_and_of_the_question(tmp_path: Path) -> None:
     criteria = {"red": "a long text", "blue": "short", "green": None}
-    assert clues_of(tmp_path, choice(criteria, "Pick BLUE or short.")) == [
-        ['"a" in the answer', '"long" in the answer', '"red" in the answer',
-         '"text" in the answer', "position 1", "the longest answer"],
-        ['"blue" in answer and question', '"blue" in the answer',
-         '"short" in answer and question', '"short" in the answer',
-         "a word of the answer's description in the question",
-         "a word of the answer's key in the question", "position 2",
-         "the answer's description in the question",
-         "the answer's description more often than others in the question",
-         "the answer's key in the question",
-         "the answer's key more often than others in the question",
-         "the most words shared with the question"],
-        ['"green" in the answer', "position 3"],
+    names = clues_of(tmp_path, choice(criteria, "Pick BLUE or short."))
+    assert [briefly(of) for of in names] == [
+        ['"a" answer', '"long" answer', '"red" answer', '"text" answer', "longest answer",
+         "position 1"],
+        ['"blue" answer', '"blue" answer and question', '"short" answer',
+         '"short" answer and question', "answer's description more question",
+         "answer's description question", "answer's key more question", "answer's key question",
+         "most words shared question", "position 2", "word answer's description question",
+         "word answer's key question"],
+        ['"green" answer', "position 3"],
     ]  # fmt: skip
 
 
 def test_words_that_all_answers_have_are_none_of_their_own(tmp_path: Path) -> None:
-    first, second = clues_of(tmp_path, choice({"the red": None, "the blues": None}, "The red one"))
-    assert '"the" in the answer' not in first + second
-    assert '"the" in answer and question' not in first + second
-    assert {"the shortest answer", '"red" in answer and question'} <= {*first}
-    assert {"the longest answer", '"blues" in the answer'} <= {*second}
-    assert "the shortest answer" not in second
+    names = clues_of(tmp_path, choice({"the red": None, "the blues": None}, "The red one"))
+    first, second = map(briefly, names)
+    assert not any('"the"' in name for name in first + second)
+    assert {"shortest answer", '"red" answer and question'} <= {*first}
+    assert {"longest answer", '"blues" answer'} <= {*second}
+    assert "shortest answer" not in second
 
 
 def test_answers_of_one_length_are_neither_longest_nor_shortest(tmp_path: Path) -> None:
@@ -87,12 +90,12 @@ def test_a_key_occurs_as_often_as_its_rarest_word(
 ) -> None:
     """The other key, "south door", occurs once."""
     criteria: dict[str, str | None] = {"north gate": None, "south door": None}
-    first, second = clues_of(tmp_path, choice(criteria, f"{text} south door"))
-    clue = "the answer's key more often than others in the question"
+    first, second = map(briefly, clues_of(tmp_path, choice(criteria, f"{text} south door")))
+    clue = "answer's key more question"
     assert (clue in first) is more_often
     assert (clue in second) is (text == "north")
-    assert "a word of the answer's key in the question" in first
-    assert ("the answer's key in the question" in first) is (text != "north")
+    assert "word answer's key question" in first
+    assert ("answer's key question" in first) is (text != "north")
 
 
 @pytest.mark.parametrize(
@@ -155,9 +158,9 @@ def test_crossed_clues_weigh_half(tmp_path: Path) -> None:
 def test_a_context_is_read_beside_the_question(tmp_path: Path) -> None:
     criteria: dict[str, str | None] = {"red": None, "blue": None}
     row = choice(criteria, "Is it red?", state=["Blue.", {"n": [7, None]}])
-    first, second = clues_of(tmp_path, row, view="full context")
-    assert '"red" in answer and question' in first
-    assert '"blue" in answer and full context' in second
+    first, second = map(briefly, clues_of(tmp_path, row, view="full context"))
+    assert '"red" answer and question' in first
+    assert '"blue" answer and full context' in second
     assert "full context" not in " ".join(first)
     items, words = items_of(tmp_path, row)
     read = {view: [words[n] for n in numbers[0]] for view, numbers in items[0].words.items()}

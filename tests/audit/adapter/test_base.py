@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import assert_says
 from safetensors.numpy import save_file
 
 from pact_eval.audit.adapter.base import NamedBase, check_base, named_base
@@ -174,7 +175,9 @@ def test_factors_that_fit(tmp_path: Path) -> None:
     assert result.counts == {}
     assert result.scope.startswith("2 modules against 3 weights of ")
     unread = checked(named(), folder)
-    assert findings_of(unread) == [("fit-not-checked", "the adapter's tensors cannot be read")]
+    ((code, text),) = findings_of(unread)
+    assert code == "fit-not-checked"
+    assert_says(text, "adapter's tensors", "cannot be read")
     assert unread.scope.startswith("3 weights of ")
 
 
@@ -192,7 +195,7 @@ def test_factors_that_do_not_fit(
     folder = base_of(tmp_path / "base", Q)
     (finding,) = checked(named(), folder, factors(Q, a=a, b=b), ONLY_Q).findings
     assert (finding.code, finding.actual) == ("shape-misfit", f"{Q}: {text}")
-    assert finding.expected == "factors for a weight of [4, 3]"
+    assert_says(finding.expected, "factors", "weight of [4, 3]")
 
 
 def test_weights_that_are_stored_the_other_way(tmp_path: Path) -> None:
@@ -226,9 +229,9 @@ def test_packed_weights_are_not_compared(
 ) -> None:
     folder = base_of(tmp_path / "base", Q, **changes)
     result = checked(named(), folder, factors(Q, a=(2, 9)), settings)
-    assert findings_of(result) == [
-        ("fit-not-checked", "1 modules: quantised, or not plain matrices")
-    ]
+    ((code, text),) = findings_of(result)
+    assert (code, text.split()[0]) == ("fit-not-checked", "1")
+    assert_says(text, "modules", "quantised", "or not plain")
 
 
 def test_modules_that_only_one_of_both_has(tmp_path: Path) -> None:
@@ -251,14 +254,16 @@ def test_targets_that_names_do_not_tell(tmp_path: Path) -> None:
     ):
         result = checked(named(), folder, factors(Q), settings)
         assert [code for code, _ in findings_of(result)] == ["fit-not-checked"]
-        assert "names do not show it" in result.findings[0].actual
+        assert_says(result.findings[0].actual, "which modules are targets", "names do not show")
 
 
 def test_experts_may_be_one_parameter(tmp_path: Path) -> None:
     experts = [f"model.layers.0.mlp.experts.{n}.q_proj" for n in range(3)]
     folder = base_of(tmp_path / "base", Q, V, *experts)
     result = checked(named(), folder, factors(Q, V))
-    assert findings_of(result) == [("fit-not-checked", "3 experts, which may not be modules")]
+    ((code, text),) = findings_of(result)
+    assert (code, text.split()[0]) == ("fit-not-checked", "3")
+    assert_says(text, "experts", "may not be modules")
     result = checked(named(), folder, factors(Q, V, experts[1]))
     assert findings_of(result) == [("module-not-adapted", experts[n]) for n in (0, 2)]
     others = checked(named(), folder, factors(V))
@@ -269,9 +274,9 @@ def test_parameters_have_no_shape_of_their_own(tmp_path: Path) -> None:
     folder = base_of(tmp_path / "base", Q, V)
     settings = LoraSettings(targets=("q_proj", "v_proj"), target_parameters=("mlp.experts.up",))
     result = checked(named(), folder, factors(Q, V, "model.layers.0.mlp.experts"), settings)
-    assert findings_of(result) == [
-        ("fit-not-checked", "target_parameters: their shapes are not compared")
-    ]
+    ((code, text),) = findings_of(result)
+    assert code == "fit-not-checked"
+    assert_says(text, "target_parameters: ", "shapes are not compared")
 
 
 # names of weights
@@ -347,7 +352,7 @@ def test_suffixes_of_weights(tmp_path: Path) -> None:
     }
     save_file(weights, tmp_path / "model.safetensors")
     result = checked(named(), tmp_path, factors(Q, V, UP))
-    assert findings_of(result) == [
-        ("module-unknown", UP),
-        ("fit-not-checked", "2 modules: quantised, or not plain matrices"),
-    ]
+    absent, (code, text) = findings_of(result)
+    assert absent == ("module-unknown", UP)
+    assert (code, text.split()[0]) == ("fit-not-checked", "2")
+    assert_says(text, "modules", "quantised", "or not plain")
