@@ -54,7 +54,8 @@ def main(lock: str, grace_seconds: float, words: list[str]) -> int:
     try:
         with FileLock(lock, timeout=LOCK_SECONDS):
             with suppress(OSError):
-                _holder_path(lock).write_text(f"process {os.getpid()} on {platform.node()}")
+                holder = f"process {os.getpid()} on {platform.node()}"
+                _holder_path(lock).write_text(holder, "utf-8")
             return _run(words, processes)
     except Timeout:
         print(still_held(lock), file=sys.stderr)  # noqa: T201
@@ -70,7 +71,7 @@ def still_held(lock: str) -> str:
     """
     holder = _ANOTHER
     with suppress(OSError):
-        holder = _holder_path(lock).read_text() or _ANOTHER
+        holder = _holder_path(lock).read_text("utf-8", "replace").strip() or _ANOTHER
     return f"{lock}: {holder} still works on this step; end it, or wait for it"
 
 

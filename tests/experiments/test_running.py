@@ -191,6 +191,11 @@ def test_a_step_that_another_process_holds_fails_alone(
     assert_says(failed["why"], "train-fails-17.lock", holder.read_text(), "still works on this")
 
 
+def test_a_damaged_name_of_a_holder_is_shown_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "audit.holder").write_bytes(b"process \xff\n")
+    assert_says(supervise.still_held(str(tmp_path / "audit.lock")), "audit.lock", "process \ufffd")
+
+
 @pytest.mark.usefixtures("forks")
 def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)

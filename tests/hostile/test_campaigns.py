@@ -151,10 +151,12 @@ READING = {
 }
 ELSEWHERE = {
     "pact_eval.evaluation.items": "Parquet, which polars opens; campaigns damage predictions",
+    "pact_eval.experiments.events": "events of ours, for the page of the miniature",
     "pact_eval.experiments.measuring": "our own data, and a log that tests/experiments damages",
     "pact_eval.experiments.progress_table": "a log and events of ours: tests/experiments",
     "pact_eval.experiments.ray_tasks": "our own attempts at a step",
     "pact_eval.experiments.shared_folder": "our own stamp; tests/experiments changes it",
+    "pact_eval.experiments.supervise": "the name of a process, which is shown whatever it is",
     "pact_eval.custody.hashed_data": "only training reads with it; records.py parses its lines",
     "pact_eval.runs.remote.copies": "tests/remote has stores that lie",
     "pact_eval.scoring.workers.actor": "/proc/cpuinfo",
