@@ -64,7 +64,7 @@ def test_the_costs_of_fork_follow_from_the_measured_seconds(name: str) -> None:
 
 def test_the_costs_of_others_follow_from_their_ratios() -> None:
     _, fork = _costs("one process, engine fork")
-    batched = _number(r"our batched / fork, pairs \| ([\d.]+)", PERFORMANCE)
+    batched = _number(r"our batched / fork, pairs \| ([\d.]+) \|", PERFORMANCE)
     assert _costs("one process, full prompts")[1] == pytest.approx(fork * batched, rel=0.02)
     ratio = _number(r"Qwen3, 1,100 tokens, pairs \| 157 M .+\| ([\d.]+) \(1e-05\) \|", PERFORMANCE)
     assert _costs("vLLM on the CPU")[1] == pytest.approx(fork * ratio, rel=0.03)
