@@ -174,9 +174,12 @@ def test_axe_finds_no_violation_in_the_content(
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
     browser.get((site / f"{name}.html").as_uri())
-    underlines = browser.execute_script(
-        "return [...document.querySelectorAll('article :is(p, li, td) a[href]')]"
-        ".map(a => getComputedStyle(a).textDecorationLine)"
+    # On a busy machine, the page is not always there when `get` returns.
+    underlines = WebDriverWait(browser, 20).until(
+        lambda opened: opened.execute_script(
+            "return [...document.querySelectorAll('article :is(p, li, td) a[href]')]"
+            ".map(a => getComputedStyle(a).textDecorationLine)"
+        )
     )
     assert set(underlines) == {"underline"}
     result = Axe().run(browser, "article", {})

@@ -185,4 +185,5 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
         while processes_of_group(audit.pid) and time.monotonic() < ends:
             time.sleep(0.1)
         assert processes_of_group(audit.pid) == []
-        assert audit.wait() == -signal.SIGINT
+        # With 1 if the signal came while a library caught it and raised an error of its own.
+        assert audit.wait() in (-signal.SIGINT, 1)
