@@ -158,12 +158,12 @@ class Receipts:
         self._write(replace(started, outputs=made, judged_with=self.hashes(step.judged_with)))
 
     def is_judged(self, step: Step) -> bool:
-        """Whether the adapter of a training was checked with the files as they are now."""
+        """Return whether the adapter of a training was checked with the files as they are now."""
         written = self.written(step)
         return written is not None and written.judged_with == self.hashes(step.judged_with)
 
     def judge_again(self, step: Step) -> None:
-        """Write down that the adapter of a training was checked with the files as they are now."""
+        """Record that the adapter of a training was checked with the files as they are now."""
         written = self.written(step)
         if written is not None:
             self._write(replace(written, judged_with=self.hashes(step.judged_with)))

@@ -17,6 +17,7 @@ from pact_eval.calibration.likelihood import (
     SLOPE_BOUND,
     TEMPERATURE_BOUNDS,
     CalibrationItems,
+    Design,
     TemperatureLikelihood,
     make_design,
 )
@@ -97,27 +98,27 @@ def test_two_families_have_an_error_of_one_parameter() -> None:
     assert level.reason is None
 
 
-def test_the_bias_of_the_contextual_form_by_the_delta_method() -> None:
-    """The covariance of the weights is R V R', with V that of the columns."""
+def contextual_fit() -> tuple[CalibrationItems, CalibratorFit, Design, FloatArray]:
+    """Return items, the fit of the contextual form, its design and the observed information."""
     items = simulate(300, np.random.default_rng(5), contextual(1.5, -1.0, -1.0))
     design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
     fit = fit_calibrator(items, mode="contextual")
     weights = np.array([parameter.value for parameter in fit.parameters])
     fitted: FloatArray = np.linalg.solve(design.raw, weights)
-    covariance = np.linalg.inv(observed_information(fitted, likelihood, design))
-    expected = np.sqrt(np.diag(design.raw @ covariance @ design.raw.T))
+    return items, fit, design, observed_information(fitted, likelihood, design)
+
+
+def test_the_bias_of_the_contextual_form_by_the_delta_method() -> None:
+    """The covariance of the weights is R V R', with V that of the columns."""
+    _, fit, design, information = contextual_fit()
+    expected = np.sqrt(np.diag(design.raw @ np.linalg.inv(information) @ design.raw.T))
     errors = [parameter.independent.standard_error for parameter in fit.parameters]
     assert errors == pytest.approx(expected.tolist(), rel=1e-6)
     assert not any(parameter.at_bound for parameter in fit.parameters)
 
 
 def test_the_condition_number_is_that_of_correlations() -> None:
-    items = simulate(300, np.random.default_rng(5), contextual(1.5, -1.0, -1.0))
-    design, likelihood = make_design(items, "contextual"), TemperatureLikelihood.of_items(items)
-    fit = fit_calibrator(items, mode="contextual")
-    weights = np.array([parameter.value for parameter in fit.parameters])
-    fitted: FloatArray = np.linalg.solve(design.raw, weights)
-    information = observed_information(fitted, likelihood, design)
+    items, fit, _, information = contextual_fit()
     scale = 1 / np.sqrt(np.diag(information))
     expected = np.linalg.cond(information * np.outer(scale, scale))
     assert fit.condition_number == pytest.approx(expected, rel=1e-6)

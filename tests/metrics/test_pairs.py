@@ -24,7 +24,10 @@ def test_only_complete_pairs_are_kept() -> None:
     assert (len(pairs), pairs.rows, pairs.incomplete_families) == (2, 10, 3)
 
 
-def test_pair_rows_against_naive_loop() -> None:
+@pytest.mark.parametrize("block_rows", [1, 7, 2**18])
+def test_pair_rows_against_naive_loop(block_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of a pair, and repeated ones, lie in one block of rows or in several."""
+    monkeypatch.setattr("pact_eval.metrics.pairs._BLOCK_ROWS", block_rows)
     rng = np.random.default_rng(70)
     family, is_base = rng.integers(0, 60, 150), rng.random(150) < 0.5
     expected = []

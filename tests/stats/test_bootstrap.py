@@ -8,6 +8,8 @@ from scipy import stats
 
 from pact_eval.stats import bootstrap
 from pact_eval.stats.bootstrap import (
+    LazyRowSums,
+    RowSums,
     Statistic,
     bootstrap_intervals,
     cluster_sums,
@@ -50,6 +52,20 @@ def test_cluster_sums_against_naive_loop() -> None:
     np.testing.assert_allclose(cluster_sums(values[:, 0], cluster, 10), expected[:, 0], atol=1e-14)
     assert cluster_sums([], [], 2).tolist() == [0.0, 0.0]
     assert cluster_sums(np.zeros((0, 3)), [], 2).shape == (2, 3)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 10])
+def test_totals_of_blocks_against_naive_loop(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of four rows: none, a part, one, and two and a half; labels 1 and 3 run on."""
+    monkeypatch.setattr(bootstrap, "_BLOCK_ROWS", 4)
+    values, label = np.arange(1.0, n + 1), np.arange(n) % 4
+    sums = [
+        sum(value for value, at in zip(values, label, strict=True) if at == k) for k in range(4)
+    ]
+    plain = LazyRowSums(lambda rows: RowSums(values[rows], label[rows], 4))
+    running = LazyRowSums(lambda rows: RowSums(values[rows], label[rows], 4, stretch=2))
+    assert plain.total(n).tolist() == sums
+    assert running.total(n).tolist() == [sums[0], sums[0] + sums[1], sums[2], sums[2] + sums[3]]
 
 
 def test_the_value_is_the_mean_of_the_rows() -> None:
