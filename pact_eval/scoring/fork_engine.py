@@ -1,13 +1,17 @@
 """The fork engine: one pass for shared tokens, down a prefix tree whose branches fork the cache.
 
 A branch runs once and leaves a cache; the segments after it continue from that cache. Answers are
-read at the ends of leaves. Branches and leaves of many records share a pass.
+read at the ends of leaves. Branches and leaves of many records share a pass. Two passes run at once
+if the model's layers keep no state of a pass (`streams.py`). What a pass contains does not depend
+on when it runs, so logits do not either.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -18,6 +22,7 @@ from pact_eval.scoring.batching import consecutive_batches, tight_batches
 from pact_eval.scoring.engine import OnScored, ScoredView, TokenCount, scored_view
 from pact_eval.scoring.passes import Passes, Prefixes, can_fork, new_cache
 from pact_eval.scoring.prefix_tree import Branch, Leaf, PrefixTree, prefix_tree
+from pact_eval.scoring.streams import Task, run_tasks, stream_count
 
 _PADDING: Final = 0.05
 _ROWS_READ: Final = 8
@@ -37,6 +42,7 @@ class ForkEngine:
 
     Attributes:
         passes: runs segments through the decoder.
+        one_at_a_time: never run two passes at once.
     """
 
     name = "fork"
@@ -53,6 +59,7 @@ class ForkEngine:
         self.head = head
         self.batch_tokens = batch_tokens
         self.pass_tokens = pass_tokens
+        self.one_at_a_time = False
         self.count = TokenCount()
         self.passes = Passes(decoder, device)
 
@@ -68,6 +75,15 @@ class ForkEngine:
         self.count.add_prompts(tree)
         with self.passes.ready():
             _Walk(self, views, on_scored).from_root(tree)
+
+    def stream_count(self, passes: int) -> int:
+        """Return on how many streams to run passes.
+
+        Args:
+            passes: number of those that can start at once.
+        """
+        alone = self.one_at_a_time or not self.passes.can_overlap
+        return 1 if alone else stream_count(passes)
 
     def leaf_batches(
         self, prefixes: Prefixes, rows: Sequence[int], lengths: Sequence[int]
@@ -122,43 +138,62 @@ class _Walk:
         self.passes = engine.passes
         self.views = views
         self.on_scored = on_scored
+        self.reporting = threading.Lock()
 
     def from_root(self, tree: PrefixTree) -> None:
         start = self.passes.nothing()
         if tree.root.ids:
             start = self._extended(start, [0], [tree.root])
-        self._down(start, [tree.root])
+        tasks = self._below(start, [tree.root])
+        run_tasks(tasks, self.engine.stream_count(len(tasks)))
 
-    def _down(self, prefixes: Prefixes, branches: Sequence[Branch]) -> None:
-        """Run the children of branches; prefix i ends with branch i."""
+    def _below(self, prefixes: Prefixes, branches: Sequence[Branch]) -> list[Task]:
+        """Return the passes of the children of branches; prefix i ends with branch i."""
         leaves = [(row, leaf) for row, branch in enumerate(branches) for leaf in branch.leaves]
         rows, lengths = [row for row, _ in leaves], [len(leaf.ids) for _, leaf in leaves]
-        for batch in self.engine.leaf_batches(prefixes, rows, lengths):
-            self._read(prefixes, [rows[n] for n in batch], [leaves[n][1] for n in batch])
+        reads: list[Task] = [
+            partial(self._read, prefixes, [rows[n] for n in batch], [leaves[n][1] for n in batch])
+            for batch in self.engine.leaf_batches(prefixes, rows, lengths)
+        ]
         inner = [(row, child) for row, branch in enumerate(branches) for child in branch.branches]
         rows, lengths = [row for row, _ in inner], [len(child.ids) for _, child in inner]
-        for batch in self.engine.branch_batches(prefixes, rows, lengths):
-            chosen = [inner[number][1] for number in batch]
-            self._down(self._extended(prefixes, [rows[n] for n in batch], chosen), chosen)
+        batches = self.engine.branch_batches(prefixes, rows, lengths)
+        # A long way that starts last would keep one stream busy after the others have ended.
+        batches.sort(key=lambda batch: -max(inner[n][1].longest_way for n in batch))
+        return reads + [
+            partial(self._grown, prefixes, [rows[n] for n in batch], [inner[n][1] for n in batch])
+            for batch in batches
+        ]
+
+    def _grown(
+        self, prefixes: Prefixes, rows: Sequence[int], branches: Sequence[Branch]
+    ) -> list[Task]:
+        """Extend prefixes by branches; return the passes that follow."""
+        return self._below(self._extended(prefixes, rows, branches), branches)
 
     def _extended(
         self, prefixes: Prefixes, rows: Sequence[int], branches: Sequence[Branch]
     ) -> Prefixes:
         longer, passed = self.passes.extend(prefixes, rows, [branch.ids for branch in branches])
-        self.engine.count.passed += passed
+        with self.reporting:
+            self.engine.count.passed += passed
         return longer
 
-    def _read(self, prefixes: Prefixes, rows: Sequence[int], leaves: Sequence[Leaf]) -> None:
+    def _read(
+        self, prefixes: Prefixes, rows: Sequence[int], leaves: Sequence[Leaf]
+    ) -> tuple[Task, ...]:
+        """Read answers at the ends of leaves; nothing follows."""
         hidden, passed = self.passes.last_states(prefixes, rows, [leaf.ids for leaf in leaves])
-        self.engine.count.passed += passed
         ends = [
             (row, number) for row, leaf in enumerate(leaves) for number in leaf.prompts
         ]  # identical prompts are read with the letters and the order of each view
         numbers = [number for _, number in ends]
         repeated = hidden[[row for row, _ in ends]]
-        self.on_scored(
-            numbers, self.engine.head.read([self.views[number] for number in numbers], repeated)
-        )
+        scored = self.engine.head.read([self.views[number] for number in numbers], repeated)
+        with self.reporting:
+            self.engine.count.passed += passed
+            self.on_scored(numbers, scored)
+        return ()
 
 
 def fork_engine(model: Any, device: torch.device, batch_tokens: int) -> ForkEngine | str:

@@ -16,6 +16,7 @@ positions that are read. That saves most of one layer for nearly all tokens.
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -91,13 +92,21 @@ class Passes:
         """Whether the segments of a pass are concatenated without padding."""
         return self.shares_prefix and not self.exact_prefixes
 
+    @property
+    def can_overlap(self) -> bool:
+        """Whether passes can run at once: all layers are plain attention with an MLP.
+
+        Recurrent layers write their states in place, and a mixture of experts keeps counts.
+        """
+        return self.packs and self._last_layer.supported
+
     @contextmanager
     def ready(self) -> Iterator[None]:
         """Switch the decoder to the attention that these passes need; restore it afterwards."""
-        if not self.shares_prefix:
-            yield
-            return
-        with shared_attention(self.decoder, self.kernel):
+        with ExitStack() as stack:
+            stack.enter_context(self._last_layer.installed())
+            if self.shares_prefix:
+                stack.enter_context(shared_attention(self.decoder, self.kernel))
             yield
 
     def nothing(self) -> Prefixes:
@@ -334,6 +343,7 @@ class LastLayer:
         mlp: Any = getattr(layer, "mlp", None)
         # A mixture of experts returns more than a tensor, or keeps counts.
         self.supported = all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj"))
+        self._read = threading.local()
         self._parts: list[tuple[Any, int]] = []
         if self.supported:
             self._parts.append((mlp, mlp.down_proj.out_features))
@@ -342,31 +352,40 @@ class LastLayer:
                 self._parts.append((output, output.out_features))
 
     @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let `read_at` choose the positions at which the parts run; restore them afterwards."""
+        with ExitStack() as stack:
+            for part, width in self._parts:
+                stack.enter_context(_replaced(part, self._narrowed(part.forward, width)))
+            yield
+
+    @contextmanager
     def read_at(self, ends: Tensor | None) -> Iterator[None]:
-        """Run the parts at some positions only, with zeros elsewhere; restore them afterwards.
+        """Run the parts of this thread's pass at some positions only, with zeros elsewhere.
 
         Args:
             ends: indices of positions, row after row; None for no position.
         """
-        with ExitStack() as stack:
-            for part, width in self._parts:
-                stack.enter_context(_replaced(part, _narrowed(part.forward, width, ends)))
+        self._read.ends = ends
+        try:
             yield
+        finally:
+            del self._read.ends
 
+    def _narrowed(
+        self, forward: Callable[[Tensor], Tensor], width: int
+    ) -> Callable[[Tensor], Tensor]:
+        def narrow(states: Tensor) -> Tensor:
+            ends: Tensor | None = self._read.ends
+            shape = torch.Size((*states.shape[:-1], width))
+            if ends is None:
+                return states.new_zeros(()).expand(shape)
+            read = forward(states.reshape(-1, states.shape[-1])[ends])
+            output = read.new_zeros((shape[:-1].numel(), width))
+            output[ends] = read
+            return output.view(shape)
 
-def _narrowed(
-    forward: Callable[[Tensor], Tensor], width: int, ends: Tensor | None
-) -> Callable[[Tensor], Tensor]:
-    def narrow(states: Tensor) -> Tensor:
-        shape = torch.Size((*states.shape[:-1], width))
-        if ends is None:
-            return states.new_zeros(()).expand(shape)
-        read = forward(states.reshape(-1, states.shape[-1])[ends])
-        output = read.new_zeros((shape[:-1].numel(), width))
-        output[ends] = read
-        return output.view(shape)
-
-    return narrow
+        return narrow
 
 
 @contextmanager

@@ -53,6 +53,12 @@ class Branch:
         """Number of branches and leaves that continue from here."""
         return len(self.branches) + len(self.leaves)
 
+    @property
+    def longest_way(self) -> int:
+        """Tokens of this branch and of the longest way from its end to that of a prompt."""
+        ways = [len(leaf.ids) for leaf in self.leaves]
+        return len(self.ids) + max([*ways, *(branch.longest_way for branch in self.branches)])
+
 
 @dataclass(frozen=True, slots=True)
 class PrefixTree:

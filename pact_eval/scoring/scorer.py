@@ -275,6 +275,8 @@ class Scorer:
         engine = fork_engine(self.model, self.device, self._batch_tokens)
         if isinstance(engine, ForkEngine):
             engine.passes.kernel = self.kernel
+            # Dynamic and long RoPE keep the frequencies of the last pass in the model.
+            engine.one_at_a_time = math.isfinite(self._rope_limit)
         if name == "fork by rows":
             # With the model's own attention, which supports options that ours does not.
             if isinstance(engine, str) or not engine.shares_prefix:
