@@ -76,6 +76,12 @@ def test_floors_by_hand() -> None:
     assert change.value == pytest.approx(-expected.mean())
 
 
+def test_letters_of_all_items_of_a_small_run_are_tested(tmp_path: Path) -> None:
+    read = Experiment.read([write_run(tmp_path / "run", rows(0, families=4, k=2))], Settings())
+    items, left = read._ordered_items(read.runs[0])
+    assert (len(items), left) == (8, 0)
+
+
 def test_no_repeats_exceed_the_floors() -> None:
     rng = np.random.default_rng(2)
     t, k = 0.03, 4

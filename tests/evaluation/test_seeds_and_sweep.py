@@ -102,6 +102,13 @@ def test_arms_are_compared_on_the_views_that_all_runs_have(decoding: Decoding) -
     assert pair.notes == compared_runs.notes[:1]
 
 
+def test_arms_without_a_common_seed_have_no_test() -> None:
+    arms = {"a": arm(0, (1,), 1.0), "b": arm(50, (2,), 1.0)}
+    compared_runs = compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=20)
+    assert compared_runs.tests == 0
+    assert compared_runs.notes[-1] == UnmatchedSeeds("a", "b", (1,), (2,), 0)
+
+
 @pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])
 def test_fewer_than_two_arms_are_refused(arms: dict[str, dict[int | None, ScoredItems]]) -> None:
     with pytest.raises(InputError, match="two arms or more"):

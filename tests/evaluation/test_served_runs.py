@@ -165,6 +165,12 @@ def test_coverage_comes_first_and_unanswered_items_are_not_counted(tmp_path: Pat
     assert evaluation.groups[0].estimates["accuracy"].n == 3
 
 
+def test_a_report_leaves_out_no_items_for_the_sake_of_another_run(tmp_path: Path) -> None:
+    read = experiment(written(tmp_path / "run", rows(without=("b",))))
+    assert read.left_out is None
+    assert read.runs[0].predictions.ids.tolist() == ["a", "c", "d"]
+
+
 def test_items_that_one_run_left_unanswered_are_left_out_of_a_comparison(tmp_path: Path) -> None:
     runs = [
         written(tmp_path / "local", rows()),
