@@ -91,7 +91,6 @@ class PairMargins:
             infinite if both members have the same right answer, or if one of the two right answers
             has probability 0 or is not offered.
         is_finite: (P,) whether a margin is finite; None if all are.
-        cluster: (P,) code of the unit of each pair.
         pairs: number of pairs with a margin.
         families: number of units that they form.
         rows: (n,) whether an item is the base of such a pair; None if all pairs have a margin.
@@ -99,7 +98,6 @@ class PairMargins:
 
     values: FloatArray
     is_finite: BoolArray | None
-    cluster: IntArray
     pairs: int
     families: int
     rows: BoolArray | None
@@ -297,19 +295,29 @@ class ScoredItems:
         return replace(pairs, incomplete_families=pairs.incomplete_families // self.repeats)
 
     @cached_property
+    def pair_cluster(self) -> IntArray:
+        """(P,) code of the unit of each complete pair, in the order of `pairs`."""
+        return self.cluster.take(self.pairs.base)
+
+    @cached_property
+    def n_pair_clusters(self) -> int:
+        """Number of units that the complete pairs form."""
+        present = np.zeros(self.n_clusters, dtype=np.bool_)
+        present[self.pair_cluster] = True
+        return int(np.count_nonzero(present))
+
+    @cached_property
     def pair_margins(self) -> PairMargins:
         """The margins of the complete pairs."""
         base = self.pairs.base
         values = metrics.pair_margin_nats(self.pairs, self.values[PAIR_MARGIN])
         finite = np.isfinite(values)
-        cluster = self.cluster.take(base)
         if finite.all():
-            families = self.count_clusters(base)
-            return PairMargins(values, None, cluster, len(base), families, None)
+            return PairMargins(values, None, len(base), self.n_pair_clusters, None)
         rows = np.zeros(len(self), dtype=np.bool_)
         rows[base[finite]] = True
         counts = int(finite.sum()), self.count_clusters(base[finite])
-        return PairMargins(values, finite, cluster, *counts, rows)
+        return PairMargins(values, finite, *counts, rows)
 
     @property
     def confident_errors(self) -> BoolArray:

@@ -509,9 +509,8 @@ def _over_score_items(items: ScoredItems, name: str) -> Reduced:
 def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
     pairs = items.pairs
     right = metrics.pair_correct(pairs, items.correct)
-    statistic = mean_statistic(right, items.cluster[pairs.base], items.n_clusters)
-    families = items.count_clusters(pairs.base)
-    return Reduced(statistic, Basis(len(pairs), families, "no complete pairs"))
+    statistic = mean_statistic(right, items.pair_cluster, items.n_clusters)
+    return Reduced(statistic, Basis(len(pairs), items.n_pair_clusters, "no complete pairs"))
 
 
 def _mean_of_margins(items: ScoredItems, _name: str) -> Reduced:
@@ -534,9 +533,9 @@ def _over_margins(
     has_margin, numbers = margins.is_finite, number_of(margins.values)
     basis = Basis(margins.pairs, margins.families, "no complete pairs")
     if has_margin is None:
-        return Reduced(mean_statistic(numbers, margins.cluster, items.n_clusters), basis)
+        return Reduced(mean_statistic(numbers, items.pair_cluster, items.n_clusters), basis)
     numbers = np.where(has_margin, numbers, 0.0)
-    ratio = ratio_statistic(numbers, has_margin, margins.cluster, items.n_clusters)
+    ratio = ratio_statistic(numbers, has_margin, items.pair_cluster, items.n_clusters)
     basis = replace(basis, reason_if_none="no pair has a finite margin", rows=margins.rows)
     return Reduced(ratio, basis)
 
