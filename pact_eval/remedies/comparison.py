@@ -38,7 +38,7 @@ from pact_eval.remedies.costs import (
     RemedyCost,
     cost_of,
 )
-from pact_eval.remedies.cross_fitting import CrossFitted, Folds, FoldUnit, cross_fitted, folds_of
+from pact_eval.remedies.cross_fitting import CrossFits, CrossFitted, Folds, FoldUnit, folds_of
 from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for, why_undefined
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
@@ -201,7 +201,8 @@ class RemedyComparison(Result):
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
         letter_balance: letters of the references in view 0, by number of answers.
-        sequential: views one by one against all of them; None of a run of one view.
+        sequential: views one by one against all of them; None of a run of one view, or if only
+            the metrics that decide the status were computed.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
         second_orders: how many items have second orders; None if views repeat one order.
@@ -258,6 +259,7 @@ def compare_remedies(
     fitted: Sequence[FittedRemedy] = (),
     tokens: ItemTokens | None = None,
     content_free: ContentFree | None = None,
+    deciding_only: bool = False,
 ) -> RemedyComparison:
     """Compare the remedies that a run can show.
 
@@ -270,6 +272,9 @@ def compare_remedies(
         tokens: those of the run's views; None if they are not known.
         content_free: content-free probabilities, for contextual calibration; None if the run has
             none.
+        deciding_only: whether rows have accuracy and NLL alone, which decide the status. No
+            temperature is fitted, and views are not replayed one by one, so simulations of many
+            runs take a seventh of the time.
 
     Returns:
         The comparison; differences are the remedy minus the reference.
@@ -286,9 +291,18 @@ def compare_remedies(
     if orders is not None and orders.complete:
         seconds = ("reverse", "other")
     resamples = resamples or default_resamples(len(predictions))
+    decodings = _decoded(
+        predictions,
+        folds,
+        _by_remedy(fitted),
+        nothing,
+        seconds,
+        temperatures=not deciding_only,
+    )
+    names = _DECIDING if deciding_only else RAW_METRICS
     sampled = {
-        remedy: _Sampled.of(decoded, rng=rng, resamples=resamples, unit=unit)
-        for remedy, decoded in _decoded(predictions, folds, _by_remedy(fitted), nothing, seconds)
+        remedy: _Sampled.of(decoded, names, rng=rng, resamples=resamples, unit=unit)
+        for remedy, decoded in decodings
     }
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
@@ -315,7 +329,7 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_balance=letter_balance(predictions, unit),
-        sequential=_one_by_one(predictions, rng, resamples, unit),
+        sequential=None if deciding_only else _one_by_one(predictions, rng, resamples, unit),
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
         second_orders=None if orders is None else orders.counts,
@@ -380,6 +394,8 @@ def _decoded(
     files: Mapping[Remedy, FittedRemedy],
     content_free: FloatArray | None,
     seconds: Sequence[SecondOrder],
+    *,
+    temperatures: bool,
 ) -> Iterator[tuple[Remedy, CrossFitted]]:
     """Yield the remedies that a run can show, and those of files, with what they make of it."""
     own = remedies_for(
@@ -389,11 +405,12 @@ def _decoded(
         seconds=seconds,
     )
     remedies = (*own, *files)
+    fits = CrossFits(predictions, folds, content_free)
     for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
         if remedy.from_file:
             yield remedy, files[remedy].applied_to(predictions, content_free)
         else:
-            yield remedy, cross_fitted(predictions, remedy, folds, content_free)
+            yield remedy, fits.decoded(remedy, temperatures=temperatures)
 
 
 def _by_remedy(fitted: Sequence[FittedRemedy]) -> dict[Remedy, FittedRemedy]:
@@ -418,7 +435,13 @@ class _Sampled:
 
     @classmethod
     def of(
-        cls, fitted: CrossFitted, *, rng: np.random.Generator, resamples: int, unit: ClusterUnit
+        cls,
+        fitted: CrossFitted,
+        metrics: Sequence[str],
+        *,
+        rng: np.random.Generator,
+        resamples: int,
+        unit: ClusterUnit,
     ) -> _Sampled:
         def group(predictions: Predictions, names: Sequence[str]) -> ResampledGroup:
             items = ScoredItems.of(predictions, "single")
@@ -435,7 +458,7 @@ class _Sampled:
         tempered = fitted.tempered
         return cls(
             fitted,
-            group(fitted.predictions, RAW_METRICS),
+            group(fitted.predictions, metrics),
             None if tempered is None else group(tempered, TEMPERED_METRICS),
         )
 
@@ -461,7 +484,9 @@ def _row(
             value = replace(value, reason=ClusterText(why) if why else value.reason)
         return RemedyMetric(find_metric(name).spec, tempered, value, differences)
 
-    metrics = [metric(name, own.raw, tempered=False) for name in RAW_METRICS]
+    metrics = [
+        metric(name, own.raw, tempered=False) for name in RAW_METRICS if name in own.raw.drawn
+    ]
     if own.tempered is not None:
         metrics += [metric(name, own.tempered, tempered=True) for name in TEMPERED_METRICS]
     return RemedyRow(
