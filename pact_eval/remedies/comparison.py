@@ -63,6 +63,10 @@ TEMPERED_METRICS: Final = ("nll_nats", "ece")
 
 _DECIDING: Final = ("accuracy", "nll_nats")
 
+Scope: TypeAlias = Literal["all", "raw", "deciding"]
+"""all: raw and tempered metrics, and views one by one; raw: the raw metrics alone, in half the
+time; deciding: accuracy and NLL alone, in a seventh of the time, for simulations of many runs."""
+
 
 @dataclass(frozen=True)
 class RemedyDifference:
@@ -201,8 +205,8 @@ class RemedyComparison(Result):
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
         letter_balance: letters of the references in view 0, by number of answers.
-        sequential: views one by one against all of them; None of a run of one view, or if only
-            the metrics that decide the status were computed.
+        sequential: views one by one against all of them; None of a run of one view, or of a
+            narrower scope.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
         second_orders: how many items have second orders; None if views repeat one order.
@@ -259,7 +263,7 @@ def compare_remedies(
     fitted: Sequence[FittedRemedy] = (),
     tokens: ItemTokens | None = None,
     content_free: ContentFree | None = None,
-    deciding_only: bool = False,
+    scope: Scope = "all",
 ) -> RemedyComparison:
     """Compare the remedies that a run can show.
 
@@ -272,9 +276,7 @@ def compare_remedies(
         tokens: those of the run's views; None if they are not known.
         content_free: content-free probabilities, for contextual calibration; None if the run has
             none.
-        deciding_only: whether rows have accuracy and NLL alone, which decide the status. No
-            temperature is fitted, and views are not replayed one by one, so simulations of many
-            runs take a seventh of the time.
+        scope: what is computed; see `Scope`.
 
     Returns:
         The comparison; differences are the remedy minus the reference.
@@ -297,9 +299,9 @@ def compare_remedies(
         _by_remedy(fitted),
         nothing,
         seconds,
-        temperatures=not deciding_only,
+        temperatures=scope == "all",
     )
-    names = _DECIDING if deciding_only else RAW_METRICS
+    names = _DECIDING if scope == "deciding" else RAW_METRICS
     sampled = {
         remedy: _Sampled.of(decoded, names, rng=rng, resamples=resamples, unit=unit)
         for remedy, decoded in decodings
@@ -329,7 +331,7 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_balance=letter_balance(predictions, unit),
-        sequential=None if deciding_only else _one_by_one(predictions, rng, resamples, unit),
+        sequential=_one_by_one(predictions, rng, resamples, unit) if scope == "all" else None,
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
         second_orders=None if orders is None else orders.counts,
@@ -352,7 +354,10 @@ def _with_all_views(predictions: Predictions) -> Predictions:
 
 
 def remedies_of_run(
-    experiment: Experiment, run: ExperimentRun, files: Sequence[Path] = ()
+    experiment: Experiment,
+    run: ExperimentRun,
+    files: Sequence[Path] = (),
+    scope: Scope = "all",
 ) -> RemedyComparison:
     """Compare the remedies of a run of an experiment, with its resamples, seed and units.
 
@@ -360,6 +365,7 @@ def remedies_of_run(
         experiment: the runs and their settings.
         run: a run on full contexts.
         files: fitted remedies of other families, to be compared too.
+        scope: what is computed; see `Scope`.
 
     Raises:
         InputError: see `compare_remedies`; or a file cannot be read or belongs to another model.
@@ -384,6 +390,7 @@ def remedies_of_run(
         fitted=tuple(fitted.values()),
         tokens=ItemTokens.of_run(run.provenance, run.predictions),
         content_free=ContentFree.of_run(run.run, run.predictions),
+        scope=scope,
     )
     return replace(comparison, fit_notes=fit_notes)
 
