@@ -167,7 +167,7 @@ def _largest_rejected(differing: npt.NDArray[np.int64], level: float) -> FloatAr
 
 @lru_cache(maxsize=1_000)
 def _rejected_of_block(block: int, level: float) -> FloatArray:
-    """Return what `_largest_rejected` does of `_BLOCK` numbers: searches ask for them repeatedly."""
+    """Return what `_largest_rejected` does of a block of numbers, which searches ask for often."""
     from scipy import special
 
     differing = np.arange(block * _BLOCK, (block + 1) * _BLOCK)
