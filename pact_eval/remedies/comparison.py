@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
-from pact_eval._typing import FloatArray
 from pact_eval.calibration.notes import FitNote
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import metric_difference
@@ -39,7 +39,7 @@ from pact_eval.remedies.costs import (
     cost_of,
 )
 from pact_eval.remedies.cross_fitting import CrossFits, CrossFitted, Folds, FoldUnit, folds_of
-from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for, why_undefined
+from pact_eval.remedies.decodings import Remedy, remedies_for, why_undefined
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
 from pact_eval.remedies.letter_balance import (
@@ -48,7 +48,7 @@ from pact_eval.remedies.letter_balance import (
     balance_status,
     letter_balance,
 )
-from pact_eval.remedies.second_orders import SecondOrderCounts, second_orders
+from pact_eval.remedies.second_orders import SecondOrderCounts, SecondOrders, second_orders
 from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
@@ -287,25 +287,11 @@ def compare_remedies(
     """
     folds = folds_of(_with_all_views(predictions))
     tokens = tokens or ItemTokens()
-    nothing = None if content_free is None else content_free.probabilities
     orders = None if predictions.repeats else second_orders(predictions)
-    seconds: tuple[SecondOrder, ...] = ()
-    if orders is not None and orders.complete:
-        seconds = ("reverse", "other")
     resamples = resamples or default_resamples(len(predictions))
-    decodings = _decoded(
-        predictions,
-        folds,
-        _by_remedy(fitted),
-        nothing,
-        seconds,
-        temperatures=scope == "all",
-    )
-    names = _DECIDING if scope == "deciding" else RAW_METRICS
-    sampled = {
-        remedy: _Sampled.of(decoded, names, rng=rng, resamples=resamples, unit=unit)
-        for remedy, decoded in decodings
-    }
+    draw = partial(_Sampled.of, scope=scope, rng=rng, resamples=resamples, unit=unit)
+    decoded = _decoded(predictions, folds, _by_remedy(fitted), content_free, orders, scope)
+    sampled = {remedy: draw(fits) for remedy, fits in decoded}
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
@@ -399,25 +385,25 @@ def _decoded(
     predictions: Predictions,
     folds: Folds,
     files: Mapping[Remedy, FittedRemedy],
-    content_free: FloatArray | None,
-    seconds: Sequence[SecondOrder],
-    *,
-    temperatures: bool,
+    content_free: ContentFree | None,
+    orders: SecondOrders | None,
+    scope: Scope,
 ) -> Iterator[tuple[Remedy, CrossFitted]]:
     """Yield the remedies that a run can show, and those of files, with what they make of it."""
+    nothing = None if content_free is None else content_free.probabilities
     own = remedies_for(
         predictions.k,
         same_orders=predictions.repeats,
-        content_free=0 if content_free is None else content_free.shape[1],
-        seconds=seconds,
+        content_free=0 if nothing is None else nothing.shape[1],
+        seconds=("reverse", "other") if orders is not None and orders.complete else (),
     )
     remedies = (*own, *files)
-    fits = CrossFits(predictions, folds, content_free)
+    fits = CrossFits(predictions, folds, nothing)
     for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
         if remedy.from_file:
-            yield remedy, files[remedy].applied_to(predictions, content_free)
+            yield remedy, files[remedy].applied_to(predictions, nothing)
         else:
-            yield remedy, fits.decoded(remedy, temperatures=temperatures)
+            yield remedy, fits.decoded(remedy, temperatures=scope == "all")
 
 
 def _by_remedy(fitted: Sequence[FittedRemedy]) -> dict[Remedy, FittedRemedy]:
@@ -444,8 +430,8 @@ class _Sampled:
     def of(
         cls,
         fitted: CrossFitted,
-        metrics: Sequence[str],
         *,
+        scope: Scope,
         rng: np.random.Generator,
         resamples: int,
         unit: ClusterUnit,
@@ -463,9 +449,10 @@ class _Sampled:
             )
 
         tempered = fitted.tempered
+        names = _DECIDING if scope == "deciding" else RAW_METRICS
         return cls(
             fitted,
-            group(fitted.predictions, metrics),
+            group(fitted.predictions, names),
             None if tempered is None else group(tempered, TEMPERED_METRICS),
         )
 

@@ -196,8 +196,8 @@ def main(draws: int) -> None:
         null = rates(words, range(draws), planted=False)
         for name, share in rates(words, range(draws // 4), planted=True).items():
             _print_row(name, null[name], share, draws)
-    null = leak_rate(range(draws), plants=False)
-    _print_row("leak", null, leak_rate(range(draws // 4), plants=True), draws)
+    sound = leak_rate(range(draws), plants=False)
+    _print_row("leak", sound, leak_rate(range(draws // 4), plants=True), draws)
 
 
 def _print_row(name: str, null: float, power: float, draws: int) -> None:
