@@ -71,6 +71,14 @@ def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages of commands draw one figure: figures take most of the time of a page."""
+    from pact_reports.figures.registry import FIGURES
+
+    monkeypatch.setattr("pact_reports.page.sections.FIGURES", {"pairs": FIGURES["pairs"]})
+
+
 @pytest.fixture(scope="session", params=SOURCES)
 def experiment_files(request: pytest.FixtureRequest, made_files: Path) -> Path:
     """The folder of the made experiment, and that of the published one where it is."""

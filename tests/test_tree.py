@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import architecture_tree
@@ -38,13 +39,21 @@ PACKAGES = sorted(
 
 @pytest.mark.slow
 def test_functions_fit_a_screen() -> None:
-    long = [
-        f"{path.relative_to(ROOT)}: {node.name} has {_lines_of_code(node)} lines"
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef) and _lines_of_code(node) > 55
-    ]
-    assert not long
+    functions, _ = _statements()
+    assert not [f"{name} has {lines} lines" for name, lines in functions if lines > 55]
+
+
+@cache
+def _statements() -> tuple[list[tuple[str, int]], list[tuple[Path, ast.ImportFrom]]]:
+    """The functions of all modules with their lines, and the imports from modules."""
+    functions, imports = [], []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                functions.append((f"{path.relative_to(ROOT)}: {node.name}", _lines_of_code(node)))
+            elif isinstance(node, ast.ImportFrom):
+                imports.append((path, node))
+    return functions, imports
 
 
 def _lines_of_code(node: ast.FunctionDef) -> int:
@@ -71,22 +80,20 @@ def test_only_packages_for_users_export_names() -> None:
     inits = [path for path in SOURCES if path.name == "__init__.py"]
     lean = [path for path in inits if _module(path) not in WITH_NAMES]
     assert len(lean) > 20
+    _, imports = _statements()
     importing = [
-        _module(path)
-        for path in lean
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        _module(path) for path, node in imports if path in lean and node.module != "__future__"
     ]
     assert not importing
 
 
 def test_code_imports_from_modules_or_from_packages_with_names() -> None:
     packages = {_module(path): path.parent for path in SOURCES if path.name == "__init__.py"}
+    _, imports = _statements()
     through_a_door = [
         f"{path.relative_to(ROOT)}:{node.lineno} from {node.module} import {name.name}"
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module in packages.keys() - WITH_NAMES
+        for path, node in imports
+        if node.module in packages.keys() - WITH_NAMES
         for name in node.names
         if not (packages[node.module] / name.name).with_suffix(".py").exists()
         and f"{node.module}.{name.name}" not in packages

@@ -121,7 +121,7 @@ def minimise(
         start = _search(design.start, likelihood, design, 0.0, level)
     fitted = _search(start, likelihood, design, ridge, box)
     _, gradient = penalised_nll(fitted, likelihood, design, ridge)
-    downhill = np.clip(fitted - gradient, box[:, 0], box[:, 1]) - fitted
+    downhill = _step_downhill(fitted, gradient, box)
     near = np.abs(fitted[:, None] - bounds).min(axis=1) <= _AT_BOUND
     return Minimum(
         fitted,
@@ -139,6 +139,12 @@ def _separated(likelihood: TemperatureLikelihood, design: Design) -> BoolArray:
     return np.array(columns, dtype=np.bool_)
 
 
+def _step_downhill(point: FloatArray, gradient: FloatArray, bounds: FloatArray) -> FloatArray:
+    """Return (p,) a step against the gradient that stays within the bounds."""
+    step: FloatArray = np.clip(point - gradient, bounds[:, 0], bounds[:, 1]) - point
+    return step
+
+
 def _search(
     start: FloatArray,
     likelihood: TemperatureLikelihood,
@@ -149,9 +155,13 @@ def _search(
     from scipy import optimize  # reports on raw runs do without it
 
     with one_blas_thread():
+        start = np.clip(start, bounds[:, 0], bounds[:, 1])
+        _, gradient = penalised_nll(start, likelihood, design, ridge)
+        if np.abs(_step_downhill(start, gradient, bounds)).max() <= _GRADIENT_TOLERANCE:
+            return start  # as L-BFGS-B does, after a set-up that takes ten times as long
         result = optimize.minimize(
             penalised_nll,
-            np.clip(start, bounds[:, 0], bounds[:, 1]),
+            start,
             args=(likelihood, design, ridge),
             jac=True,
             method="L-BFGS-B",

@@ -731,7 +731,7 @@ class Experiment:
             )
             return replace(comparison, notes=(*comparison.notes, *of_runs))
 
-        return a.once(("comparison", id(b), settings), compared)
+        return a.once(("comparison", id(b), replace(settings, holm=False)), compared)
 
     def _at_common_views(
         self, a: ExperimentRun, b: ExperimentRun

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from pact_eval._choices import ClusterUnit
-from pact_eval._typing import FloatArray
 from pact_eval.calibration.notes import FitNote
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import metric_difference
@@ -38,8 +38,8 @@ from pact_eval.remedies.costs import (
     RemedyCost,
     cost_of,
 )
-from pact_eval.remedies.cross_fitting import CrossFitted, Folds, FoldUnit, cross_fitted, folds_of
-from pact_eval.remedies.decodings import Remedy, SecondOrder, remedies_for, why_undefined
+from pact_eval.remedies.cross_fitting import CrossFits, CrossFitted, Folds, FoldUnit, folds_of
+from pact_eval.remedies.decodings import Remedy, remedies_for, why_undefined
 from pact_eval.remedies.fitted import FittedRemedy, read_remedy
 from pact_eval.remedies.fitting import check_fitted
 from pact_eval.remedies.letter_balance import (
@@ -48,7 +48,7 @@ from pact_eval.remedies.letter_balance import (
     balance_status,
     letter_balance,
 )
-from pact_eval.remedies.second_orders import SecondOrderCounts, second_orders
+from pact_eval.remedies.second_orders import SecondOrderCounts, SecondOrders, second_orders
 from pact_eval.remedies.sequential import SequentialReplay, replay_views
 from pact_eval.results import Result
 from pact_eval.runs.predictions import Predictions
@@ -62,6 +62,10 @@ TEMPERED_METRICS: Final = ("nll_nats", "ece")
 """A temperature changes no answer, so only these differ after one."""
 
 _DECIDING: Final = ("accuracy", "nll_nats")
+
+Scope: TypeAlias = Literal["all", "raw", "deciding"]
+"""all: raw and tempered metrics, and views one by one; raw: the raw metrics alone, in half the
+time; deciding: accuracy and NLL alone, in a seventh of the time, for simulations of many runs."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,8 @@ class RemedyComparison(Result):
         fold_unit: what cross-fitting keeps together.
         folds: number of folds.
         letter_balance: letters of the references in view 0, by number of answers.
-        sequential: views one by one against all of them; None of a run of one view.
+        sequential: views one by one against all of them; None of a run of one view, or of a
+            narrower scope.
         no_tokens: why tokens through the prefix tree are not known; None if they are.
         content_free: whether the run has content-free prompts.
         second_orders: how many items have second orders; None if views repeat one order.
@@ -258,6 +263,7 @@ def compare_remedies(
     fitted: Sequence[FittedRemedy] = (),
     tokens: ItemTokens | None = None,
     content_free: ContentFree | None = None,
+    scope: Scope = "all",
 ) -> RemedyComparison:
     """Compare the remedies that a run can show.
 
@@ -270,6 +276,7 @@ def compare_remedies(
         tokens: those of the run's views; None if they are not known.
         content_free: content-free probabilities, for contextual calibration; None if the run has
             none.
+        scope: what is computed; see `Scope`.
 
     Returns:
         The comparison; differences are the remedy minus the reference.
@@ -280,16 +287,11 @@ def compare_remedies(
     """
     folds = folds_of(_with_all_views(predictions))
     tokens = tokens or ItemTokens()
-    nothing = None if content_free is None else content_free.probabilities
     orders = None if predictions.repeats else second_orders(predictions)
-    seconds: tuple[SecondOrder, ...] = ()
-    if orders is not None and orders.complete:
-        seconds = ("reverse", "other")
     resamples = resamples or default_resamples(len(predictions))
-    sampled = {
-        remedy: _Sampled.of(decoded, rng=rng, resamples=resamples, unit=unit)
-        for remedy, decoded in _decoded(predictions, folds, _by_remedy(fitted), nothing, seconds)
-    }
+    draw = partial(_Sampled.of, scope=scope, rng=rng, resamples=resamples, unit=unit)
+    decoded = _decoded(predictions, folds, _by_remedy(fitted), content_free, orders, scope)
+    sampled = {remedy: draw(fits) for remedy, fits in decoded}
     all_views = Remedy(predictions.k)
     references = tuple(dict.fromkeys((Remedy(1), all_views)))
     with step("Comparing remedies", len(sampled), "remedies"):
@@ -315,7 +317,7 @@ def compare_remedies(
         fold_unit=folds.unit,
         folds=folds.number,
         letter_balance=letter_balance(predictions, unit),
-        sequential=_one_by_one(predictions, rng, resamples, unit),
+        sequential=_one_by_one(predictions, rng, resamples, unit) if scope == "all" else None,
         no_tokens=tokens.no_shared,
         content_free=content_free is not None,
         second_orders=None if orders is None else orders.counts,
@@ -338,7 +340,10 @@ def _with_all_views(predictions: Predictions) -> Predictions:
 
 
 def remedies_of_run(
-    experiment: Experiment, run: ExperimentRun, files: Sequence[Path] = ()
+    experiment: Experiment,
+    run: ExperimentRun,
+    files: Sequence[Path] = (),
+    scope: Scope = "all",
 ) -> RemedyComparison:
     """Compare the remedies of a run of an experiment, with its resamples, seed and units.
 
@@ -346,6 +351,7 @@ def remedies_of_run(
         experiment: the runs and their settings.
         run: a run on full contexts.
         files: fitted remedies of other families, to be compared too.
+        scope: what is computed; see `Scope`.
 
     Raises:
         InputError: see `compare_remedies`; or a file cannot be read or belongs to another model.
@@ -370,6 +376,7 @@ def remedies_of_run(
         fitted=tuple(fitted.values()),
         tokens=ItemTokens.of_run(run.provenance, run.predictions),
         content_free=ContentFree.of_run(run.run, run.predictions),
+        scope=scope,
     )
     return replace(comparison, fit_notes=fit_notes)
 
@@ -378,22 +385,25 @@ def _decoded(
     predictions: Predictions,
     folds: Folds,
     files: Mapping[Remedy, FittedRemedy],
-    content_free: FloatArray | None,
-    seconds: Sequence[SecondOrder],
+    content_free: ContentFree | None,
+    orders: SecondOrders | None,
+    scope: Scope,
 ) -> Iterator[tuple[Remedy, CrossFitted]]:
     """Yield the remedies that a run can show, and those of files, with what they make of it."""
+    nothing = None if content_free is None else content_free.probabilities
     own = remedies_for(
         predictions.k,
         same_orders=predictions.repeats,
-        content_free=0 if content_free is None else content_free.shape[1],
-        seconds=seconds,
+        content_free=0 if nothing is None else nothing.shape[1],
+        seconds=("reverse", "other") if orders is not None and orders.complete else (),
     )
     remedies = (*own, *files)
+    fits = CrossFits(predictions, folds, nothing)
     for remedy in tracked(remedies, "Decoding remedies", "remedies", counts=len(predictions)):
         if remedy.from_file:
-            yield remedy, files[remedy].applied_to(predictions, content_free)
+            yield remedy, files[remedy].applied_to(predictions, nothing)
         else:
-            yield remedy, cross_fitted(predictions, remedy, folds, content_free)
+            yield remedy, fits.decoded(remedy, temperatures=scope == "all")
 
 
 def _by_remedy(fitted: Sequence[FittedRemedy]) -> dict[Remedy, FittedRemedy]:
@@ -418,7 +428,13 @@ class _Sampled:
 
     @classmethod
     def of(
-        cls, fitted: CrossFitted, *, rng: np.random.Generator, resamples: int, unit: ClusterUnit
+        cls,
+        fitted: CrossFitted,
+        *,
+        scope: Scope,
+        rng: np.random.Generator,
+        resamples: int,
+        unit: ClusterUnit,
     ) -> _Sampled:
         def group(predictions: Predictions, names: Sequence[str]) -> ResampledGroup:
             items = ScoredItems.of(predictions, "single")
@@ -433,9 +449,10 @@ class _Sampled:
             )
 
         tempered = fitted.tempered
+        names = _DECIDING if scope == "deciding" else RAW_METRICS
         return cls(
             fitted,
-            group(fitted.predictions, RAW_METRICS),
+            group(fitted.predictions, names),
             None if tempered is None else group(tempered, TEMPERED_METRICS),
         )
 
@@ -461,7 +478,9 @@ def _row(
             value = replace(value, reason=ClusterText(why) if why else value.reason)
         return RemedyMetric(find_metric(name).spec, tempered, value, differences)
 
-    metrics = [metric(name, own.raw, tempered=False) for name in RAW_METRICS]
+    metrics = [
+        metric(name, own.raw, tempered=False) for name in RAW_METRICS if name in own.raw.drawn
+    ]
     if own.tempered is not None:
         metrics += [metric(name, own.tempered, tempered=True) for name in TEMPERED_METRICS]
     return RemedyRow(

@@ -13,7 +13,7 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.remedies.contextual import usable
 from pact_eval.remedies.decodings import Remedy, remedied
-from pact_eval.remedies.letter_priors import LetterPrior, fit_letter_prior
+from pact_eval.remedies.letter_priors import LetterPrior, PriorMethod, fit_letter_prior
 from pact_eval.remedies.temperatures import fit_temperature, tempered
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.folds import dealt_folds
@@ -91,9 +91,7 @@ def cross_fitted(
     folds: Folds,
     content_free: FloatArray | None = None,
 ) -> CrossFitted:
-    """Decode a run by a remedy, with fits of other families.
-
-    A prior `as_published` is fitted on the evaluated items. Temperatures never are.
+    """Decode a run by one remedy, with fits of other families; see `CrossFits`.
 
     Args:
         predictions: the views of a run with references.
@@ -104,32 +102,97 @@ def cross_fitted(
     Raises:
         InputError: see `remedied` and `fit_letter_prior`.
     """
-    everyone = None
-    if remedy.prior is not None and remedy.as_published:
-        everyone = fit_letter_prior(predictions, remedy.prior)
-    parts: list[_Part] = []
-    run = _Views(predictions, content_free)
-    for left_out in range(folds.number):
-        others = run.taken(np.flatnonzero(folds.fold != left_out))
-        prior = everyone
-        if remedy.prior is not None and everyone is None:
-            prior = fit_letter_prior(others.predictions, remedy.prior)
-        evaluated = run.taken(np.flatnonzero(folds.fold == left_out))
-        parts.append(_decoded_part(evaluated, others, remedy, prior))
-    place = np.argsort(np.argsort(folds.fold, kind="stable"), kind="stable")
-    decoded = run.remedied(replace(remedy, prior=None), None)
-    raw = replace(decoded, logits=np.concatenate([part.raw for part in parts])[place])
-    at_temperature = [part.tempered for part in parts if part.tempered is not None]
-    all_tempered = len(at_temperature) == len(parts)
-    return CrossFitted(
-        predictions=raw,
-        tempered=replace(raw, logits=np.concatenate(at_temperature)[place])
-        if all_tempered
-        else None,
-        without_prior=sum(part.untouched for part in parts),
-        fitted_on=float(np.mean([part.fitted_on for part in parts])),
-        fitting=_mean_fitting([part.prior for part in parts]) if everyone is None else {},
-    )
+    return CrossFits(predictions, folds, content_free).decoded(remedy)
+
+
+class CrossFits:
+    """Decodings of a run by several remedies, each item with fits of other families.
+
+    Letter priors are fitted once: remedies of one view and of two take the same.
+
+    Args:
+        predictions: the views of a run with references.
+        folds: those of the run.
+        content_free: (n, V, C) content-free probabilities, for contextual remedies.
+    """
+
+    def __init__(
+        self, predictions: Predictions, folds: Folds, content_free: FloatArray | None = None
+    ) -> None:
+        self._run = _Views(predictions, content_free)
+        self._folds = folds
+        self._priors: dict[tuple[PriorMethod, int | None], LetterPrior] = {}
+
+    def decoded(self, remedy: Remedy, *, temperatures: bool = True) -> CrossFitted:
+        """Decode the run by a remedy.
+
+        A prior `as_published` is fitted on the evaluated items. Temperatures never are.
+
+        Args:
+            remedy: the decoding.
+            temperatures: whether to fit them.
+
+        Raises:
+            InputError: see `remedied` and `fit_letter_prior`.
+        """
+        one_fit = remedy.prior is None or remedy.as_published
+        layout = remedy if one_fit else replace(remedy, prior=None)
+        whole = self._run.remedied(layout, self._prior(layout, 0))
+        parts = [
+            self._part(remedy, fold, whole if one_fit else None, temperatures=temperatures)
+            for fold in range(self._folds.number)
+        ]
+        place = np.argsort(np.argsort(self._folds.fold, kind="stable"), kind="stable")
+        raw = whole
+        if not one_fit:
+            raw = replace(whole, logits=np.concatenate([part.raw for part in parts])[place])
+        at_temperature = [part.tempered for part in parts if part.tempered is not None]
+        all_tempered = len(at_temperature) == len(parts)
+        return CrossFitted(
+            predictions=raw,
+            tempered=replace(raw, logits=np.concatenate(at_temperature)[place])
+            if all_tempered
+            else None,
+            without_prior=sum(part.untouched for part in parts),
+            fitted_on=float(np.mean([part.fitted_on for part in parts])),
+            fitting={} if one_fit else _mean_fitting([part.prior for part in parts]),
+        )
+
+    def _part(
+        self, remedy: Remedy, fold: int, whole: Predictions | None, *, temperatures: bool
+    ) -> _Part:
+        """Decode a fold; `whole` is the decoded run if all folds have the same prior, or none."""
+        held = self._folds.fold == fold
+        prior = self._prior(remedy, fold)
+
+        def decoded(views: _Views, rows: IntArray) -> Predictions:
+            return views.remedied(remedy, prior) if whole is None else whole.taken(rows)
+
+        rows, others = np.flatnonzero(held), np.flatnonzero(~held)
+        evaluated = self._run.taken(rows)
+        part = decoded(evaluated, rows)
+        calibrator = None
+        if temperatures:
+            calibrator = fit_temperature(decoded(self._run.taken(others), others))
+        return _Part(
+            raw=part.logits,
+            tempered=None if calibrator is None else tempered(part, calibrator),
+            untouched=untouched(evaluated.predictions, remedy, prior, evaluated.content_free),
+            fitted_on=0 if prior is None else sum(prior.items.values()),
+            prior=prior,
+        )
+
+    def _prior(self, remedy: Remedy, fold: int) -> LetterPrior | None:
+        """Return the prior that a fold is decoded with."""
+        if remedy.prior is None:
+            return None
+        key = (remedy.prior, None if remedy.as_published else fold)
+        if key not in self._priors:
+            run = self._run.predictions
+            if not remedy.as_published:
+                run = run.taken(np.flatnonzero(self._folds.fold != fold))
+            self._priors[key] = fit_letter_prior(run, remedy.prior)
+        return self._priors[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,20 +217,6 @@ class _Views:
 
     def remedied(self, remedy: Remedy, prior: LetterPrior | None) -> Predictions:
         return remedied(self.predictions, remedy, prior, self.content_free)
-
-
-def _decoded_part(
-    evaluated: _Views, others: _Views, remedy: Remedy, prior: LetterPrior | None
-) -> _Part:
-    part = evaluated.remedied(remedy, prior)
-    calibrator = fit_temperature(others.remedied(remedy, prior))
-    return _Part(
-        raw=part.logits,
-        tempered=None if calibrator is None else tempered(part, calibrator),
-        untouched=untouched(evaluated.predictions, remedy, prior, evaluated.content_free),
-        fitted_on=0 if prior is None else sum(prior.items.values()),
-        prior=prior,
-    )
 
 
 def untouched(

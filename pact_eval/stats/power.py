@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from pact_eval.stats.binomial import critical_count, p_value_below
 
 # Numbers of differing items that together are less likely than this are left out.
 _NEGLIGIBLE = 1e-12
+
+_BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -149,9 +152,25 @@ class _DifferingItems:
 
 
 def _largest_rejected(differing: npt.NDArray[np.int64], level: float) -> FloatArray:
-    """Return the largest min(b, c) with a two-sided p-value of at most `level`; -1 for none."""
+    """Return the largest min(b, c) with a two-sided p-value of at most `level`; -1 for none.
+
+    Args:
+        differing: (m,) consecutive numbers of differing items.
+        level: level of the test.
+    """
+    if not differing.size:
+        return np.zeros(0)
+    first, last = int(differing[0]) // _BLOCK, int(differing[-1]) // _BLOCK
+    blocks = [_rejected_of_block(block, level) for block in range(first, last + 1)]
+    return np.asarray(np.concatenate(blocks)[differing - first * _BLOCK], dtype=np.float64)
+
+
+@lru_cache(maxsize=1_000)
+def _rejected_of_block(block: int, level: float) -> FloatArray:
+    """Return what `_largest_rejected` does of a block of numbers, which searches ask for often."""
     from scipy import special
 
+    differing = np.arange(block * _BLOCK, (block + 1) * _BLOCK)
     most = np.ceil(np.nan_to_num(special.bdtrik(level / 2, differing, 0.5)))
     return np.asarray(most - (p_value_below(most, differing, 0.5) > level / 2), dtype=np.float64)
 

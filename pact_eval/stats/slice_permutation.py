@@ -124,9 +124,13 @@ def _within(
     """Return differences of means if membership changes places within clusters, (permutations,)."""
     order = np.argsort(codes, kind="stable")
     values, codes, inside = values[order], codes[order], inside[order]
-    differences = np.empty(permutations)
-    for number in range(permutations):
+    inside_n, total = int(inside.sum()), values.sum()
+    differences = []
+    rows = max(1, _BLOCK // values.size)
+    for start in range(0, permutations, rows):
+        keys = rng.random((min(rows, permutations - start), values.size))
         # Clusters stay where they are: the random key decides within a cluster alone.
-        shuffled = inside[np.lexsort((rng.random(values.size), codes))]
-        differences[number] = values[shuffled].mean() - values[~shuffled].mean()
-    return differences
+        shuffled = inside[np.lexsort((keys, np.broadcast_to(codes, keys.shape)))]
+        sums = shuffled.astype(np.float64) @ values
+        differences.append(sums / inside_n - (total - sums) / (values.size - inside_n))
+    return np.concatenate(differences)

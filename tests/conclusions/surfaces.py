@@ -134,15 +134,20 @@ _QUESTIONS = {"Acting alone": "acting"}
 
 def terminal(
     runs: list[Path], options: tuple[str, ...], views: tuple[int, ...], margin: float | None
-) -> Statuses:
-    """Reads `report` and `compare`; the model card that `report` writes says the same."""
+) -> tuple[Statuses, str]:
+    """Reads `report` and `compare`; the model card that `report` writes says the same.
+
+    Returns:
+        The statuses, and what `report` printed.
+    """
     run, card = runner(main), runs[0].parent / "README.md"
-    short = fact_statuses(run("report", runs[0], *options, *ASKED, "--model-card", card).stdout)
+    report = run("report", runs[0], *options, *ASKED, "--model-card", card).stdout
+    short = fact_statuses(report)
     assert card_statuses(card.read_text("utf-8")) == short
     if len(runs) < 2:
-        return short
+        return short, report
     text = run("compare", *runs, *options, *_margin(margin)).stdout
-    return short | {"better": first_line_statuses(text, views, second=runs[1].name)}
+    return short | {"better": first_line_statuses(text, views, second=runs[1].name)}, report
 
 
 def facts(text: str) -> dict[str, str]:

@@ -375,6 +375,7 @@ def card_of(page: str) -> str:
     return re.sub(r"<[^>]*>", " ", card[: card.index("</section>")])
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_a_page_has_the_leak_in_its_card_and_as_a_critical_diagnostic(
     leak: Path, tmp_path: Path
 ) -> None:
@@ -388,6 +389,7 @@ def test_a_page_has_the_leak_in_its_card_and_as_a_critical_diagnostic(
     assert "Leak: 12 items" in answer
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_a_page_without_leaks_says_so(leak: Path, tmp_path: Path) -> None:
     page, code = page_of(tmp_path, leak / "a", "--data", leak / "data", "--without-leaks")
     assert code == 0
@@ -396,6 +398,7 @@ def test_a_page_without_leaks_says_so(leak: Path, tmp_path: Path) -> None:
     assert "68 items" in page
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
     result = command("report", sound / "a", *RESAMPLES)
     assert result.exit_code == 0

@@ -33,6 +33,8 @@ from pact_eval.runs.seal import seal_digest
 from pact_eval.scoring.tokenizer import load_tokenizer
 from pact_eval.verification.run_checks import Places, verify_run
 from pact_fixtures.paper import HYPOTHESES
+from pact_reports.page.assembly import make_page, write_page
+from pact_reports.page.request import PageRequest
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
 
@@ -252,16 +254,24 @@ def test_every_folder_is_checked_also_after_one_that_is_no_run(run: Path, tmp_pa
     assert changed["checks"][0]["outcome"] == "differs"
 
 
-@pytest.fixture
-def reported(tmp_path: Path) -> tuple[Path, Path, Path]:
-    a, b = (
-        write_run(tmp_path / name, rows(seed, families=9, k=2), arm=name, seed=1)
+@pytest.fixture(scope="module")
+def home_of_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs and their page."""
+    home = tmp_path_factory.mktemp("reported")
+    runs = [
+        write_run(home / name, rows(seed, families=9, k=2), arm=name, seed=1)
         for seed, name in enumerate("ab")
-    )
-    page = tmp_path / "page.html"
-    arguments = ["report", a, b, "--html", page, "--resamples", "100"]
-    assert CliRunner().invoke(main, list(map(str, arguments))).exit_code == 0
-    return page, a, b
+    ]
+    page = home / "page.html"
+    experiment = Experiment.read(runs, Settings(resamples=100))
+    write_page(make_page(PageRequest(experiment, figures=("pairs",))), page)
+    return home
+
+
+@pytest.fixture
+def reported(home_of_page: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
+    home = Path(shutil.copytree(home_of_page, tmp_path / "reported"))
+    return home / "page.html", home / "a", home / "b"
 
 
 @pytest.mark.slow
@@ -312,6 +322,7 @@ def test_options_of_runs_are_refused_with_a_report(tmp_path: Path, option: tuple
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_figure")
 def test_the_digest_covers_every_file_that_decides_what_a_page_shows(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", rows(1, families=9, k=2), arm="method", seed=1)
     pairs = pl.read_parquet(run / "predictions.parquet").filter(pl.col("view") == 0)

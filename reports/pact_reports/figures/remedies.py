@@ -203,8 +203,8 @@ def build_remedies(experiment: Experiment, looks: Looks) -> Built:
             message = f"{run.label}: one view per item; score it with --k 4"
             raise InputError(message)
         settings = experiment.settings
-        key = ("remedies", settings.unit, settings.seed, settings.resamples)
-        comparison = run.once(key, lambda: remedies_of_run(experiment, run))
+        key = ("raw remedies", settings.unit, settings.seed, settings.resamples)
+        comparison = run.once(key, lambda: remedies_of_run(experiment, run, scope="raw"))
         drawn = [
             name
             for name in _METRICS

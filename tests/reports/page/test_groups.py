@@ -91,6 +91,7 @@ def test_the_section_is_in_the_navigation_fits_and_passes_axe(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_figure")
 def test_without_a_column_there_is_no_section(runs: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     run("report", runs[0], *FAST, "--html", path)
@@ -100,6 +101,7 @@ def test_without_a_column_there_is_no_section(runs: list[Path], tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_figure")
 def test_bins_divide_numbers_and_are_in_the_digest(runs: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     by = ("report", runs[0], *FAST, "--html", path, "--by", "days")

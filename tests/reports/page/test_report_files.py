@@ -54,6 +54,7 @@ def cards_of(page: Path) -> list[tuple[str, str]]:
     return [(question, status) for question, status in cards]
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_the_page_audits_its_data_or_takes_an_audit(
     made: tuple[list[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     assert "1 records: give --audit" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("one_figure")  # `paper` draws all
 def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path: Path) -> None:
     folders, data = made
     page, paper = tmp_path / "page.html", tmp_path / "paper"
@@ -107,6 +109,7 @@ def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path
     assert (paper / "report.md").read_text(encoding="utf-8").startswith("# Report\n")
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     value = json.loads(run(*folders, *FAST, "--html", out, "--json").stdout)
@@ -114,6 +117,7 @@ def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None
     assert "table scorecard" in value["skipped"]
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "h.toml"
     path.write_text(criteria(arm="pact", than='{ arm = "other" }'))
