@@ -57,8 +57,9 @@ def test_code_ends_as_in_a_plain_process(code: str, tmp_path: Path) -> None:
 
 def test_a_script_and_a_module_see_what_they_see_in_a_plain_process(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
-    for name in ("script.py", "package/__init__.py", "package/__main__.py"):
+    for name in ("script.py", "package/__main__.py"):
         (tmp_path / name).write_text(SEEN + "print(__file__)\n")
+    (tmp_path / "package/__init__.py").write_text("import sys; print(__name__, sys.argv)\n")
     for words in (
         ("python", "script.py", "word"),
         ("python", "-P", str(tmp_path / "script.py")),
