@@ -6,6 +6,7 @@ fork does. If this process is killed, the server kills the fork.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +19,30 @@ _FORWARDED = (
 )
 
 
+class _Forwarding:
+    """Forwarding of signals to a fork; those that come before it is known wait for it."""
+
+    def __init__(self) -> None:
+        self.fork = 0
+        self.waiting: list[int] = []
+        for number in _FORWARDED:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._forward)
+
+    def start(self, fork: int) -> None:
+        """Forward from now on."""
+        self.fork = fork
+        while self.waiting:
+            self._forward(self.waiting.pop(0))
+
+    def _forward(self, number: int, _frame: object = None) -> None:
+        if self.fork == 0:
+            self.waiting.append(number)
+            return
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(self.fork, number)
+
+
 def run_as_fork(address: str, words: list[str]) -> int:
     """Have the server fork and run the words of a Python; return the status of the fork's end.
 
@@ -25,6 +50,7 @@ def run_as_fork(address: str, words: list[str]) -> int:
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
+        forwarding = _Forwarding()
         order: dict[str, object] = {"words": words, "environment": dict(os.environ)}
         order["folder"] = os.getcwd()  # noqa: PTH109 -- pathlib is slow to import
         order["client"], order["group"] = os.getpid(), os.getpgrp()
@@ -34,9 +60,7 @@ def run_as_fork(address: str, words: list[str]) -> int:
         if fork == 0:
             connection.close()
             os.execv(sys.executable, [sys.executable, *words])  # noqa: S606
-        for number in _FORWARDED:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, lambda sent, _: os.kill(fork, sent))
+        forwarding.start(fork)
         return _number(connection)
 
 
