@@ -43,6 +43,7 @@ _READ_AT_IMPORT = (
     *("OMP_", "KMP_", "GOMP_", "MPL", "MALLOC_", "LD_", "PYTHON"),
 )
 _MAY_DIFFER = (
+    *("TORCHELASTIC_", "TORCH_NCCL_"),  # of torchrun
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH"),
     *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONBREAKPOINT"),
 )
@@ -124,7 +125,7 @@ class _Server:
         return all(
             environment.get(name) == self.environment.get(name)
             for name in environment.keys() | self.environment.keys()
-            if name.startswith(_READ_AT_IMPORT) and name not in _MAY_DIFFER
+            if name.startswith(_READ_AT_IMPORT) and not name.startswith(_MAY_DIFFER)
         )
 
     def _end(self, fork: _Fork, *, is_over: bool) -> None:

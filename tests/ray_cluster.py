@@ -22,6 +22,12 @@ with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
 """
 
 
+def forked_workers() -> dict[str, str]:
+    """The environment of a process whose workers of Ray are forks."""
+    environment = {"py_executable": shlex.join(forked("python"))}
+    return {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps({"runtime_env": environment})}
+
+
 @contextmanager
 def held_cluster() -> Iterator[dict[str, str]]:
     """Runs a cluster for two workers: its address, and the environment that reaches it."""
@@ -31,13 +37,8 @@ def held_cluster() -> Iterator[dict[str, str]]:
         assert process.stdin is not None
         assert process.stdout is not None
         address, token = process.stdout.readline().split()
-        forks = {"runtime_env": {"py_executable": shlex.join(forked("python"))}}
-        yield {
-            "address": address,
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": token,
-            "RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(forks),
-        }
+        secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        yield {"address": address, **secret, **forked_workers()}
 
 
 def token_of(cluster: dict[str, str]) -> dict[str, str]:
