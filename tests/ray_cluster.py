@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from forked_processes import forked
 
 HOLD = """
 import os, sys
@@ -19,16 +22,23 @@ with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
 """
 
 
+def forked_workers() -> dict[str, str]:
+    """The environment of a process whose workers of Ray are forks."""
+    environment = {"py_executable": shlex.join(forked("python"))}
+    return {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps({"runtime_env": environment})}
+
+
 @contextmanager
 def held_cluster() -> Iterator[dict[str, str]]:
     """Runs a cluster for two workers: its address, and the environment that reaches it."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        forked("python", "-c", HOLD), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         address, token = process.stdout.readline().split()
-        yield {"address": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        yield {"address": address, **secret, **forked_workers()}
 
 
 def token_of(cluster: dict[str, str]) -> dict[str, str]:

@@ -62,22 +62,22 @@ def test_a_panic_of_polars_prints_one_message(sealed: Path, tmp_path: Path) -> N
     for start in range(len(content) - 600, len(content) - 20, 40):
         damaged = bytearray(content)
         damaged[start : start + 20] = bytes(20)
-        rows_file = tmp_path / "rows.parquet"
-        rows_file.write_bytes(damaged)
-        code = f"""
+        (tmp_path / f"{start}.parquet").write_bytes(damaged)
+    code = f"""
 import polars as pl
 from pathlib import Path
 from pact_eval.errors import RunError
 from pact_eval.runs.rows import collected
-path = Path({str(rows_file)!r})
-try:
-    collected(path, pl.scan_parquet(path, glob=False))
-except RunError as error:
-    print(str(error).splitlines()[0])
+for path in Path({str(tmp_path)!r}).glob("*.parquet"):
+    try:
+        collected(path, pl.scan_parquet(path, glob=False))
+    except RunError as error:
+        print(str(error).splitlines()[0])
 """
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr
-        assert result.stderr == ""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout
 
 
 def test_verify_does_not_read_rows_that_have_changed(sealed: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +11,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from forked_processes import forked
+
+_OFFLINE = """
+import huggingface_hub.constants
+huggingface_hub.constants.HF_HUB_OFFLINE = True  # the fork has imported it before
+from transformers.cli.transformers import main
+main()
+"""
 
 
 @contextmanager
@@ -23,13 +29,12 @@ def serving(model: Path, *dtype: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
-        *(sys.executable, "-m", "transformers.cli.transformers", "serve", str(model)),
+        *forked("python", "-c", _OFFLINE, "serve", model),
         *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu"),
         *(dtype or ("--dtype", "float32")),
     ]
-    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
     nowhere = subprocess.DEVNULL
-    with subprocess.Popen(command, env=environment, stdout=nowhere, stderr=nowhere) as process:
+    with subprocess.Popen(command, stdout=nowhere, stderr=nowhere) as process:
         try:
             wait_for(f"http://127.0.0.1:{port}/health", process)
             yield f"http://127.0.0.1:{port}"

@@ -10,7 +10,7 @@ import pytest
 from commands import runner
 from experiments.plans import write_whole_plan
 from filelock import FileLock
-from forked_steps import forked_steps
+from forked_processes import forked_steps
 
 from pact_cli.main import main
 

@@ -15,7 +15,7 @@ import pytest
 from commands import runner
 from experiments.contents import contents
 from experiments.plans import started, wait_until, write_whole_plan
-from forked_steps import forked_steps
+from forked_processes import forked_steps
 
 from pact_cli.main import main
 

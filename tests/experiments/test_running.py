@@ -16,7 +16,7 @@ import pytest
 from commands import refuser, runner
 from experiments.contents import contents
 from experiments.plans import COMMAND, HYPOTHESES, started, wait_until, write_plan
-from forked_steps import forked_steps
+from forked_processes import forked_steps
 from messages import assert_says
 
 from pact_cli.main import main

@@ -19,6 +19,8 @@ from typing import Any, Final
 import psutil
 import pytest
 from click.testing import CliRunner
+from forked_processes import fork_of, forked
+from ray_cluster import forked_workers
 from scoring.conftest import FIXTURES, HOLDOUT
 
 from pact_cli.main import main
@@ -68,14 +70,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class WatchedRun:
     """A run with two workers in a process of its own, and every process that it has started."""
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
+    def __init__(self, out: Path, *, fork: bool) -> None:
+        self.out, self.fork = out, fork
         self.family: set[psutil.Process] = set()
+        words, environment = command(out, "--workers", "2"), {MARK: str(out)}
+        if fork:
+            environment |= forked_workers()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pact_cli", *command(out, "--workers", "2")],
+            forked("pact-eval", *words) if fork else [sys.executable, "-m", "pact_cli", *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {MARK: str(out)},
+            env=os.environ | environment,
         )
 
     @property
@@ -96,7 +101,9 @@ class WatchedRun:
 
     def look(self) -> None:
         """Notes the processes that it has started so far."""
-        self.family.update(psutil.Process(self.process.pid).children(recursive=True))
+        process = fork_of(self.process) if self.fork else psutil.Process(self.process.pid)
+        if process is not None:
+            self.family.update(process.children(recursive=True))
 
     def kill(self) -> None:
         self.look()
@@ -126,8 +133,11 @@ class WatchedRun:
 
 
 def killed(draw: random.Random, phase: str, out: Path) -> WatchedRun:
-    """Returns a run that was killed in a phase."""
-    run = WatchedRun(out)
+    """Returns a run that was killed in a phase.
+
+    What is killed before the first window starts as users start it, and later victims as forks.
+    """
+    run = WatchedRun(out, fork=phase != "before")
     try:
         if phase == "before":
             run.wait(processes=draw.randint(0, STARTED))

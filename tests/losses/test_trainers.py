@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from adapters import MODEL
+from forked_processes import forked
 from losses import trainers
 from losses.tiny import DATA
 from losses.trainers import (
@@ -93,9 +94,10 @@ def test_a_resume_at_step_10_leads_to_the_same_weights(
 def by_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the weights and losses of every trainer, run by torchrun with gloo."""
     out = tmp_path_factory.mktemp("two")
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+    trains = forked("python", trainers.__file__, out)
     subprocess.run(
-        [sys.executable, *torchrun, trainers.__file__, str(out)],
+        forked("python", *torchrun, "--no-python", *trains),
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=True,
         capture_output=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import runner
-from forked_steps import forked_steps
+from forked_processes import forked_steps
 
 from pact_cli.main import main
 from pact_eval.data.files import ROLES

@@ -10,12 +10,12 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+from forked_processes import forked
 from run_frames import edit_rows, edit_run, rows, seal_again, without_seal, write_run
 
 from pact_eval._files import sha256_of_file
@@ -186,7 +186,7 @@ with RunWriter(Path(sys.argv[1]), {"k": 2}, {"arm": "a", "seed": 1}) as writer:
 @pytest.mark.slow
 @pytest.mark.posix
 def test_a_killed_and_resumed_run_is_sealed_and_equal(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITE]
+    command = forked("python", "-c", WRITE)
     tests = str(Path(__file__).parents[1])
     subprocess.run([*command, str(tmp_path / "whole"), tests], check=True, capture_output=True)
     kills = 0

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from adaptive_runs import taken_rows
+from forked_processes import forked
 
 from pact_eval.errors import GateError
 from pact_eval.remedies.view_rules import AdaptiveViews, view_rule
@@ -86,7 +86,7 @@ def test_tokens_are_counted_as_they_pass(adaptive: Path, full: Path) -> None:
 @pytest.mark.posix
 def test_a_killed_run_is_resumed_to_the_same_bytes(tmp_path: Path, adaptive: Path) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-c", SCORING, str(ADAPTER), str(HOLDOUT), str(out)]
+    command = forked("python", "-c", SCORING, ADAPTER, HOLDOUT, out)
     with subprocess.Popen(command) as process:
         until = time.monotonic() + 600
         while not len(list((out / "parts").glob("part-*"))) and time.monotonic() < until:

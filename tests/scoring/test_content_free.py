@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from forked_processes import forked
 from messages import assert_says
 from steps import Steps
 from tolerances import LOGIT
@@ -164,9 +164,8 @@ def test_a_killed_command_resumes_with_the_same_bytes(
     words = ["score", str(model.adapter.folder), "--base-model", str(qwen3), "--data", str(HOLDOUT)]
     words += ["--k", "2", "--limit", "60", "--attention", "fused", "--content-free", "--out"]
     killed = tmp_path / "killed"
-    program = [sys.executable, "-m", "pact_cli"]
     process = subprocess.Popen(
-        [*program, *words, str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        forked("pact-eval", *words, killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     parts = killed / CONTENT_FREE / "parts"
     while process.poll() is None and not list(parts.glob("part-*")):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from forked_processes import forked
 from tolerances import LOGIT
 
 import pact_eval
@@ -54,7 +54,7 @@ def on_device(
     adapters = {name: make_adapter(base) for name, base in bases.items()}
     words = [part for name, base in bases.items() for part in (adapters[name], base, out / name)]
     ran = subprocess.run(
-        [sys.executable, str(SCRIPT), str(HOLDOUT), *map(str, words)],
+        forked("python", SCRIPT, HOLDOUT, *words),
         capture_output=True,
         text=True,
         check=False,
@@ -109,7 +109,7 @@ for fault in (
         continue
     raise AssertionError(fault)
 """
-    words = [sys.executable, "-c", code, str(SCRIPT.parent)]
+    words = forked("python", "-c", code, SCRIPT.parent)
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
 

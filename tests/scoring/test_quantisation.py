@@ -16,6 +16,7 @@ import pytest
 import torch
 import transformers
 from commands import refuser, runner
+from forked_processes import forked
 from messages import assert_says
 
 from pact_cli.main import main
@@ -247,4 +248,5 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    assert_says(_python(code).stdout, "pip install", "constraints.txt", ".[model,quantize]")
+    done = subprocess.run(forked("python", "-c", code), capture_output=True, text=True, check=True)
+    assert_says(done.stdout, "pip install", "constraints.txt", ".[model,quantize]")

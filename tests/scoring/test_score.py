@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import polars as pl
 import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
+from forked_processes import forked
 from messages import assert_says
 from steps import Steps
 from tolerances import LOGIT
@@ -184,8 +184,9 @@ def _arguments(adapter: Path, base: Path, out: Path) -> list[str]:
 
 
 def _started(arguments: list[str], **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pact_cli", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, text=True, **options)
+    return subprocess.Popen(
+        forked("pact-eval", *arguments), stdout=subprocess.DEVNULL, text=True, **options
+    )
 
 
 def _wait_for_parts(process: subprocess.Popen[str], parts: Path, n: int) -> None:

@@ -20,6 +20,7 @@ import torch
 import transformers
 from builders import write_jsonl
 from click.testing import CliRunner
+from forked_processes import forked
 from messages import assert_says
 from ray_cluster import held_cluster, token_of
 
@@ -69,7 +70,7 @@ def _command(adapter: Path, base: Path, out: Path, *more: str) -> list[str]:
 
 def _started(command: list[str], **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "pact_cli", *command],
+        forked("pact-eval", *command),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import transformers
 from adapters import MODEL, copied
 from commands import refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
+from forked_processes import forked
 from huggingface_hub import ModelCard
 from messages import assert_says
 from run_frames import edit_run, rows, write_run
@@ -160,7 +160,7 @@ def test_the_three_lines_of_the_readme_load_the_folder(home: Path) -> None:
         assert len(lines.splitlines()) == 3
     (lines,) = re.findall(r"```python\n(.*?)```", (home / "A" / "README.md").read_text(), re.DOTALL)
     done = subprocess.run(
-        [sys.executable, "-c", lines.replace("decide({", "print(decide({", 1).rstrip() + ")"],
+        forked("python", "-c", lines.replace("decide({", "print(decide({", 1).rstrip() + ")"),
         cwd=home, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "'noul'" in done.stdout

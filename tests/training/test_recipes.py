@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from forked_processes import forked
 from peft import get_peft_model
 from safetensors.torch import load_file
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -215,8 +215,8 @@ def test_the_command_continues_after_sigkill(
     words += ["--train", str(files.train), "--selection", str(files.selection)]
     words += ["--set", "dropout=0.1", "--set", "checkpoint_seconds=0", "--device", "cpu"]
     words += ["--out", str(out)]
-    program = [sys.executable, "-m", "pact_eval.training"]
-    with subprocess.Popen([*program, *words], stdout=subprocess.DEVNULL) as process:
+    program = forked("python", "-m", "pact_eval.training", *words)
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL) as process:
         while not (out / "checkpoint.pt").exists() and process.poll() is None:
             time.sleep(0.01)
         process.kill()

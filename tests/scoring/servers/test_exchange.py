@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from commands import runner
+from forked_processes import forked
 from hostile.servers import KEY, MODES, Mode, Turn, hostile_server
 from messages import assert_says
 from steps import Steps
@@ -221,7 +222,7 @@ def test_ctrl_c_ends_a_command_while_the_server_is_silent(command: str, tmp_path
         server.mode = Mode(silent)
         words = [command, "--server", server.url, "--model", "m", "--wire", "systemone"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "pact_cli", *words, *map(str, more[command])],
+            forked("pact-eval", *words, *more[command]),
             stderr=subprocess.PIPE,
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
