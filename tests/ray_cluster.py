@@ -38,7 +38,7 @@ def held_cluster() -> Iterator[dict[str, str]]:
         assert process.stdout is not None
         address, token = process.stdout.readline().split()
         secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-        yield {"address": address, **secret, **forked_workers()}
+        yield {"address": address, **secret}
 
 
 def token_of(cluster: dict[str, str]) -> dict[str, str]:
