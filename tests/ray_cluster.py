@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,13 +33,13 @@ def forked_workers() -> dict[str, str]:
 def held_cluster() -> Iterator[dict[str, str]]:
     """Runs a cluster for two workers: its address, and the environment that reaches it."""
     with subprocess.Popen(
-        forked("python", "-c", HOLD), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         address, token = process.stdout.readline().split()
         secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-        yield {"address": address, **secret, **forked_workers()}
+        yield {"address": address, **secret}
 
 
 def token_of(cluster: dict[str, str]) -> dict[str, str]:

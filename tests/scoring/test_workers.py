@@ -22,7 +22,7 @@ from builders import write_jsonl
 from click.testing import CliRunner
 from forked_processes import forked
 from messages import assert_says
-from ray_cluster import held_cluster, token_of
+from ray_cluster import forked_workers, held_cluster, token_of
 
 from pact_cli.main import main
 from pact_eval.errors import WorkerError
@@ -112,7 +112,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_is_that_of_one_process(
 ) -> None:
     run = tmp_path / "run"
     command = _command(adapter, qwen3, run, "--workers", "2", "--ray", cluster["address"])
-    process = _started(command, **token_of(cluster))
+    process = _started(command, **token_of(cluster), **forked_workers())
     _wait_for_parts(process, run, 1)
     victim = random.choice(_recorded(run)["workers"])
     os.kill(victim["pid"], signal.SIGKILL)
@@ -194,7 +194,9 @@ def test_workers_of_an_adaptive_run_are_killed_and_give_the_run_of_one_process(
 ) -> None:
     run = tmp_path / "run"
     workers = ("--workers", "2", "--ray", cluster["address"])
-    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster))
+    process = _started(
+        _command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster), **forked_workers()
+    )
     _wait_for_parts(process, run, 1)
     victim = random.choice(_recorded(run)["workers"])
     os.kill(victim["pid"], signal.SIGKILL)
@@ -221,7 +223,9 @@ def test_an_adaptive_run_is_killed_with_workers_and_resumed_by_a_process_alone(
 ) -> None:
     run = tmp_path / "run"
     workers = ("--workers", "1", "--ray", cluster["address"])
-    process = _started(_command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster))
+    process = _started(
+        _command(adapter, qwen3, run, *adaptive, *workers), **token_of(cluster), **forked_workers()
+    )
     _wait_for_parts(process, run, 1)
     process.kill()
     _ended(process)
@@ -244,7 +248,7 @@ def test_workers_of_a_quantised_base_give_the_rows_of_one_process(
     assert "Quantised: nf4" in result.stderr
     workers = ("--workers", "2", "--ray", cluster["address"])
     words = _command(adapter, MODEL, tmp_path / "two", *more, *workers)
-    process = _started(words, **token_of(cluster))
+    process = _started(words, **token_of(cluster), **forked_workers())
     errors = _ended(process)
     assert process.returncode == 0, errors
     assert "Quantised: nf4" in errors
@@ -283,6 +287,7 @@ def test_a_window_that_always_fails_is_named_with_its_records(
             *("--workers", "2", "--ray", cluster["address"]),
         ],
         **token_of(cluster),
+        **forked_workers(),
     )
     errors = _ended(process)
     assert process.returncode == 1
