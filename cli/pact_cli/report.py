@@ -25,7 +25,7 @@ from pact_cli.options import (
     settings_options,
 )
 from pact_cli.parameters import option
-from pact_cli.steps import load
+from pact_cli.steps import load, rare_collection
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
@@ -270,7 +270,9 @@ def _write_page(
     outputs, other_data = _with_data_of(Experiment.read(runs, settings), outputs)
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
     warned = warn(map(warning_sentence, experiment.warnings))
-    written = write_report(experiment, outputs)
+    with rare_collection():
+        load("pact_reports.page.assembly")
+        written = write_report(experiment, outputs)
     presenter = present(
         written, left_out=left_out_files(), other_data=other_data, reasons=verbose()
     )

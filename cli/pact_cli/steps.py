@@ -33,6 +33,7 @@ _STEP_SECONDS: Final = 0.5  # nor does a faster step inside another
 _LEAST_TOLD_SECONDS: Final = 0.2
 _WAIT_SECONDS: Final = 30.0  # between two lines about what is waited for
 _MOST_FILES: Final = 3
+_RARELY: Final = 50_000  # objects between two collections, in place of 700
 _LOADING: Final = "Loading libraries"
 """The only step that is shown at once, because nothing came before it."""
 
@@ -219,6 +220,17 @@ def loading(title: str) -> Iterator[None]:
             gc.freeze()
         if collects:
             gc.enable()
+
+
+@contextmanager
+def rare_collection() -> Iterator[None]:
+    """Collect garbage rarely in the block: most of the many objects of a page live to its end."""
+    before = gc.get_threshold()
+    gc.set_threshold(_RARELY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextmanager

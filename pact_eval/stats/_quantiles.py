@@ -1,4 +1,4 @@
-"""Quantiles of the normal and of Student's t, without scipy, which takes 0.2 s to import."""
+"""The normal and Student's t distribution, without scipy, which takes 0.2 s to import."""
 
 import math
 from functools import lru_cache
@@ -12,6 +12,15 @@ from pact_eval._typing import FloatArray
 _MANY: Final = 1_000
 # Halvings of the angle: below the spacing of doubles.
 _HALVINGS: Final = 60
+# Half the degrees of freedom from which the expansion of gamma functions is exact to 1e-14.
+_EXPANDED: Final = 20
+# Coefficients of that expansion, in powers of 1 / half the degrees.
+_GAMMA_RATIO: Final = (
+    *(1, -1 / 8, 1 / 128, 5 / 1_024, -21 / 32_768, -399 / 262_144),
+    *(869 / 4_194_304, 39_325 / 33_554_432),
+)
+_MOST_STEPS: Final = 100_000
+_TINY: Final = 1e-300
 
 
 def normal_quantile(probability: float) -> float:
@@ -75,6 +84,55 @@ def t_quantile(probability: float, dof: int) -> float:
         below = _central(angle, dof, terms) < 2 * probability - 1
         low, high = (angle, high) if below else (low, angle)
     return math.sqrt(dof) * math.tan((low + high) / 2)
+
+
+def t_tail(t: float, dof: float) -> float:
+    r"""Return P[T <= -|t|], for Student's T: half a two-sided p-value.
+
+    It is :math:`I_x(dof / 2, 1 / 2) / 2` with :math:`x = dof / (dof + t^2)`, from the continued
+    fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8).
+
+    Args:
+        t: Any number; NaN gives NaN.
+        dof: Degrees of freedom, above 0.
+
+    Returns:
+        In [0, 0.5], within 1e-11 of itself; 1e-12 up to 10,000 degrees.
+
+    Examples:
+        >>> from pact_eval.stats._quantiles import t_tail
+        >>> round(t_tail(2.5706, 5), 4), t_tail(0.0, 5)
+        (0.025, 0.5)
+    """
+    square, half = t * t, dof / 2
+    if math.isinf(square):
+        return 0.0
+    near, far = dof / (dof + square), square / (dof + square)
+    if half < _EXPANDED:
+        ratio = math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+    else:
+        powers = enumerate(_GAMMA_RATIO)
+        ratio = math.sqrt(half) * math.fsum(part / half**power for power, part in powers)
+    density = ratio / math.sqrt(math.pi) * math.exp(-half * math.log1p(square / dof))
+    density *= math.sqrt(far)
+    if near < (half + 1) / (half + 2.5):
+        return density / half * _beta_fraction(half, 0.5, near) / 2
+    return (1 - 2 * density * _beta_fraction(0.5, half, far)) / 2
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
+    c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or _TINY)
+    fraction = d
+    for m in range(1, _MOST_STEPS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for part in (even, odd):
+            d, c = 1 / ((1 + part * d) or _TINY), (1 + part / c) or _TINY
+            fraction *= d * c
+        if abs(d * c - 1) < math.ulp(1.0):
+            break
+    return fraction
 
 
 def _terms(dof: int) -> tuple[FloatArray, FloatArray]:

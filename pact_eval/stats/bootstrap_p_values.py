@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pact_eval.stats._quantiles import normal_quantile
+from pact_eval.stats._quantiles import normal_quantile, t_tail
 from pact_eval.stats.bootstrap import Resampled, expanded_tail
 from pact_eval.stats.estimate import Estimate
 
@@ -126,8 +126,5 @@ def _of_tail(share: float, n_clusters: int) -> float:
     """Return the two-sided level whose expanded tail is a share of the replicates."""
     if share >= 0.5:
         return 1.0
-    # Imported here: it takes 0.2 s, and a report has no p-values of this kind.
-    from scipy import special
-
     t = math.sqrt((n_clusters - 1) / n_clusters) * normal_quantile(share)
-    return min(1.0, 2 * float(special.stdtr(n_clusters - 1, t)))
+    return min(1.0, 2 * t_tail(t, n_clusters - 1))

@@ -11,7 +11,7 @@ import numpy as np
 
 from pact_eval._typing import FloatArray
 from pact_eval.stats._clusters import degrees_of_copies, degrees_of_freedom, jackknifed
-from pact_eval.stats._quantiles import t_quantile
+from pact_eval.stats._quantiles import t_quantile, t_tail
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 _ROUNDING = 1e-12
@@ -155,9 +155,6 @@ class LinearInference:
         """Return the level at which the interval ends at 0; NaN without an interval."""
         if self.clusters < 2 or not self.error:
             return math.nan
-        # Imported here: it takes 0.2 s, and a report has no p-values of this kind.
-        from scipy import special
-
         plain = self.value / self.error
         a = self.skew
         corrected = plain + a * plain**2 / 3 + a**2 * plain**3 / 27 + a / 6
@@ -165,7 +162,7 @@ class LinearInference:
         if self.outer:
             # On both sides of 0, one of the intervals holds 0 at every level.
             least = min(least, abs(plain)) if corrected * plain > 0 else 0.0
-        return 2 * float(special.stdtr(self.degrees, -least))
+        return 2 * t_tail(least, self.degrees)
 
     def _symmetric(self, t: float) -> float:
         """Return the T at which g is t."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
-from pact_eval.stats._quantiles import t_quantile
+from pact_eval.stats._quantiles import t_quantile, t_tail
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,9 @@ class SummedInterval:
         reach = self.below if self.centre > 0 else self.above
         if not reach:
             return math.nan
-        # Imported here: it takes 0.2 s, and a report has no p-values of this kind.
-        from scipy import special
-
         degrees = self.n_clusters - 1
         t = t_quantile(0.975, degrees) * abs(self.centre) / reach
-        return 2 * float(special.stdtr(degrees, -t))
+        return 2 * t_tail(t, degrees)
 
 
 def summed_interval(

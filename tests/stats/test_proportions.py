@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from messages import assert_says
-from scipy import stats
+from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
-from pact_eval.stats._quantiles import normal_cdf, normal_quantile, t_quantile
+from pact_eval.stats._quantiles import normal_cdf, normal_quantile, t_quantile, t_tail
 from pact_eval.stats.proportions import effective_rows, rare_limit, rate_estimate, wilson_interval
 
 
@@ -18,6 +18,24 @@ from pact_eval.stats.proportions import effective_rows, rare_limit, rate_estimat
 def test_t_quantiles_against_scipy(dof: int, probability: float) -> None:
     expected = stats.t.ppf(probability, dof)
     assert t_quantile(probability, dof) == pytest.approx(expected, rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("dof", [1.5, 2, 3, 17.3, 39, 40, 41, 161, 999, 9_999])
+@pytest.mark.parametrize("t", [0.0, 1e-8, 0.3, 1.73, 1.74, 2.5, 4.0, 8.0, 20.0])
+def test_t_tails_against_scipy(dof: float, t: float) -> None:
+    """Both sides of the switch between fractions (1.73) and between gamma functions (40)."""
+    assert t_tail(t, dof) == pytest.approx(special.stdtr(dof, -t), rel=1e-12)
+    assert t_tail(-t, dof) == t_tail(t, dof)
+
+
+@pytest.mark.parametrize("t", [1e-8, 0.5, 2.0, 1e5, 1e200, math.inf])
+def test_t_tails_of_one_degree_against_the_arctangent(t: float) -> None:
+    """A Cauchy variable; scipy is off by 3e-9 of the tail at 1e5."""
+    assert t_tail(t, 1) == pytest.approx(math.atan(1 / t) / math.pi, rel=1e-12, abs=1e-150)
+
+
+def test_t_tail_of_nan_is_nan() -> None:
+    assert math.isnan(t_tail(math.nan, 5))
 
 
 def test_normal_quantiles_against_scipy() -> None:

@@ -255,8 +255,9 @@ def error_rate_curve(
 
     def curve(weights: FloatArray) -> FloatArray:
         ranked_weights = weights[order]
-        kept = np.r_[0.0, np.cumsum(ranked_weights)[ends]]
-        errors = np.r_[0.0, np.cumsum(ranked_weights * wrong)[ends]]
+        kept, errors = np.zeros((2, len(ends) + 1))
+        kept[1:] = np.cumsum(ranked_weights)[ends]
+        errors[1:] = np.cumsum(ranked_weights * wrong)[ends]
         covered = coverage * kept[-1]
         return np.asarray(np.interp(covered, kept, errors) / covered, dtype=np.float64)
 
