@@ -5,7 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FIXTURES := fixtures/pact_fixtures
 RUNS ?= runs
-WORKERS ?= 2
+# Of the tests. For two cores: a third of the time, a test waits for a process, a server or a browser.
+WORKERS ?= 3
 DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
