@@ -36,7 +36,7 @@ def test_read_positions_are_those_of_the_whole_layer(
     ids, rows, steps = torch.randint(5, 900, (3, 11)), torch.arange(3), torch.tensor([10, 4, 0])
     with torch.inference_mode():
         whole = decoder(input_ids=ids).last_hidden_state
-        with layer.read_at(rows * 11 + steps):
+        with layer.installed(), layer.read_at(rows * 11 + steps):
             narrow = decoder(input_ids=ids).last_hidden_state
         again = decoder(input_ids=ids).last_hidden_state
     largest = PRODUCT * float(whole.abs().max())
@@ -94,12 +94,13 @@ def test_forwards_are_put_back_also_after_an_error(qwen3: Path) -> None:
     with pytest.raises(KeyError):
         _fail_inside(layer, decoder)
     assert mlp.forward is hooked
-    assert calls == [2]
+    assert calls == [3]
     assert "forward" not in decoder.layers[-1].self_attn.o_proj.__dict__
 
 
 def _fail_inside(layer: LastLayer, decoder: Any) -> None:
-    with layer.read_at(torch.tensor([1, 2])), torch.inference_mode():
+    ends = torch.tensor([1, 2, 3])
+    with layer.installed(), layer.read_at(ends), torch.inference_mode():
         decoder(input_ids=torch.tensor([[5, 6], [7, 8]]))
         raise KeyError
 
