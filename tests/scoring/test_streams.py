@@ -253,6 +253,19 @@ def test_two_streams_have_the_bits_of_one(kernel: Any, streams: set[int]) -> Non
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
+def test_few_passes_run_on_one_stream(streams: set[int]) -> None:
+    """Eight trunks are six full passes of 100 tokens, and three of 200."""
+    model = random_model("Qwen3", vocab_size=900, num_hidden_layers=2, **SMALL)
+    for batch_tokens, expected in ((100, 2), (200, 1)):
+        streams.clear()
+        engine = fork_engine(model, torch.device("cpu"), batch_tokens)
+        assert isinstance(engine, ForkEngine)
+        _logits(engine, _views())
+        assert len(streams) == expected
+        assert 4 * 100 <= engine.count.passed < 4 * 200
+
+
 _DYNAMIC = {
     "max_position_embeddings": 128,
     "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0},
