@@ -94,16 +94,19 @@ def t_tail(t: float, dof: float) -> float:
 
     Args:
         t: Any number; NaN gives NaN.
-        dof: Degrees of freedom, above 0.
+        dof: Degrees of freedom.
 
     Returns:
-        In [0, 0.5], within 1e-11 of itself; 1e-12 up to 10,000 degrees.
+        NaN without degrees of freedom, as of one cluster. Otherwise it is in [0, 0.5], within 1e-11
+        of itself; 1e-12 up to 10,000 degrees.
 
     Examples:
         >>> from pact_eval.stats._quantiles import t_tail
         >>> round(t_tail(2.5706, 5), 4), t_tail(0.0, 5)
         (0.025, 0.5)
     """
+    if not dof > 0:
+        return math.nan
     square, half = t * t, dof / 2
     if math.isinf(square):
         return 0.0

@@ -38,6 +38,13 @@ def test_t_tail_of_nan_is_nan() -> None:
     assert math.isnan(t_tail(math.nan, 5))
 
 
+@pytest.mark.parametrize("dof", [0, -1, math.nan])
+def test_t_tail_without_degrees_is_nan_as_in_scipy(dof: float) -> None:
+    """One cluster has none: it once ended a comparison with a division by zero."""
+    assert math.isnan(special.stdtr(dof, 0.0))
+    assert math.isnan(t_tail(0.0, dof))
+
+
 def test_normal_quantiles_against_scipy() -> None:
     for probability in (1e-6, 0.0057, 0.025, 0.5, 0.975):
         z = float(stats.norm.ppf(probability))
