@@ -172,11 +172,12 @@ def _inverted(
     value: float, direction: FloatArray, noise: FloatArray, n: int
 ) -> tuple[float, float, float]:
     """Return the lower end, the debiased value and the upper end of the true error."""
+    weight = np.full(len(noise), float(n))
     unit = float(np.abs(direction).sum()) / n
 
     @cache  # the three searches begin at the same points
     def errors(t: float) -> FloatArray:
-        return np.asarray(np.abs(t * direction + noise).sum(axis=-1) / n)
+        return metrics.ece_of_gaps(weight, t * direction + noise)
 
     def as_large(t: float) -> float:
         return np.count_nonzero(errors(t) >= value) / len(noise)

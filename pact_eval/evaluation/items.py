@@ -233,12 +233,9 @@ class ScoredItems:
         Args:
             rows: rows of items, or (n,) whether an item counts.
         """
-        # A table of all units: np.unique takes longer than all metrics of millions of items.
-        present = np.zeros(self.n_clusters, dtype=np.bool_)
         # Rows of a mask first: an index that is a mask takes twice as long.
         counted = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        present[self.cluster.take(counted)] = True
-        return int(np.count_nonzero(present))
+        return _count_distinct(self.cluster.take(counted), self.n_clusters)
 
     def over(self, unit: ClusterUnit) -> ScoredItems:
         """Return the items with other units of intervals and exact tests; pairs stay families.
@@ -302,9 +299,7 @@ class ScoredItems:
     @cached_property
     def n_pair_clusters(self) -> int:
         """Number of units that the complete pairs form."""
-        present = np.zeros(self.n_clusters, dtype=np.bool_)
-        present[self.pair_cluster] = True
-        return int(np.count_nonzero(present))
+        return _count_distinct(self.pair_cluster, self.n_clusters)
 
     @cached_property
     def pair_margins(self) -> PairMargins:
@@ -1109,6 +1104,16 @@ def _scored_items(
         reordered=None if reordered is None or reordered.all() else reordered,
         facts=_facts(parts, item_columns.get("logit_gap", np.empty(0))),
     )
+
+
+def _count_distinct(codes: IntArray, number: int) -> int:
+    """Count the codes that occur, of 0 to number - 1.
+
+    A table of all codes: np.unique takes longer than all metrics of millions of items.
+    """
+    present = np.zeros(number, dtype=np.bool_)
+    present[codes] = True
+    return int(np.count_nonzero(present))
 
 
 def _undefined(n: int) -> FloatArray:

@@ -64,8 +64,8 @@ TEMPERED_METRICS: Final = ("nll_nats", "ece")
 _DECIDING: Final = ("accuracy", "nll_nats")
 
 Scope: TypeAlias = Literal["all", "raw", "deciding"]
-"""all: raw and tempered metrics, and views one by one; raw: the raw metrics alone, in half the
-time; deciding: accuracy and NLL alone, in a seventh of the time, for simulations of many runs."""
+"""all: raw and tempered metrics, and views one by one; raw: the raw metrics alone, in a third
+of the time; deciding: accuracy and NLL alone, in a seventh of it, for simulations of many runs."""
 
 
 @dataclass(frozen=True)
