@@ -46,6 +46,9 @@ _MAY_DIFFER = (
     *("TORCHELASTIC_", "TORCH_NCCL_"),  # of torchrun
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH"),
     *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONBREAKPOINT"),
+    # Set by sklearn, PEFT, Lightning and lm-eval themselves, when a test imports them.
+    *("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR"),
+    *("PYTORCH_NVML_BASED_CUDA_CHECK", "HF_XET_HIGH_PERFORMANCE"),
 )
 _PLAIN = (0).to_bytes(4, "big")
 

@@ -28,12 +28,12 @@ ENDS = (
     *("import os; os._exit(9)", "raise KeyboardInterrupt", "print('no end of line', end='')"),
     *("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "os"),
 )
-WAIT = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
+WAIT = "import time\nprint('ready', flush=True)\ntime.sleep(120)"
 CLEAN = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
 print("ready", flush=True)
-time.sleep(600)
+time.sleep(120)
 """
 
 
@@ -106,10 +106,32 @@ def test_another_environment_of_libraries_is_read_by_a_plain_process() -> None:
         assert done.stdout == f"{imported}\n"
 
 
+def test_a_library_that_a_test_imports_leaves_forks_forks() -> None:
+    """With the variables of sklearn, forks were plain processes."""
+    code = (
+        "import subprocess, sys; from forked_processes import forked; forked('python'); "
+        "import sklearn, peft, pytorch_lightning; "
+        "subprocess.run(forked('python', '-c', \"import sys; print('torch' in sys.modules)\"))"
+    )
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KMP_", "TORCHINDUCTOR_", "PYTORCH_"))
+    }
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_forks_end_with_the_process_of_their_server(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time; from forked_processes import forked; "
-        "subprocess.Popen(forked('python', '-c', sys.argv[1])); time.sleep(600)"
+        "subprocess.Popen(forked('python', '-c', sys.argv[1])); time.sleep(120)"
     )
     fork = f"import os; print(os.getpid(), flush=True)\n{WAIT}"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
