@@ -399,6 +399,13 @@ def test_a_page_without_leaks_says_so(leak: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_figure")
+def test_a_page_counts_the_checks_that_were_made(leak: Path, tmp_path: Path) -> None:
+    """A run whose file leaks is checked for leaks only; the page once said "-6 checks"."""
+    page, _ = page_of(tmp_path, leak / "a")
+    assert " records, 1 check: " in page
+
+
+@pytest.mark.usefixtures("one_figure")
 def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
     result = command("report", sound / "a", *RESAMPLES)
     assert result.exit_code == 0

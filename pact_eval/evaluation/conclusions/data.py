@@ -166,6 +166,11 @@ class DataConclusion(Conclusion):
     changed: tuple[str, ...] = ()
 
     @property
+    def checked(self) -> int:
+        """Number of checks of the audit that were made."""
+        return sum(check.skipped is None for check in self.checks)
+
+    @property
     def open_reasons(self) -> tuple[str, ...]:
         """Reasons for unchecked parts, each once."""
         of_custody = (TRAINING_NOT_STATED.name, _MANIFEST)

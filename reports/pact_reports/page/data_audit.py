@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.data import AuditedCheck, AuditedCode, DataConclusion
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.page.item_links import item_href
@@ -47,9 +48,9 @@ def _audited(conclusion: DataConclusion, items: Collection[str]) -> Html:
     notes = sum(check.count("note") for check in conclusion.checks)
     unchecked = conclusion.unchecked
     counts = (
-        f"{conclusion.records:,} records, {len(conclusion.checks) - len(unchecked)} checks: "
-        f"{_counted(conclusion.errors, 'error')}, {_counted(conclusion.warnings, 'warning')}, "
-        f"{_counted(notes, 'note')}."
+        f"{counted(conclusion.records, 'record')}, {counted(conclusion.checked, 'check')}: "
+        f"{counted(conclusion.errors, 'error')}, {counted(conclusion.warnings, 'warning')}, "
+        f"{counted(notes, 'note')}."
     )
     if unchecked:
         counts += f" Not checked: {', '.join(check.name for check in unchecked)}."
@@ -72,10 +73,6 @@ def _audited(conclusion: DataConclusion, items: Collection[str]) -> Html:
                 " shows every finding with its text.", class_="hint"),
     )  # fmt: skip
     return joined([element("p", counts), fold])
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _row(check: AuditedCheck, items: Collection[str]) -> Html:
