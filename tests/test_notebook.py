@@ -12,6 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from forked_processes import forked
 from nbclient import NotebookClient
 
 import pact_eval
@@ -37,11 +38,16 @@ def executed(home: Path) -> Iterator[Any]:
     """The notebook with its outputs, run without a network."""
     v4: Any = nbformat.v4  # its functions have no types
     notebook = v4.new_notebook(cells=[*map(v4.new_code_cell, CELLS)])
+    kernel = home / "jupyter" / "kernels" / "fork" / "kernel.json"
+    kernel.parent.mkdir(parents=True)
+    command = forked("python", "-m", "ipykernel_launcher", "-f", "{connection_file}")
+    kernel.write_text(json.dumps({"argv": command, "display_name": "fork", "language": "python"}))
     client = NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(home)}}
+        notebook, timeout=300, kernel_name="fork", resources={"metadata": {"path": str(home)}}
     )
     offline = {
         "HOME": str(home),
+        "JUPYTER_PATH": str(home / "jupyter"),
         "HTTP_PROXY": NOWHERE,
         "HTTPS_PROXY": NOWHERE,
         "MLFLOW_DISABLE_TELEMETRY": "true",

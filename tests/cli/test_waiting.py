@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from commands import runner
+from forked_processes import forked
 from messages import assert_says
 from run_frames import rows, write_run
 from steps import Steps
@@ -66,7 +67,7 @@ def interrupted(place: str, *words: object, folder: Path) -> tuple[int, str, str
     """Sends SIGINT to a command at the start of a step or after a file; returns what it said."""
     here = folder / "waits-here"
     process = subprocess.Popen(
-        [sys.executable, "-c", WAITING, place, str(here), *map(str, words)],
+        forked("python", "-c", WAITING, place, here, *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -42,14 +42,14 @@ from pact_eval.scoring.score import score
 from pact_eval.scoring.windows import read_dataset
 adapter, data, out = map(Path, sys.argv[1:4])
 rule = ViewRule(threshold=0.5, risk=0.05, full_share=0.2)
-dataset = replace(read_dataset(data, k=4, limit=160), rule=rule)
+dataset = replace(read_dataset(data, k=4, limit=128), rule=rule)
 score(identify(ModelRequest(adapter, attention="fused")), dataset, out, labels={})
 """
 ADAPTER = FIXTURES / "adapters" / "pact"
 
 
 def scored(out: Path, rule: ViewRule | None) -> Path:
-    dataset = replace(read_dataset(HOLDOUT, k=4, limit=160), rule=rule)
+    dataset = replace(read_dataset(HOLDOUT, k=4, limit=128), rule=rule)
     score(identify(ModelRequest(ADAPTER, attention="fused")), dataset, out, labels={})
     return out
 
@@ -109,9 +109,9 @@ def test_a_killed_run_is_resumed_to_the_same_bytes(tmp_path: Path, adaptive: Pat
 def test_the_rule_is_chosen_on_other_families(full: Path) -> None:
     model = identify(ModelRequest(ADAPTER))
     records = read_dataset(HOLDOUT, k=4).records
-    others = records[160:]
+    others = records[128:]
     rule = view_rule(AdaptiveViews(full, risk=0.05), others, 4, model.settings)
-    assert rule.fit["families"] == 80
+    assert rule.fit["families"] == 64
     assert 0 < rule.threshold < np.inf
     with pytest.raises(GateError):
         view_rule(AdaptiveViews(full, risk=0.05), records, 4, model.settings)
