@@ -15,6 +15,7 @@ from adapters import MODEL, copied
 from builders import question, record, write_jsonl
 from commands import runner
 from messages import assert_says
+from ray_cluster import forked_workers
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import serving, systemone
 from spoiled_datasets import healthy
@@ -120,7 +121,11 @@ def test_an_import(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [None, 2])
-def test_a_local_model(tmp_path: Path, workers: int | None) -> None:
+def test_a_local_model(
+    tmp_path: Path, workers: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in forked_workers().items():
+        monkeypatch.setenv(name, value)
     adapter = copied(tmp_path / "adapter")
     more = () if workers is None else ("--workers", workers)
     words = ("score", adapter, "--data", HOLDOUT, "--k", 2, "--limit", 70, "--role", "selection")

@@ -303,8 +303,8 @@ def test_workers_with_other_weights_or_too_many_are_refused_before_anything_is_s
 ) -> None:
     """The base model changes between the driver's look at it and the workers'."""
     base = _changed(qwen3, 0, 0.5, tmp_path / "base")
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
-        monkeypatch.setenv(name, cluster[name])
+    for name, value in (token_of(cluster) | forked_workers()).items():
+        monkeypatch.setenv(name, value)
     request = ModelRequest(None, str(base), device="cpu")
     source = worker_source(request, WorkersRequest(2, cluster["address"]))
     _changed(qwen3, 0, 0.25, base)
