@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ ENDS = (
     *("import os; os._exit(9)", "raise KeyboardInterrupt", "print('no end of line', end='')"),
     *("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "os"),
 )
+OF_LIBRARIES = ("KMP_", "TORCHINDUCTOR_", "PYTORCH_NVML_")
 WAIT = "import time\nprint('ready', flush=True)\ntime.sleep(120)"
 CLEAN = """
 import signal, sys, time
@@ -109,23 +111,19 @@ def test_another_environment_of_libraries_is_read_by_a_plain_process() -> None:
 def test_a_library_that_a_test_imports_leaves_forks_forks() -> None:
     """With the variables of sklearn, forks were plain processes."""
     code = (
-        "import subprocess, sys; from forked_processes import forked; forked('python'); "
-        "import sklearn, peft, pytorch_lightning; "
-        "subprocess.run(forked('python', '-c', \"import sys; print('torch' in sys.modules)\"))"
+        "import json, os; before = dict(os.environ); import sklearn, pytorch_lightning; "
+        "print(json.dumps({n: v for n, v in os.environ.items() if before.get(n) != v}))"
     )
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("KMP_", "TORCHINDUCTOR_", "PYTORCH_"))
-    }
-    environment["PYTHONPATH"] = str(Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "True\n", done.stderr
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(OF_LIBRARIES)}
+    done = subprocess.run(forked("python", "-c", code), env=bare, capture_output=True, text=True)
+    set_by_them = json.loads(done.stdout)
+    assert set_by_them
+    set_by_them["TORCHINDUCTOR_CACHE_DIR"] = "of PEFT"
+    code = "import sys; print('torch' in sys.modules)"
+    for environment in (bare, os.environ | set_by_them):
+        command = forked("python", "-c", code)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.stdout == "True\n"
 
 
 def test_forks_end_with_the_process_of_their_server(tmp_path: Path) -> None:
