@@ -129,9 +129,9 @@ def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
     for refuses in (experiment.require_same_items, experiment.shared_items):
         with pytest.raises(InputError, match="item"):
             refuses()
-    (lead,) = experiment.better_than("a").values()
+    (lead,) = experiment.comparisons.better_than("a").values()
     assert lead.status == "cannot be compared"
-    assert experiment.better(*experiment.runs).status == "cannot be compared"
+    assert experiment.comparisons.better(*experiment.runs).status == "cannot be compared"
     with pytest.raises(InputError, match="no run on full contexts"):
         Experiment(runs=()).shared_items()
 
@@ -155,7 +155,7 @@ def test_full_and_ablated_runs_are_kept_apart(tmp_path: Path) -> None:
 
 def test_arms_without_a_shared_seed_cannot_be_compared(tmp_path: Path) -> None:
     folders = [small(tmp_path / f"r{seed}", seed, arm=f"arm{seed}", seed=seed) for seed in (1, 2)]
-    (lead,) = Experiment.read(folders).better_than("arm1").values()
+    (lead,) = Experiment.read(folders).comparisons.better_than("arm1").values()
     assert lead.status == "cannot be compared"
     assert_says(lead.reason, "arms share no seed")
 
