@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -15,11 +15,22 @@ from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
-if TYPE_CHECKING:
-    from pact_eval.evaluation.registry import DifferencePart
-
-
 _METHOD: Final = Method("MOVER interval", " (differences of ECE)")
+
+
+@dataclass(frozen=True)
+class DifferencePart:
+    """One run in a difference: a weighted sum of one metric over runs.
+
+    Attributes:
+        weight: factor of the run; 1 and -1 for A - B.
+        estimate: the metric of the run with its interval.
+        drawn: the metric on the resamples, which all runs share, with its statistic.
+    """
+
+    weight: float
+    estimate: Estimate
+    drawn: Resampled
 
 
 @dataclass(frozen=True)

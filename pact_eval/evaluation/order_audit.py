@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import Evidence
+from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, flip_floor, near_ties
 from pact_eval.evaluation.registry import find_metric

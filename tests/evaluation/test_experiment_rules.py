@@ -21,6 +21,7 @@ from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_differences import mean_estimate
 from pact_eval.evaluation.notes import (
     AdaptiveViews,
     AnswersOnly,
@@ -33,7 +34,6 @@ from pact_eval.evaluation.notes import (
     several_right,
     small_groups,
 )
-from pact_eval.evaluation.resampled_groups import mean_estimate
 from pact_eval.evaluation.run_costs import TRAINING_NAME, run_costs
 from pact_eval.evaluation.settings import Relabel, Settings
 from pact_eval.runs.predictions import Predictions

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import metric_difference, tested_groups
+from pact_eval.evaluation.comparison import tested_groups
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
     evidence,
 )
+from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.resampled_groups import ResampledGroup
