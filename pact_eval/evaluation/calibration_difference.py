@@ -75,7 +75,7 @@ class EceDifference:
 
 
 def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> EceDifference:
-    """Return the inference on a difference of ECE; the registry names this function.
+    """Return the inference on a difference of ECE, or of another metric with a noise floor.
 
     Args:
         drawn: the weighted sum on resamples.

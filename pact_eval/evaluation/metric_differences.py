@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pact_eval.evaluation.calibration_difference import DifferencePart
+from pact_eval.evaluation.calibration_difference import DifferencePart, ece_difference
 from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.marks import Evidence, interval_evidence
 from pact_eval.evaluation.notes import NOISE
-from pact_eval.evaluation.registry import Basis, find_metric
+from pact_eval.evaluation.registry import Basis, Inference, find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup
 from pact_eval.stats.bootstrap import Resampled, same_stream
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -33,15 +33,16 @@ def metric_difference(
     """
     entry = find_metric(metric)
     drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
-    if entry.from_runs is None:
-        inference = entry.difference(drawn)
-    else:
+    inference: Inference
+    if entry.noise_floor:
         parts = [
             DifferencePart(sign / len(pairs), group.estimate(metric), group.drawn[metric])
             for pair in pairs
             for sign, group in zip((1, -1), pair, strict=True)
         ]
-        inference = entry.from_runs(drawn, parts)
+        inference = ece_difference(drawn, parts)
+    else:
+        inference = entry.difference(drawn)
     groups = [group for pair in pairs for group in pair]
     basis = joint_basis(groups, metric)
     # Of rates over the errors of a run, each run needs enough of them.
@@ -81,14 +82,14 @@ def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
         return groups[0].estimate(metric)
     entry = find_metric(metric)
     drawn = Resampled.mean([group.drawn[metric] for group in groups])
-    if entry.from_runs is None:
-        estimate = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
-    else:
+    if entry.noise_floor:
         parts = [
             DifferencePart(1 / len(groups), group.estimate(metric), group.drawn[metric])
             for group in groups
         ]
-        estimate = entry.from_runs(drawn, parts).estimate()
+        estimate = ece_difference(drawn, parts).estimate()
+    else:
+        estimate = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
     basis = joint_basis(groups, metric)
     few = too_few(entry, basis.families, [group.items for group in groups])
     estimate = without_interval(entry.within_bounds(estimate), few)

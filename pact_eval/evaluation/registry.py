@@ -8,7 +8,7 @@ one number per item of a block, and a reduction that computes the metric of a gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.evaluation.calibration_difference import DifferencePart, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.stats.bootstrap import (
@@ -144,10 +143,6 @@ DifferenceInference = Callable[[Resampled], Inference]
 """Takes a difference between runs on resamples to its inference."""
 
 
-InferenceFromRuns = Callable[[Resampled, Sequence[DifferencePart]], Inference]
-"""Takes a difference between runs on resamples, and the runs, to its inference."""
-
-
 def mean_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
     """The skewness-corrected t interval over families; see `stats.LinearInference`."""
     return _linear(drawn, outer=False).estimate()
@@ -231,8 +226,8 @@ class Metric:
             changes it.
         reported: False if only hypotheses use it, and no report or comparison.
         interval: makes the interval of the metric of one run.
-        difference: makes the interval and the test of a difference between runs.
-        from_runs: makes them from the intervals of the runs instead; None uses `difference`.
+        difference: makes the interval and the test of a difference between runs; with a noise
+            floor, `ece_difference` makes them from the intervals of the runs instead.
         bounds: smallest and largest possible value, at which intervals end.
         noise_floor: whether chance alone moves the value of a perfect run from 0. Its estimates are
             then `CalibrationError`, and tables show both numbers.
@@ -249,7 +244,6 @@ class Metric:
     reported: bool = True
     interval: Interval = mean_interval
     difference: DifferenceInference = mean_difference
-    from_runs: InferenceFromRuns | None = None
     bounds: tuple[float, float] = (-math.inf, math.inf)
     noise_floor: bool = False
     of_errors: bool = False
@@ -625,7 +619,6 @@ def _add_losses() -> None:
             _FULL,
             reduction=_ece,
             interval=ece_interval,
-            from_runs=ece_difference,
             bounds=_SHARE,
             of_errors=True,
             noise_floor=True,

@@ -79,7 +79,7 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     entry = find_metric(metric)
     by_seed = [a.difference(b, metric) for a, b in pairs]
     same_seeds, test = metric_difference(metric, pairs)
-    of_families = None if entry.from_runs is None else same_seeds
+    of_families = same_seeds if entry.noise_floor else None
     crossed = crossed_difference(by_seed, of_families=of_families)
     few = same_seeds.reason if math.isnan(same_seeds.low) else None
     new_seeds = entry.within_difference(without_interval(crossed.estimate, few))
