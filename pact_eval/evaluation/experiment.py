@@ -33,7 +33,6 @@ from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
     probabilities_conclusion,
 )
-from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
@@ -85,6 +84,7 @@ from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and sweeps
     from pact_eval.calibration.notes import CalibrationWarning
+    from pact_eval.evaluation.digest import ReportDigest
     from pact_eval.evaluation.order_audit import OrderAudit
     from pact_eval.evaluation.run_comparisons import RunComparisons
     from pact_eval.evaluation.slice_search import SliceSearch
@@ -891,6 +891,8 @@ class RunReport(Framed):
     @cached_property
     def digest(self) -> ReportDigest:
         """Digest of the sealed run, calibrator and settings."""
+        from pact_eval.evaluation.digest import report_digest
+
         return report_digest([self.run], self.experiment.settings)
 
 
