@@ -42,13 +42,12 @@ def names_at_use(package: str, homes: Sequence[str]) -> Callable[[str], Any]:
 
     Args:
         package: its name; its `__all__` lists the names.
-        homes: the modules of the package that have them. They are tried in this order, so those
-            that few commands need are last.
+        homes: the modules of the package that have them, which are tried in this order.
 
     Examples:
         >>> from pact_eval import metrics
-        >>> metrics.ece.__module__
-        'pact_eval.metrics.calibration_error'
+        >>> metrics.recalibrate.__module__
+        'pact_eval.metrics.recalibration'
     """
 
     def name_of(name: str) -> Any:

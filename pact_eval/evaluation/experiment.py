@@ -670,7 +670,7 @@ class Experiment:
 
     def _accuracy_of_asked(self, run: ExperimentRun) -> Estimate | None:
         without = unanswered_items(run.run)
-        if without.is_empty():
+        if without.is_empty():  # the items of a large run are read again
             return None
         items = self._items(run, "single", calibrated=self.settings.calibrated)
         return accuracy_of_asked(items, without)

@@ -324,27 +324,26 @@ class ExperimentRun:
             decoding: single or ensemble.
             calibrated: apply the run's calibrator.
         """
-        rounded = self._rounded(decoding, calibrated=calibrated)
-        if not self.provenance.several_right:
-            return rounded
-        return (*several_right(self.scored(decoding, calibrated=calibrated)), *rounded)
+        notes: list[RoundedProbabilities | SeveralRight] = []
+        recorded = self.provenance
+        if recorded.several_right:
+            notes += several_right(self.scored(decoding, calibrated=calibrated))
+        if (recorded.rounded_to is not None or recorded.censored) and not self.ablated:
+            notes.append(self._rounded(decoding, calibrated=calibrated))
+        return tuple(notes)
 
-    def _rounded(self, decoding: Decoding, *, calibrated: bool) -> tuple[RoundedProbabilities, ...]:
-        """Return a note on probabilities that are rounded or not all listed; none if exact."""
-        decimals = self.provenance.rounded_to
-        if (decimals is None and not self.provenance.censored) or self.ablated:
-            return ()
+    def _rounded(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:
+        """Return the note on probabilities that are rounded or not all listed."""
         from pact_eval.evaluation.rounding import rounded_scores
 
         calibrator = self.applied(decoding, calibrated=calibrated)
         views, temperature = self.scored(decoding, calibrated=calibrated).predictions, None
         if calibrator is not None:
             temperature = calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
-        note = self.once(
+        return self.once(
             ("rounded", decoding, calibrated),
-            lambda: rounded_scores(views, decoding, decimals, temperature),
+            lambda: rounded_scores(views, decoding, self.provenance.rounded_to, temperature),
         )
-        return (note,)
 
     def require_probabilities(self) -> None:
         """Refuse a run of answers without probabilities.

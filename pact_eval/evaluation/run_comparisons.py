@@ -245,13 +245,17 @@ class RunComparisons:
         Raises:
             InputError: a run lacks the decoding or a calibrator.
         """
-        names = self.names(a, b)
         for run in (a, b):
             if run.mismatch is not None:
-                return not_comparable(names, str(run.mismatch))
-        comparison = self.of(a, b)
+                return not_comparable(_names(a, b), str(run.mismatch))
+        return self._better(a, b, self.of(a, b))
+
+    def _better(
+        self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
+    ) -> BetterConclusion:
+        """Conclude on two runs of the same items."""
         differing = (*comparison.only_a, *comparison.only_b)
-        return better_of_runs(self.answer(a, b), names, differing)
+        return better_of_runs(self._answer(a, b, comparison), _names(a, b), differing)
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:
@@ -264,11 +268,7 @@ class RunComparisons:
         first, *others = self.experiment.runs
         compared = zip(others, self.of_first, strict=True)
         return tuple(
-            better_of_runs(
-                self._answer(first, run, comparison),
-                self.names(first, run),
-                (*comparison.only_a, *comparison.only_b),
-            )
+            self._better(first, run, comparison)
             for run, comparison in tracked(list(compared), "Answering", "runs")
         )
 
@@ -323,10 +323,6 @@ class RunComparisons:
             return self._better_of_pair(answer)
         (comparison,) = self.seeds(method, arm).seeds.values()
         return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
-
-    def names(self, a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
-        """Return short names of two runs: those of their folders, or paths if these are equal."""
-        return (a.name, b.name) if a.name != b.name else (a.place, b.place)
 
     def seeds(self, a: str, b: str) -> ArmPair:
         """Compare two arms in accuracy and pair accuracy at the seeds that both have.
@@ -403,3 +399,8 @@ class RunComparisons:
 
 
 readable_hints(vars(RunComparisons).values())
+
+
+def _names(a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
+    """Return short names of two runs: those of their folders, or paths if these are equal."""
+    return (a.name, b.name) if a.name != b.name else (a.place, b.place)

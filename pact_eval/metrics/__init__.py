@@ -3,57 +3,53 @@
 An item has C answers. `log_probs` is (n, C_max), normalised, in canonical order, with -inf in
 unused slots; `reference` is (n,) canonical indices; `logits` is (n, K, C_max). Aggregates over no
 rows are NaN.
-
-The names here are for users. A module is loaded when a name of it is first used.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pact_eval._hints import names_at_use
+from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference, check_whole, rows_of
+from pact_eval.metrics.blocks import ItemBlock, item_blocks
+from pact_eval.metrics.calibration_error import (
+    BINS,
+    Reliability,
+    bin_index,
+    confident_errors,
+    ece,
+    ece_of_gaps,
+    is_confident,
+    reliability,
+)
+from pact_eval.metrics.consistency import flipped, pairwise_tv
+from pact_eval.metrics.decisions import confidence, correct, predicted
+from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
+from pact_eval.metrics.likelihood import NllSummary, answer_gap_nats, brier, nll_nats, nll_summary
+from pact_eval.metrics.ordinal import expected_level_error, level_error, rps
+from pact_eval.metrics.pairs import (
+    PairIndex,
+    PairOutcomes,
+    lead_nats,
+    pair_accuracy,
+    pair_correct,
+    pair_margin_nats,
+    pair_outcomes,
+    pair_rows,
+    pairs_of_codes,
+)
+from pact_eval.metrics.reduction import item_mean, mean_answer_mass
+from pact_eval.metrics.selective import (
+    RiskCoverage,
+    aurc,
+    aurc_bounds,
+    aurc_in_row_order,
+    aurc_influence,
+    aurc_of_levels,
+    confidence_levels,
+    oracle_error_rate,
+    risk_coverage,
+)
 
-if TYPE_CHECKING:
-    from pact_eval.metrics._arrays import (
-        TIE,
-        check_log_probs,
-        check_reference,
-        check_whole,
-        rows_of,
-    )
-    from pact_eval.metrics.blocks import ItemBlock, item_blocks
-    from pact_eval.metrics.calibration_error import (
-        BINS,
-        Reliability,
-        bin_index,
-        confident_errors,
-        ece,
-        ece_of_gaps,
-        is_confident,
-        reliability,
-    )
-    from pact_eval.metrics.consistency import flipped, pairwise_tv
-    from pact_eval.metrics.decisions import confidence, correct, predicted
-    from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
-    from pact_eval.metrics.likelihood import (
-        NllSummary,
-        answer_gap_nats,
-        brier,
-        nll_nats,
-        nll_summary,
-    )
-    from pact_eval.metrics.ordinal import expected_level_error, level_error, rps
-    from pact_eval.metrics.pairs import (
-        PairIndex,
-        PairOutcomes,
-        lead_nats,
-        pair_accuracy,
-        pair_correct,
-        pair_margin_nats,
-        pair_outcomes,
-        pair_rows,
-        pairs_of_codes,
-    )
+if TYPE_CHECKING:  # few commands recalibrate
     from pact_eval.metrics.recalibration import (
         AnswerScores,
         Recalibration,
@@ -62,22 +58,10 @@ if TYPE_CHECKING:
         isotonic_pools,
         recalibrate,
     )
-    from pact_eval.metrics.reduction import item_mean, mean_answer_mass
     from pact_eval.metrics.resampled_recalibration import (
         ResampledRecalibration,
         miscalibration_samples,
         recalibrate_samples,
-    )
-    from pact_eval.metrics.selective import (
-        RiskCoverage,
-        aurc,
-        aurc_bounds,
-        aurc_in_row_order,
-        aurc_influence,
-        aurc_of_levels,
-        confidence_levels,
-        oracle_error_rate,
-        risk_coverage,
     )
 
 __all__ = [
@@ -143,24 +127,7 @@ __all__ = [
     "rps",
 ]
 
-_HOMES: Final = (
-    "_arrays",
-    "blocks",
-    "calibration_error",
-    "consistency",
-    "decisions",
-    "decoding",
-    "likelihood",
-    "ordinal",
-    "pairs",
-    "reduction",
-    "selective",
-    "recalibration",
-    "resampled_recalibration",
-)
-"""The modules that have the names; few commands need the last two."""
-
-__getattr__ = names_at_use(__name__, _HOMES)
+__getattr__ = names_at_use(__name__, ("recalibration", "resampled_recalibration"))
 
 
 def __dir__() -> list[str]:

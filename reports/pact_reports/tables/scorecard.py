@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation.arms.margins import margin_unit
-from pact_eval.evaluation.chance_errors import ChanceError
+from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses
