@@ -15,11 +15,12 @@ from __future__ import annotations
 import contextlib
 import glob
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval import metrics
 from pact_eval._choices import Decoding
@@ -90,10 +91,30 @@ if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and 
     from pact_eval.evaluation.slice_search import SliceSearch
     from pact_eval.evaluation.sweep import SweepPoint
 
+_Refusal: TypeAlias = Callable[[Sequence[ExperimentRun], ExperimentRun], None]
+
 ITEMS_IN_MEMORY: Final = 100_000
 """Runs with more items are read in slices, without texts and logits. The numbers are the same."""
 
-_SHOWN = 5
+
+def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
+    for run in runs:
+        if (run.arm, run.seed) == (new.arm, new.seed):
+            message = (
+                f"{run.place} and {new.place} have the same arm and seed ({new.label}); give one "
+                "of them another arm or seed: --relabel RUN=ARM:SEED"
+            )
+            raise InputError(message)
+
+
+def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
+    if new.seed is None:
+        message = f"{new.place}: the run has no seed; name it: --relabel {new.place}=:SEED"
+        raise InputError(message)
+    for run in runs:
+        if (run.arm, run.seed) == (new.arm, new.seed):
+            message = f"arm {new.arm}: two runs with seed {new.seed}: {run.place} and {new.place}"
+            raise InputError(message)
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,7 +164,8 @@ class Experiment:
         opened, settings = open_runs(sources), settings or Settings()
         check_relabels(settings.relabels, opened)
         kept, skipped = of_one_role(opened)
-        return cls._of(kept, settings, skipped, unique_labels=unique_labels)
+        refuse = _refuse_same_label if unique_labels else None
+        return cls._of(kept, settings, skipped, refuse=refuse)
 
     @classmethod
     def read_each(
@@ -173,29 +195,42 @@ class Experiment:
         settings: Settings,
         skipped: tuple[SkippedRun, ...] = (),
         *,
-        unique_labels: bool = True,
+        arms: Sequence[str] = (),
+        refuse: Callable[[Sequence[ExperimentRun], ExperimentRun], None]
+        | None = _refuse_same_label,
     ) -> Experiment:
+        """Return the runs as an experiment; refuse runs that do not belong together.
+
+        Args:
+            kept: the runs, of one role.
+            settings: as for `read`.
+            skipped: runs of other roles.
+            arms: names of the arms of the runs; none for those that are recorded.
+            refuse: raises if a run on full contexts cannot follow the others.
+        """
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         without, left_out = _unanswered(kept)
         repeats = _rows_per_item(kept)
-        for opened in kept:
+        for opened, arm in zip_longest(kept, arms):
             members = ablated if opened.ablated else runs
-            first = members[0] if members else None
             run = ExperimentRun(
                 opened,
+                arm=arm,
                 relabel=relabel_of(opened, settings.relabels),
-                first=first,
+                first=members[0] if members else None,
                 calibration=settings.calibration,
                 shipped=settings.shipped,
                 allow=settings.allow,
                 without=without,
                 repeats=repeats,
             )
-            if unique_labels and members is runs:
-                _refuse_same_label(runs, run)
+            if refuse is not None and members is runs:
+                refuse(runs, run)
             members.append(run)
-        return cls._joined(runs, ablated, settings, skipped, left_out)
+        experiment = cls(tuple(runs), tuple(ablated), settings, skipped, left_out)
+        _ = experiment.unlike  # raises
+        return experiment.without_leaks() if settings.without_leaks else experiment
 
     @classmethod
     def read_arms(cls, arguments: Sequence[str], settings: Settings | None = None) -> Experiment:
@@ -220,42 +255,10 @@ class Experiment:
         ]
         check_relabels(settings.relabels, [opened for _, opened in arms])
         kept, skipped = of_one_role([opened for _, opened in arms])
-        folders = {opened.folder for opened in kept}
-        without, left_out = _unanswered(kept)
-        repeats = _rows_per_item(kept)
-        runs: list[ExperimentRun] = []
-        for name, opened in arms:
-            if opened.folder not in folders:
-                continue
+        for opened in kept:
             opened.require_references()
-            first = runs[0] if runs else None
-            run = ExperimentRun(
-                opened,
-                arm=name,
-                relabel=relabel_of(opened, settings.relabels),
-                first=first,
-                shipped=settings.shipped,
-                allow=settings.allow,
-                without=without,
-                repeats=repeats,
-            )
-            _refuse_no_seed(runs, run)
-            runs.append(run)
-        return cls._joined(runs, (), settings, skipped, left_out)
-
-    @classmethod
-    def _joined(
-        cls,
-        runs: Sequence[ExperimentRun],
-        ablated: Sequence[ExperimentRun],
-        settings: Settings,
-        skipped: tuple[SkippedRun, ...],
-        left_out: LeftOutItems | None,
-    ) -> Experiment:
-        """Return the runs as an experiment; refuse runs that do not belong together."""
-        experiment = cls(tuple(runs), tuple(ablated), settings, skipped, left_out)
-        _ = experiment.unlike  # raises
-        return experiment.without_leaks() if settings.without_leaks else experiment
+        names = [name for name, opened in arms if opened.role == kept[0].role]
+        return cls._of(kept, settings, skipped, arms=names, refuse=_refuse_no_seed)
 
     def without_leaks(self) -> Experiment:
         """Return the runs without the families that are also in files that a model is made from.
@@ -924,26 +927,6 @@ def _folders(pattern: str) -> list[Path]:
         message = f"--arms: {pattern}: no such run folder"
         raise InputError(message)
     return folders
-
-
-def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
-    for run in runs:
-        if (run.arm, run.seed) == (new.arm, new.seed):
-            message = (
-                f"{run.place} and {new.place} have the same arm and seed ({new.label}); give one "
-                "of them another arm or seed: --relabel RUN=ARM:SEED"
-            )
-            raise InputError(message)
-
-
-def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
-    if new.seed is None:
-        message = f"{new.place}: the run has no seed; name it: --relabel {new.place}=:SEED"
-        raise InputError(message)
-    for run in runs:
-        if (run.arm, run.seed) == (new.arm, new.seed):
-            message = f"arm {new.arm}: two runs with seed {new.seed}: {run.place} and {new.place}"
-            raise InputError(message)
 
 
 def _rows_per_item(runs: Sequence[RunFolder]) -> int:

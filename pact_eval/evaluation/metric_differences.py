@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pact_eval.evaluation.calibration_difference import DifferencePart, ece_difference
+from pact_eval.evaluation.combined_differences import DifferencePart, ece_difference
 from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.marks import Evidence, interval_evidence
 from pact_eval.evaluation.notes import NOISE

@@ -198,7 +198,7 @@ def rate_difference(drawn: Resampled) -> Inference:
     rows = drawn.rows()
     if rows is not None and np.abs(rows[0]).max() <= 1 + _ROUNDING:
         return replace(paired_rates(*rows, drawn.n_clusters), value=drawn.value)
-    from pact_eval.evaluation.rates_of_other_rows import RatesOfOtherRows
+    from pact_eval.evaluation.combined_differences import RatesOfOtherRows
 
     return RatesOfOtherRows(drawn)
 

@@ -13,7 +13,7 @@ from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.evaluation.arms.cells import MetricRow
-from pact_eval.evaluation.calibration_difference import DifferencePart, ece_difference
+from pact_eval.evaluation.combined_differences import DifferencePart, ece_difference
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import ScoredItems, counted_views
