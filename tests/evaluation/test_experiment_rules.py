@@ -120,6 +120,15 @@ def test_named_arms_replace_recorded_ones(tmp_path: Path, folders: list[Path]) -
         Experiment.read_arms([f"x={tmp_path / 'a17'}", f"x={tmp_path / 'b17'}"])
 
 
+def test_the_calibrator_of_the_settings_is_for_named_arms_too(
+    tmp_path: Path, folders: list[Path]
+) -> None:
+    settings = Settings(calibration=tmp_path / "none.json")
+    experiment = Experiment.read_arms([f"ours={tmp_path / 'a17'}"], settings)
+    with pytest.raises(InputError, match=r"none\.json: no such file"):
+        _ = experiment.runs[0].calibrator
+
+
 def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
     a = small(tmp_path / "a", arm="a", seed=1)
     b = write_run(tmp_path / "b", other_items(rows(2, families=6)), arm="b", seed=1)
