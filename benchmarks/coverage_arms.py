@@ -25,8 +25,9 @@ from pact_eval import metrics
 from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_differences import mean_estimate
 from pact_eval.evaluation.registry import registered_metrics
-from pact_eval.evaluation.resampled_groups import mean_estimate, resampled_groups
+from pact_eval.evaluation.resampled_groups import resampled_groups
 from pact_eval.stats.bootstrap import Resampled
 from pact_eval.stats.crossed import crossed_difference
 from pact_eval.stats.estimate import Estimate

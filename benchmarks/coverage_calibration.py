@@ -25,9 +25,8 @@ from pact_eval._typing import FloatArray
 from pact_eval.calibration.effect import calibration_effect
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
-from pact_eval.evaluation.calibration_difference import ece_difference
 from pact_eval.evaluation.calibration_error import calibration_error
-from pact_eval.evaluation.registry import DifferencePart
+from pact_eval.evaluation.combined_differences import DifferencePart, ece_difference
 from pact_eval.stats.bootstrap import RowSums, TotalsStatistic, percentile_estimate, resample
 from pact_eval.stats.estimate import Estimate
 

@@ -279,6 +279,21 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
+def listed(names: Sequence[str], one: str, several: str) -> str:
+    """Return a count with the first names and a verb, for messages.
+
+    Examples:
+        >>> listed(["a", "b", "c", "d"], "family", "families")
+        '4 families (a, b, c, ...) are'
+        >>> listed(["a"], "family", "families")
+        '1 family (a) is'
+    """
+    first = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"{len(names):,} {one if len(names) == 1 else several} ({first}) " + (
+        "is" if len(names) == 1 else "are"
+    )
+
+
 class GateError(PactError):
     """A gate that the user set has failed."""
 

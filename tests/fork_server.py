@@ -34,7 +34,7 @@ _IMPORTED = (
     *("pact_cli.main", "pact_cli.audit.main", "pact_cli.score", "pact_cli.report"),
     *("pact_cli.paper", "pact_cli.calibrate", "pact_eval.scoring.workers.source"),
     *("pact_eval.training.recipe", "pact_eval.experiments.__main__", "peft.tuners.lora.bnb"),
-    *("pact_eval.evaluation.answers", "pact_reports.presenters.run_report"),
+    *("pact_eval.evaluation.run_comparisons", "pact_reports.presenters.run_report"),
     *("pact_reports.writers.terminal", "transformers.models.qwen3.modeling_qwen3"),
 )
 # Libraries read these when they are imported. The number of threads is set in the fork.

@@ -96,7 +96,8 @@ def test_evaluate_and_compare_are_what_an_experiment_computes(runs: tuple[Path, 
     evaluation = pact_eval.evaluate(pact_eval.read_run(runs[0]), SETTINGS)
     assert evaluation.groups[0].estimates == experiment.evaluation(first).groups[0].estimates
     comparison = pact_eval.compare(*runs, SETTINGS)
-    assert comparison.groups[0].metrics == experiment.comparison(first, second).groups[0].metrics
+    expected = experiment.comparisons.of(first, second)
+    assert comparison.groups[0].metrics == expected.groups[0].metrics
 
 
 @pytest.mark.parametrize(

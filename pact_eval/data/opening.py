@@ -27,16 +27,15 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.records import Record, read_records
-from pact_eval.errors import GateError, InputError, TamperedError
+from pact_eval.errors import GateError, InputError, TamperedError, listed
 from pact_eval.hub.snapshots import located
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData
 
-__all__ = ["ManifestCheck", "OpenedDataset", "listed", "manifest_check", "open_dataset"]
+__all__ = ["ManifestCheck", "OpenedDataset", "manifest_check", "open_dataset"]
 
 _FOLDERS: Final = 3
-_NAMES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -153,21 +152,6 @@ def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:
     """
     manifest = _manifest_of(path)
     return None if manifest is None else _checked(path, families, manifest)
-
-
-def listed(names: Sequence[str], one: str, several: str) -> str:
-    """Return a count with the first names and a verb, for messages.
-
-    Examples:
-        >>> listed(["a", "b", "c", "d"], "family", "families")
-        '4 families (a, b, c, ...) are'
-        >>> listed(["a"], "family", "families")
-        '1 family (a) is'
-    """
-    first = ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")
-    return f"{len(names):,} {one if len(names) == 1 else several} ({first}) " + (
-        "is" if len(names) == 1 else "are"
-    )
 
 
 def _manifest_of(path: Path) -> Manifest | None:

@@ -69,7 +69,7 @@ def compare_runs(experiment: Experiment) -> tuple[RunComparison, ...]:
         InputError: there are fewer than two runs, their items differ, or a run lacks the decoding
             or a calibrator.
     """
-    comparisons, conclusions = experiment.comparisons, experiment.better_runs
+    comparisons, conclusions = experiment.comparisons.of_first, experiment.comparisons.better_runs
     first, *others = experiment.runs
     return tuple(
         RunComparison(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.report import TopAnswers
 from pact_eval.progress import step
 from pact_eval.stats.consistency_resampling import calibrated_outcomes, shared_draw_rate
 from pact_eval.stats.estimate import LEVEL
@@ -42,7 +43,9 @@ class ChanceMiscalibration:
     reason: str | None = None
 
 
-def chance_miscalibration(items: ScoredItems, *, rng: np.random.Generator) -> ChanceMiscalibration:
+def chance_miscalibration(
+    items: ScoredItems | TopAnswers, *, rng: np.random.Generator
+) -> ChanceMiscalibration:
     """Draw outcomes at the confidences, and split their scores as those of the items.
 
     This is the noise floor of miscalibration. Isotonic regression fits noise, so miscalibration is
@@ -75,7 +78,7 @@ def chance_miscalibration(items: ScoredItems, *, rng: np.random.Generator) -> Ch
 
 
 def outcomes_if_calibrated(
-    items: ScoredItems, *, rng: np.random.Generator, samples: int
+    items: ScoredItems | TopAnswers, *, rng: np.random.Generator, samples: int
 ) -> Iterator[npt.NDArray[np.bool_]]:
     """Draw outcomes of a calibrated model; members of a family share draws.
 

@@ -18,17 +18,15 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.evaluation.common_views import at_common_views
-from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
-    interval_evidence,
     too_few_resamples,
 )
+from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
-    NOISE,
     DifferentViews,
     OneOrder,
     RoundedProbabilities,
@@ -38,19 +36,14 @@ from pact_eval.evaluation.notes import (
     one_order,
     small_groups,
 )
-from pact_eval.evaluation.registry import DifferencePart, find_metric, registered_metrics
+from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import (
-    ResampledGroup,
-    joint_basis,
-    resampled_groups,
-)
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
 from pact_eval.progress import step, tracked
 from pact_eval.results import Framed
-from pact_eval.stats.bootstrap import Resampled, same_stream
+from pact_eval.stats.bootstrap import same_stream
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
-from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.few_errors import without_interval
+from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.paired_tests import (
     McNemarTest,
     SignFlipTest,
@@ -334,53 +327,6 @@ def _group(
         },
         accuracy=_accuracy_tests(a.items, b.items, rng, resamples),
     )
-
-
-def metric_difference(
-    metric: str, pairs: Sequence[tuple[ResampledGroup, ResampledGroup]]
-) -> tuple[Estimate, Evidence]:
-    """Return A minus B in one metric with its interval and evidence: the mean over pairs of runs.
-
-    Args:
-        metric: name of the metric.
-        pairs: the same group of items in A and in B; one pair per seed.
-
-    Returns:
-        The difference with its interval over families, and whether this interval shows it.
-    """
-    entry = find_metric(metric)
-    drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
-    if entry.from_runs is None:
-        inference = entry.difference(drawn)
-    else:
-        parts = [
-            DifferencePart(sign / len(pairs), group.estimate(metric), group.drawn[metric])
-            for pair in pairs
-            for sign, group in zip((1, -1), pair, strict=True)
-        ]
-        inference = entry.from_runs(drawn, parts)
-    groups = [group for pair in pairs for group in pair]
-    basis = joint_basis(groups, metric)
-    # Of rates over the errors of a run, each run needs enough of them.
-    fewest = min(basis.families, *(group.basis(metric).families for group in groups))
-    few = too_few(entry, fewest, [group.items for group in groups])
-    estimate = _beyond_rounding(entry.within_difference(inference.estimate()))
-    estimate = without_interval(estimate, few)
-    reasons = (group.undefined_reason(metric) for group in groups)
-    reason = next(filter(None, reasons), estimate.reason)
-    return (
-        replace(estimate, n=basis.units, clusters=basis.families, reason=reason),
-        interval_evidence(entry, inference, estimate),
-    )
-
-
-def _beyond_rounding(difference: Estimate) -> Estimate:
-    """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
-    ends = (difference.low, difference.high, difference.value)
-    if not all(abs(end) <= NOISE["float32"] for end in ends):
-        return difference
-    reason = ClusterText("no difference beyond the rounding of float32")
-    return replace(difference, low=math.nan, high=math.nan, reason=reason)
 
 
 def _metric(

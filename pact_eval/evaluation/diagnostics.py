@@ -363,11 +363,12 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
         InputError: the item sets differ, or no other arm has a seed in common with the method.
     """
     experiment.require_same_items()
+    comparisons = experiment.comparisons
     matched = tuple(
         MatchedRuns(
-            method, arm, match.seed, experiment.seeds(method, arm).seeds[match.seed].groups[0]
+            method, arm, match.seed, comparisons.seeds(method, arm).seeds[match.seed].groups[0]
         )
-        for arm, matches in experiment.against(method).items()
+        for arm, matches in comparisons.against(method).items()
         for match in matches
     )
     if not matched:
@@ -405,7 +406,7 @@ def diagnose(experiment: Experiment) -> tuple[Diagnostic, ...]:
     """
     diagnostics = [*_on_experiment(experiment)]
     if experiment.same_items:
-        diagnostics += on_better(experiment.better_than(experiment.main_arm).values())
+        diagnostics += on_better(experiment.comparisons.better_than(experiment.main_arm).values())
     for run in experiment.runs:
         diagnostics += _on_run(experiment, run)
     for run in experiment.runs[:1] if experiment.same_items else experiment.runs:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.seeds import seed_summary
 
 
 @dataclass(frozen=True)
@@ -68,5 +69,5 @@ class ChanceError:
         if any(math.isnan(error.floor) for error in calibration_errors):
             return None
         p_values = [error.p_value for error in calibration_errors]
-        floor = seed_summary([error.floor for error in calibration_errors]).mean
-        return cls(floor, min(p_values), max(p_values))
+        floors = [error.floor for error in calibration_errors]
+        return cls(float(np.mean(floors)), min(p_values), max(p_values))

@@ -4,7 +4,7 @@
       .runs, .ablated      each run with its arm, seed, calibrator and scored items
       .same_items          whether all runs have the same items and can be compared
       .evaluation(run)     ) computed once: report, tables, figures and page
-      .comparison(a, b)    ) show the same objects
+      .comparisons         ) show the same objects
 
 `read` opens the `run.json` of every folder. Predictions and calibrators are read when first needed.
 The items of every run are put in the order of the first run.
@@ -15,39 +15,18 @@ from __future__ import annotations
 import contextlib
 import glob
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval import metrics
-from pact_eval._choices import Decoding, GroupBy
+from pact_eval._choices import Decoding
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
-from pact_eval.evaluation.answers import (
-    ComparisonAnswer,
-    DecodedRates,
-    accuracy_of_asked,
-    compare_rates,
-    decoded_comparison,
-    decoded_rates,
-    other_decoding,
-)
-from pact_eval.evaluation.common_views import (
-    SharedViews,
-    common_repeats,
-    runs_at_common_views,
-)
-from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
-from pact_eval.evaluation.conclusions.better import (
-    HEADLINE,
-    BetterConclusion,
-    better_of_arms,
-    better_of_runs,
-    not_comparable,
-)
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
@@ -55,7 +34,6 @@ from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
     probabilities_conclusion,
 )
-from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
@@ -74,26 +52,21 @@ from pact_eval.evaluation.joins import (
     unsealed,
 )
 from pact_eval.evaluation.notes import (
-    DifferentViews,
     RepeatedPrompts,
-    RoundedProbabilities,
-    SeveralRight,
     numeric_noise,
     run_notes,
-    several_right,
 )
-from pact_eval.evaluation.order_audit import (
-    OrderAudit,
-    OrderEffect,
-    flip_floor,
-    order_audit,
-    order_effect,
-)
+from pact_eval.evaluation.order_effect import OrderEffect, flip_floor, order_effect
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.run_data import conclude_on_data
+from pact_eval.evaluation.run_rates import (
+    DecodedRates,
+    accuracy_of_asked,
+    decoded_rates,
+    other_decoding,
+)
 from pact_eval.evaluation.settings import Settings
-from pact_eval.progress import tracked
 from pact_eval.results import Framed, short_repr
 from pact_eval.runs.folder import (
     RunFolder,
@@ -112,15 +85,36 @@ from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 if TYPE_CHECKING:  # a report waits neither for scipy.optimize nor for arms and sweeps
     from pact_eval.calibration.notes import CalibrationWarning
-    from pact_eval.evaluation.arms.comparison import ArmPair, ArmsComparison, GroupMatch
-    from pact_eval.evaluation.arms.matching import SeedMatch
+    from pact_eval.evaluation.digest import ReportDigest
+    from pact_eval.evaluation.order_audit import OrderAudit
+    from pact_eval.evaluation.run_comparisons import RunComparisons
     from pact_eval.evaluation.slice_search import SliceSearch
     from pact_eval.evaluation.sweep import SweepPoint
+
+_Refusal: TypeAlias = Callable[[Sequence[ExperimentRun], ExperimentRun], None]
 
 ITEMS_IN_MEMORY: Final = 100_000
 """Runs with more items are read in slices, without texts and logits. The numbers are the same."""
 
-_SHOWN = 5
+
+def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
+    for run in runs:
+        if (run.arm, run.seed) == (new.arm, new.seed):
+            message = (
+                f"{run.place} and {new.place} have the same arm and seed ({new.label}); give one "
+                "of them another arm or seed: --relabel RUN=ARM:SEED"
+            )
+            raise InputError(message)
+
+
+def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
+    if new.seed is None:
+        message = f"{new.place}: the run has no seed; name it: --relabel {new.place}=:SEED"
+        raise InputError(message)
+    for run in runs:
+        if (run.arm, run.seed) == (new.arm, new.seed):
+            message = f"arm {new.arm}: two runs with seed {new.seed}: {run.place} and {new.place}"
+            raise InputError(message)
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,7 +164,8 @@ class Experiment:
         opened, settings = open_runs(sources), settings or Settings()
         check_relabels(settings.relabels, opened)
         kept, skipped = of_one_role(opened)
-        return cls._of(kept, settings, skipped, unique_labels=unique_labels)
+        refuse = _refuse_same_label if unique_labels else None
+        return cls._of(kept, settings, skipped, refuse=refuse)
 
     @classmethod
     def read_each(
@@ -200,29 +195,42 @@ class Experiment:
         settings: Settings,
         skipped: tuple[SkippedRun, ...] = (),
         *,
-        unique_labels: bool = True,
+        arms: Sequence[str] = (),
+        refuse: Callable[[Sequence[ExperimentRun], ExperimentRun], None]
+        | None = _refuse_same_label,
     ) -> Experiment:
+        """Return the runs as an experiment; refuse runs that do not belong together.
+
+        Args:
+            kept: the runs, of one role.
+            settings: as for `read`.
+            skipped: runs of other roles.
+            arms: names of the arms of the runs; none for those that are recorded.
+            refuse: raises if a run on full contexts cannot follow the others.
+        """
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         without, left_out = _unanswered(kept)
         repeats = _rows_per_item(kept)
-        for opened in kept:
+        for opened, arm in zip_longest(kept, arms):
             members = ablated if opened.ablated else runs
-            first = members[0] if members else None
             run = ExperimentRun(
                 opened,
+                arm=arm,
                 relabel=relabel_of(opened, settings.relabels),
-                first=first,
+                first=members[0] if members else None,
                 calibration=settings.calibration,
                 shipped=settings.shipped,
                 allow=settings.allow,
                 without=without,
                 repeats=repeats,
             )
-            if unique_labels and members is runs:
-                _refuse_same_label(runs, run)
+            if refuse is not None and members is runs:
+                refuse(runs, run)
             members.append(run)
-        return cls._joined(runs, ablated, settings, skipped, left_out)
+        experiment = cls(tuple(runs), tuple(ablated), settings, skipped, left_out)
+        _ = experiment.unlike  # raises
+        return experiment.without_leaks() if settings.without_leaks else experiment
 
     @classmethod
     def read_arms(cls, arguments: Sequence[str], settings: Settings | None = None) -> Experiment:
@@ -247,42 +255,10 @@ class Experiment:
         ]
         check_relabels(settings.relabels, [opened for _, opened in arms])
         kept, skipped = of_one_role([opened for _, opened in arms])
-        folders = {opened.folder for opened in kept}
-        without, left_out = _unanswered(kept)
-        repeats = _rows_per_item(kept)
-        runs: list[ExperimentRun] = []
-        for name, opened in arms:
-            if opened.folder not in folders:
-                continue
+        for opened in kept:
             opened.require_references()
-            first = runs[0] if runs else None
-            run = ExperimentRun(
-                opened,
-                arm=name,
-                relabel=relabel_of(opened, settings.relabels),
-                first=first,
-                shipped=settings.shipped,
-                allow=settings.allow,
-                without=without,
-                repeats=repeats,
-            )
-            _refuse_no_seed(runs, run)
-            runs.append(run)
-        return cls._joined(runs, (), settings, skipped, left_out)
-
-    @classmethod
-    def _joined(
-        cls,
-        runs: Sequence[ExperimentRun],
-        ablated: Sequence[ExperimentRun],
-        settings: Settings,
-        skipped: tuple[SkippedRun, ...],
-        left_out: LeftOutItems | None,
-    ) -> Experiment:
-        """Return the runs as an experiment; refuse runs that do not belong together."""
-        experiment = cls(tuple(runs), tuple(ablated), settings, skipped, left_out)
-        _ = experiment.unlike  # raises
-        return experiment.without_leaks() if settings.without_leaks else experiment
+        names = [name for name, opened in arms if opened.role == kept[0].role]
+        return cls._of(kept, settings, skipped, arms=names, refuse=_refuse_no_seed)
 
     def without_leaks(self) -> Experiment:
         """Return the runs without the families that are also in files that a model is made from.
@@ -358,42 +334,6 @@ class Experiment:
     def same_items(self) -> bool:
         """Whether all runs on full contexts have the same items and can be compared."""
         return not self.mismatches
-
-    @cached_property
-    def views_note(self) -> DifferentViews | None:
-        """The views of the runs if they differ.
-
-        Runs of one view, and of repeats, have no metric of K.
-        """
-        ks = {run.label: run.predictions.k for run in self._of_several_views}
-        return self._common_views[1].note(ks, ensembles=True) if ks else None
-
-    @property
-    def _of_several_views(self) -> tuple[ExperimentRun, ...]:
-        views = ((run, run.predictions) for run in self.runs)
-        return tuple(
-            run for run, predictions in views if predictions.k > 1 and not predictions.repeats
-        )
-
-    @cached_property
-    def _common_views(self) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
-        """The runs of several views with those that all have; of other items, the first views."""
-        runs = self._of_several_views
-        if self.same_items:
-            return runs_at_common_views(runs)
-        k = min(run.predictions.k for run in runs)
-        return tuple(run.with_views(k) for run in runs), SharedViews(k)
-
-    @cached_property
-    def at_common_views(self) -> Experiment:
-        """The runs with the views that all of them have, for numbers of runs next to each other.
-
-        Runs of one view have neither view metrics nor an ensemble, so they do not count.
-        """
-        if self.views_note is None:
-            return self
-        alike = dict(zip(self._of_several_views, self._common_views[0], strict=True))
-        return replace(self, runs=tuple(alike.get(run, run) for run in self.runs))
 
     @cached_property
     def mismatches(self) -> tuple[ItemMismatch, ...]:
@@ -591,6 +531,13 @@ class Experiment:
         key = ("evaluation", decoding, calibrated, self.settings)
         return run.once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
 
+    @cached_property
+    def comparisons(self) -> RunComparisons:
+        """What compares the runs, and the arms, with each other."""
+        from pact_eval.evaluation.run_comparisons import RunComparisons
+
+        return RunComparisons(self)
+
     def find_slices(self, run: ExperimentRun | None = None) -> SliceSearch:
         """Search half of the families for slices that differ, and test them on the other half.
 
@@ -642,7 +589,7 @@ class Experiment:
             noise=numeric_noise(run.provenance),
             notes=(
                 *run_notes(run.provenance),
-                *_known_in_part(run, decoding, calibrated=calibrated),
+                *run.score_notes(decoding, calibrated=calibrated),
             ),
         )
         if not run.provenance.shuffled:
@@ -695,129 +642,6 @@ class Experiment:
             resamples=settings.resamples or default_resamples(len(items)),
         )
 
-    def comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
-        """Compare two runs under the decoding of the settings; computed once.
-
-        Args:
-            a: the first run.
-            b: the second run; differences are a minus b.
-
-        Raises:
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
-        """
-        comparison = self._comparison(a, b)
-        return adjusted_together([comparison])[0] if self.settings.holm else comparison
-
-    def _comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
-        """Compare two runs, without adjusting for the number of tests."""
-        for run in (a, b):
-            if run.mismatch is not None:
-                raise InputError(str(run.mismatch))
-        settings = self.settings
-
-        def compared() -> Comparison:
-            comparison = compare(
-                self._scored(a),
-                self._scored(b),
-                by=settings.by,
-                rng=settings.rng(),
-                resamples=settings.resamples,
-                margin=settings.margin,
-            )
-            of_runs = (
-                replace(note, run=name)
-                for name, run in zip("AB", self._decoded_alike(a, b), strict=True)
-                for note in _known_in_part(run, settings.decoding, calibrated=settings.calibrated)
-            )
-            return replace(comparison, notes=(*comparison.notes, *of_runs))
-
-        return a.once(("comparison", id(b), replace(settings, holm=False)), compared)
-
-    def _at_common_views(
-        self, a: ExperimentRun, b: ExperimentRun
-    ) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
-        """Return two runs with the views that both have; computed once."""
-        return a.once(("common views", id(b)), lambda: runs_at_common_views((a, b)))
-
-    def _decoded_alike(self, a: ExperimentRun, b: ExperimentRun) -> tuple[ExperimentRun, ...]:
-        """Return two runs with the views that the decoding of the settings uses of both."""
-        single = self.settings.decoding == "single"
-        return (a, b) if single else self._at_common_views(a, b)[0]
-
-    def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
-        """Compare A and B under the decoding of the settings, and under the other.
-
-        The other decoding is never calibrated: a calibrator belongs to one decoding.
-
-        Args:
-            a: the first run.
-            b: the second run; differences are a minus b.
-
-        Raises:
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
-        """
-        return self._answer(a, b, self.comparison(a, b))
-
-    def _answer(
-        self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
-    ) -> ComparisonAnswer:
-        """Return the answer in a comparison under the decoding of the settings."""
-        settings, (pair, shared) = self.settings, self._at_common_views(a, b)
-        repeats = common_repeats((a, b), settings.decoding)
-        chosen = decoded_comparison(comparison.groups[0], settings.decoding, shared.k, repeats)
-        if shared.k == 1 or a.provenance.answers_only or b.provenance.answers_only:
-            return ComparisonAnswer(chosen, None)
-        decoding = other_decoding(settings.decoding)
-        alike = (a, b) if decoding == "single" else pair
-        runs = [run.scored(decoding).over(settings.unit) for run in alike]
-        resamples = settings.resamples or default_resamples(len(runs[0]))
-        rates = compare_rates(
-            *runs, rng=settings.rng(), resamples=resamples, margin=settings.margin
-        )
-        repeats = common_repeats((a, b), decoding)
-        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, shared.k, repeats))
-
-    def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
-        """Compare an arm with each of the others at shared seeds; computed once.
-
-        Args:
-            method: name of the arm.
-
-        Returns:
-            By the name of each other arm that shares a seed: the answer of the two runs, or the
-            difference of the arms if they share several seeds.
-
-        Raises:
-            InputError: items differ.
-        """
-        self.require_same_items()
-        return self.arms[method][0].once(
-            ("answers", method, self.settings), lambda: self._answers(method)
-        )
-
-    def _answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
-        answers: dict[str, ComparisonAnswer | ArmPair] = {}
-        for arm, matches in self.against(method).items():
-            if matches:
-                pair, (only, *others) = self.seeds(method, arm), matches
-                alone = self._answer(only.a, only.b, pair.seeds[only.seed]) if not others else None
-                answers[arm] = alone or pair
-        return answers
-
-    def against(self, method: str) -> dict[str, tuple[SeedMatch[ExperimentRun], ...]]:
-        """Match the runs of an arm with those of every other arm at shared seeds.
-
-        Args:
-            method: name of the arm; its runs are the first of each match.
-
-        Returns:
-            By the name of each other arm, the matches by seed; none if it shares no seed.
-        """
-        from pact_eval.evaluation.arms.matching import against
-
-        by_seed = {arm: {run.seed: run for run in runs} for arm, runs in self.arms.items()}
-        return against(by_seed, method)
-
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
         """Return accuracy and pair accuracy of a run at view 0, and over K views if it has them.
 
@@ -849,7 +673,7 @@ class Experiment:
 
     def _accuracy_of_asked(self, run: ExperimentRun) -> Estimate | None:
         without = unanswered_items(run.run)
-        if without.is_empty():
+        if without.is_empty():  # the items of a large run are read again
             return None
         items = self._items(run, "single", calibrated=self.settings.calibrated)
         return accuracy_of_asked(items, without)
@@ -861,99 +685,6 @@ class Experiment:
             run: a run on full or ablated contexts.
         """
         return order_effect(self.evaluation(run.in_orders()), run.provenance)
-
-    def better(self, a: ExperimentRun, b: ExperimentRun) -> BetterConclusion:
-        """Conclude whether one run is better than another.
-
-        Args:
-            a: the first run.
-            b: the second run; differences are a minus b.
-
-        Raises:
-            InputError: a run lacks the decoding or a calibrator.
-        """
-        names = self.names(a, b)
-        for run in (a, b):
-            if run.mismatch is not None:
-                return not_comparable(names, str(run.mismatch))
-        comparison = self.comparison(a, b)
-        differing = (*comparison.only_a, *comparison.only_b)
-        return better_of_runs(self.answer(a, b), names, differing)
-
-    @cached_property
-    def better_runs(self) -> tuple[BetterConclusion, ...]:
-        """Whether the first run is better than each of the others; adjusted together with `holm`.
-
-        Raises:
-            RunError: a run is on ablated contexts, which have no references.
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
-        """
-        first, *others = self.runs
-        compared = zip(others, self.comparisons, strict=True)
-        return tuple(
-            better_of_runs(
-                self._answer(first, run, comparison),
-                self.names(first, run),
-                (*comparison.only_a, *comparison.only_b),
-            )
-            for run, comparison in tracked(list(compared), "Answering", "runs")
-        )
-
-    @cached_property
-    def better_arms(self) -> tuple[BetterConclusion, ...]:
-        """Whether the first arm is better than each of the others; adjusted together with `holm`.
-
-        Raises:
-            InputError: there are fewer than two arms, or items differ.
-        """
-        return tuple(
-            self._better_of_pair(pair)
-            if pair.seeds
-            else not_comparable((pair.a, pair.b), "the arms share no seed")
-            for pair in self.arms_comparison.pairs
-        )
-
-    def _better_of_pair(self, pair: ArmPair) -> BetterConclusion:
-        settings = self.settings
-        runs = [*self.arms[pair.a], *self.arms[pair.b]]
-        k = self.at_common_views.runs[0].predictions.k
-        if any(run.predictions.repeats for run in runs):
-            k = runs_at_common_views(runs)[1].k
-        repeats = common_repeats(runs, settings.decoding)
-        return better_of_arms(pair, settings.decoding, k, repeats, settings.margin)
-
-    def better_than(self, method: str) -> dict[str, BetterConclusion]:
-        """Conclude whether an arm is better than each of the others at shared seeds.
-
-        Args:
-            method: name of the arm.
-
-        Returns:
-            By the name of each other arm: arms without a shared seed, or with other items, cannot
-            be compared.
-        """
-        if not self.same_items:
-            reason = str(self.mismatches[0])
-            return {arm: not_comparable((method, arm), reason) for arm in self.against(method)}
-        answers = self.answers(method)
-        return {
-            arm: self._better_than(method, arm, answers.get(arm)) for arm in self.against(method)
-        }
-
-    def _better_than(
-        self, method: str, arm: str, answer: ComparisonAnswer | ArmPair | None
-    ) -> BetterConclusion:
-        names = (method, arm)
-        if answer is None:
-            return not_comparable(names, "the arms share no seed")
-        if not isinstance(answer, ComparisonAnswer):
-            return self._better_of_pair(answer)
-        (comparison,) = self.seeds(method, arm).seeds.values()
-        return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
-
-    def names(self, a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
-        """Return short names of two runs: those of their folders, or paths if these are equal."""
-        return (a.name, b.name) if a.name != b.name else (a.place, b.place)
 
     def order(self, run: ExperimentRun) -> OrderConclusion:
         """Conclude whether a run follows the order of its answers; computed once.
@@ -1050,6 +781,8 @@ class Experiment:
         Args:
             run: a run on full or ablated contexts.
         """
+        from pact_eval.evaluation.order_audit import order_audit
+
         settings, effect = self.settings, self.order_effect(run)
         run = run.in_orders()
 
@@ -1070,22 +803,6 @@ class Experiment:
 
         key = ("order", settings.unit, settings.seed, settings.resamples)
         return run.once(key, audit)
-
-    @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        """The first run compared with each of the others.
-
-        Raises:
-            RunError: a run is on ablated contexts, which have no references.
-            InputError: the items differ, or a run lacks the decoding or a calibrator.
-        """
-        self.require_two_runs()
-        self.require_same_items()
-        first, *others = self.runs
-        comparisons = tuple(
-            self._comparison(first, run) for run in tracked(others, "Comparing", "runs")
-        )
-        return adjusted_together(comparisons) if self.settings.holm else comparisons
 
     def sweep(self, run: ExperimentRun, ks: range | None = None) -> tuple[SweepPoint, ...]:
         """Evaluate a run at several numbers of views.
@@ -1115,85 +832,6 @@ class Experiment:
                 unit=settings.unit,
             ),
         )
-
-    def _scored(self, run: ExperimentRun) -> ScoredItems:
-        settings = self.settings
-        run.applied(settings.decoding, calibrated=settings.calibrated)
-        items = run.scored(settings.decoding, calibrated=settings.calibrated)
-        return items.over(settings.unit).grouped(settings.by, settings.bins)
-
-    def seeds(self, a: str, b: str) -> ArmPair:
-        """Compare two arms in accuracy and pair accuracy at the seeds that both have.
-
-        It is computed once, over all items. `arms_comparison` has every metric and group.
-
-        Args:
-            a: name of the first arm.
-            b: name of the second arm; differences are a minus b.
-
-        Raises:
-            InputError: an arm is unknown, the arms have no seed in common, or items differ.
-        """
-        from pact_eval.evaluation.arms.comparison import compare_seeds
-
-        settings = self.settings
-        return self.arms[a][0].once(
-            ("seeds", a, b, settings),
-            lambda: compare_seeds(
-                (a, self._scored_seeds(a)),
-                (b, self._scored_seeds(b)),
-                metrics=HEADLINE,
-                rng=settings.rng(),
-                resamples=settings.resamples,
-                margin=settings.margin,
-            ),
-        )
-
-    def accuracy_matches(self, a: str, b: str, by: GroupBy) -> tuple[GroupMatch, ...]:
-        """Resample the accuracy of two arms by group, at the seeds that both have.
-
-        Args:
-            a: name of the first arm.
-            b: name of the second arm.
-            by: kind, domain or source_family.
-
-        Raises:
-            InputError: an arm is unknown, the arms have no seed in common, or items differ.
-        """
-        from pact_eval.evaluation.arms.comparison import resampled_matches
-
-        matches, _ = resampled_matches(
-            (a, self._scored_seeds(a)),
-            (b, self._scored_seeds(b)),
-            by=by,
-            metrics=("accuracy",),
-            rng=self.settings.rng(),
-            resamples=self.settings.resamples,
-        )
-        return matches
-
-    @cached_property
-    def arms_comparison(self) -> ArmsComparison:
-        """The first arm compared with each of the others, seed by seed.
-
-        Raises:
-            InputError: there are fewer than two arms, or items differ.
-        """
-        from pact_eval.evaluation.arms.comparison import compare_arms
-
-        settings = self.settings
-        return compare_arms(
-            {arm: self._scored_seeds(arm) for arm in self.arms},
-            by=settings.by,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            margin=settings.margin,
-            holm=settings.holm,
-        )
-
-    def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
-        self.require_same_items()
-        return {run.seed: self._scored(run) for run in self.arms[arm]}
 
 
 readable_hints(vars(Experiment).values())
@@ -1256,6 +894,8 @@ class RunReport(Framed):
     @cached_property
     def digest(self) -> ReportDigest:
         """Digest of the sealed run, calibrator and settings."""
+        from pact_eval.evaluation.digest import report_digest
+
         return report_digest([self.run], self.experiment.settings)
 
 
@@ -1287,56 +927,6 @@ def _folders(pattern: str) -> list[Path]:
         message = f"--arms: {pattern}: no such run folder"
         raise InputError(message)
     return folders
-
-
-def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
-    for run in runs:
-        if (run.arm, run.seed) == (new.arm, new.seed):
-            message = (
-                f"{run.place} and {new.place} have the same arm and seed ({new.label}); give one "
-                "of them another arm or seed: --relabel RUN=ARM:SEED"
-            )
-            raise InputError(message)
-
-
-def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
-    if new.seed is None:
-        message = f"{new.place}: the run has no seed; name it: --relabel {new.place}=:SEED"
-        raise InputError(message)
-    for run in runs:
-        if (run.arm, run.seed) == (new.arm, new.seed):
-            message = f"arm {new.arm}: two runs with seed {new.seed}: {run.place} and {new.place}"
-            raise InputError(message)
-
-
-def _known_in_part(
-    run: ExperimentRun, decoding: Decoding, *, calibrated: bool
-) -> tuple[RoundedProbabilities | SeveralRight, ...]:
-    """Return notes on scores that are known in part: several right answers, and `_rounded`."""
-    rounded = _rounded(run, decoding, calibrated=calibrated)
-    if not run.provenance.several_right:
-        return rounded
-    return (*several_right(run.scored(decoding, calibrated=calibrated)), *rounded)
-
-
-def _rounded(
-    run: ExperimentRun, decoding: Decoding, *, calibrated: bool
-) -> tuple[RoundedProbabilities, ...]:
-    """Return a note on probabilities that are rounded or not all listed; none if they are exact."""
-    decimals = run.provenance.rounded_to
-    if (decimals is None and not run.provenance.censored) or run.ablated:
-        return ()
-    from pact_eval.evaluation.rounding import rounded_scores
-
-    calibrator = run.applied(decoding, calibrated=calibrated)
-    views, temperature = run.scored(decoding, calibrated=calibrated).predictions, None
-    if calibrator is not None:
-        temperature = calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
-    note = run.once(
-        ("rounded", decoding, calibrated),
-        lambda: rounded_scores(views, decoding, decimals, temperature),
-    )
-    return (note,)
 
 
 def _rows_per_item(runs: Sequence[RunFolder]) -> int:

@@ -21,6 +21,7 @@ from pact_eval.errors import InputError, missing_probabilities
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import RelabelledRun
+from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight, several_right
 from pact_eval.evaluation.settings import Relabel
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.predictions import Predictions
@@ -313,6 +314,36 @@ class ExperimentRun:
         if (self._repeats or own) == own:
             return self
         return self.once("alone", lambda: self._of_views(self._views, repeats=None))
+
+    def score_notes(
+        self, decoding: Decoding, *, calibrated: bool
+    ) -> tuple[RoundedProbabilities | SeveralRight, ...]:
+        """Return notes on scores that are known in part: several right answers, and rounding.
+
+        Args:
+            decoding: single or ensemble.
+            calibrated: apply the run's calibrator.
+        """
+        notes: list[RoundedProbabilities | SeveralRight] = []
+        recorded = self.provenance
+        if recorded.several_right:
+            notes += several_right(self.scored(decoding, calibrated=calibrated))
+        if (recorded.rounded_to is not None or recorded.censored) and not self.ablated:
+            notes.append(self._rounded(decoding, calibrated=calibrated))
+        return tuple(notes)
+
+    def _rounded(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:
+        """Return the note on probabilities that are rounded or not all listed."""
+        from pact_eval.evaluation.rounding import rounded_scores
+
+        calibrator = self.applied(decoding, calibrated=calibrated)
+        views, temperature = self.scored(decoding, calibrated=calibrated).predictions, None
+        if calibrator is not None:
+            temperature = calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
+        return self.once(
+            ("rounded", decoding, calibrated),
+            lambda: rounded_scores(views, decoding, self.provenance.rounded_to, temperature),
+        )
 
     def require_probabilities(self) -> None:
         """Refuse a run of answers without probabilities.

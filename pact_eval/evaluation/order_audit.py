@@ -3,94 +3,29 @@
 Views show the same question with its answers in other orders. The audit has the view TV and flip
 rate of a run, which slots it prefers, and what averaging over its orders gains. Each is shown next
 to its noise floor: the most that asking again in the same order would have given.
-
-A server's noise is measured by its probe, which repeats requests (`run.json`). A local model
-repeats bit for bit; its noise is that of rounding.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import Evidence
+from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.notes import numeric_noise
+from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, flip_floor, near_ties
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
-from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreferences
 
-FloorSource = Literal["repeats", "rounding", "not measured", "not in the log"]
-"""Where a noise floor is from: repeated requests, rounding errors of a local model, or nowhere. A
-log that was imported is what it is: nobody can measure the noise of its model later."""
-
-OrderFinding = Literal["shown", "not shown", "identical", "no floor", "one order", "one view"]
-"""What is known of the effect of the order.
-
-shown: views differ by more than noise. not shown: by no more than noise. identical: the answers are
-the same in every order. no floor: noise was not measured. one order: no item was shown in two
-orders. one view: K is 1.
-"""
-
 GAINS: Final = ("accuracy", "pair_accuracy", "nll_nats")
 """The metrics whose gain from averaging over orders is audited."""
-
-_FEWEST_AGREEING: Final = 6
-_SAME: Final = 1e-9
-
-
-@dataclass(frozen=True)
-class NoiseFloor:
-    """Effect of noise alone.
-
-    Attributes:
-        source: where it is from.
-        tv: largest TV of two answers to the same question in the same order; NaN if not measured.
-        repeats: number of times that one item was asked in the same order; 0 for a local model.
-        flips: repeats whose most probable answer is not that of the first.
-        precision: of a local model, such as float32; None for a server.
-    """
-
-    source: FloorSource
-    tv: float
-    repeats: int = 0
-    flips: int = 0
-    precision: str | None = None
-
-    @property
-    def is_known(self) -> bool:
-        """Whether noise was measured, or is known by construction."""
-        return not math.isnan(self.tv)
-
-
-@dataclass(frozen=True)
-class OrderEffect:
-    """Effect of the order in which answers are shown.
-
-    Attributes:
-        finding: what is known, by the view TV.
-        k: views per item.
-        floor: what noise alone moves.
-        view_tv: mean TV between the views of an item, with its interval.
-        flip_rate: share of items whose answer differs between views, with its interval.
-        orders_hidden: whether a server sorts the options, so that no order reaches the model.
-    """
-
-    finding: OrderFinding
-    k: int
-    floor: NoiseFloor
-    view_tv: Estimate
-    flip_rate: Estimate
-    orders_hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,87 +86,6 @@ class OrderAudit:
         return self.effect.flip_rate.low > self.flip_floor
 
 
-def noise_floor(provenance: Provenance) -> NoiseFloor:
-    r"""Return what noise alone moves in a run.
-
-    Of a server, it is the largest TV of repeated requests: those of the probe before the run, and
-    its items asked again at the end, unless the model has changed. A local model repeats bit for
-    bit. Its logits have rounding errors of at most d (`numeric_noise`), by which the TV of two
-    distributions is at most
-
-    .. math:: \max_p \left( \frac{p e^d}{p e^d + (1 - p) e^{-d}} - p \right) = \tanh(d / 2)
-
-    Args:
-        provenance: of the run.
-
-    Examples:
-        >>> from pact_eval.runs.provenance import Provenance
-        >>> round(noise_floor(Provenance.of({"settings": {"dtype": "bfloat16"}})).tv, 4)
-        0.0624
-    """
-    probe = provenance.probe
-    if probe is not None and probe.floor_tv is not None:
-        at_end = 0.0 if probe.changed else probe.end_largest_tv or 0.0
-        largest = max(probe.floor_tv, at_end)
-        return NoiseFloor("repeats", largest, probe.repeats or 0, probe.floor_flips or 0)
-    noise = numeric_noise(provenance)
-    if noise is None:
-        imported = provenance.source == "import"
-        return NoiseFloor("not in the log" if imported else "not measured", math.nan)
-    return NoiseFloor("rounding", math.tanh(noise / 2), precision=provenance.dtype)
-
-
-def order_effect(evaluation: Evaluation, provenance: Provenance) -> OrderEffect:
-    """Return whether the answers of a run follow the order in which they are shown.
-
-    The effect is shown if the whole 95% interval of the view TV is above the noise floor. If all
-    families agree, there is no interval; it is then shown if the view TV is above the floor in six
-    families or more, which chance alone does in 3% of cases.
-
-    Args:
-        evaluation: the report on the run.
-        provenance: of the run.
-    """
-    estimates, floor = evaluation.groups[0].estimates, noise_floor(provenance)
-    view_tv, flips = estimates["view_tv"], estimates["flip_rate"]
-    probe = provenance.probe
-    sorts = probe is not None and probe.order_effect == "not seen"
-    finding = _finding((view_tv, flips), evaluation.k, floor, sorts=sorts)
-    return OrderEffect(finding, evaluation.k, floor, view_tv, flips, orders_hidden=sorts)
-
-
-def _finding(
-    moved: tuple[Estimate, Estimate], k: int, floor: NoiseFloor, *, sorts: bool
-) -> OrderFinding:
-    view_tv, flips = moved
-    if sorts:
-        return "identical"
-    if k == 1:
-        return "one view"
-    if math.isnan(view_tv.value):  # of answers without probabilities, only the flips are known
-        return "one order" if math.isnan(flips.value) else "no floor"
-    if view_tv.value <= _SAME:
-        return "identical"
-    if not floor.is_known:
-        return "no floor"
-    low = view_tv.low
-    if math.isnan(low) and view_tv.clusters >= _FEWEST_AGREEING:
-        low = view_tv.value
-    return "shown" if low > floor.tv else "not shown"
-
-
-def flip_floor(items: ScoredItems, floor: NoiseFloor) -> float:
-    """Return the share of items whose answer at view 0 noise could change; NaN if it is not known.
-
-    Args:
-        items: at view 0, with their views in memory, uncalibrated.
-        floor: what noise alone moves.
-    """
-    if not floor.is_known or not len(items):
-        return math.nan
-    return float(_near_ties(items, floor).mean())
-
-
 def order_audit(
     effect: OrderEffect,
     slots: SlotPreferences,
@@ -255,7 +109,7 @@ def order_audit(
     rows = np.arange(len(single)) if orders is None else np.flatnonzero(orders)
     rows = rows if single.k > 1 else rows[:0]
     items = single.taken(rows)
-    near = _near_ties(items, effect.floor)
+    near = near_ties(items, effect.floor)
     gains: tuple[OrderGain, ...] = ()
     if ensemble is not None and len(items) and items.reference is not None:
         metrics = [find_metric(name) for name in GAINS]
@@ -273,17 +127,6 @@ def order_audit(
         gains=tuple(gain for gain in gains if not math.isnan(gain.difference.value)),
         slots=slots,
     )
-
-
-def _near_ties(items: ScoredItems, floor: NoiseFloor) -> npt.NDArray[np.bool_]:
-    """Return (n,) whether noise could change the answer of an item at view 0.
-
-    Two distributions at a TV of t differ in p_a - p_b by at most 2 t.
-    """
-    if not len(items):
-        return np.zeros(0, dtype=np.bool_)
-    best = np.sort(np.exp(items.log_probs), axis=1)[:, -2:]
-    return np.asarray(best[:, 1] - best[:, 0] <= 2 * floor.tv + _SAME)
 
 
 def _gain(

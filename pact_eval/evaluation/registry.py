@@ -8,18 +8,17 @@ one number per item of a block, and a reduction that computes the metric of a gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.stats.bootstrap import (
@@ -32,11 +31,10 @@ from pact_eval.stats.bootstrap import (
     ratio_statistic,
 )
 from pact_eval.stats.bootstrap_p_values import ResampledInference
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import linear_inference
 from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.rate_differences import paired_rates
-from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -145,25 +143,6 @@ DifferenceInference = Callable[[Resampled], Inference]
 """Takes a difference between runs on resamples to its inference."""
 
 
-@dataclass(frozen=True)
-class DifferencePart:
-    """One run in a difference: a weighted sum of one metric over runs.
-
-    Attributes:
-        weight: factor of the run; 1 and -1 for A - B.
-        estimate: the metric of the run with its interval.
-        drawn: the metric on the resamples, which all runs share, with its statistic.
-    """
-
-    weight: float
-    estimate: Estimate
-    drawn: Resampled
-
-
-InferenceFromRuns = Callable[[Resampled, Sequence[DifferencePart]], Inference]
-"""Takes a difference between runs on resamples, and the runs, to its inference."""
-
-
 def mean_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
     """The skewness-corrected t interval over families; see `stats.LinearInference`."""
     return _linear(drawn, outer=False).estimate()
@@ -219,70 +198,9 @@ def rate_difference(drawn: Resampled) -> Inference:
     rows = drawn.rows()
     if rows is not None and np.abs(rows[0]).max() <= 1 + _ROUNDING:
         return replace(paired_rates(*rows, drawn.n_clusters), value=drawn.value)
+    from pact_eval.evaluation.combined_differences import RatesOfOtherRows
+
     return RatesOfOtherRows(drawn)
-
-
-@dataclass(frozen=True)
-class RatesOfOtherRows:
-    """Inference on a weighted sum of rates that are shares of different rows of the same families.
-
-    The interval combines the Wilson intervals of the rates (MOVER, see `stats.summed_interval`),
-    with the correlation of their linearised values over families, and lies in [-1, 1].
-
-    Attributes:
-        drawn: the sum, with its rates.
-        resamples: none limit the p-value.
-    """
-
-    drawn: Resampled
-    resamples: ClassVar[int] = 0
-
-    @property
-    def clusters(self) -> int:
-        """Number of families, or source families."""
-        return self.drawn.n_clusters
-
-    @cached_property
-    def _summed(self) -> SummedInterval | None:
-        rates, influences = [], []
-        for _, statistic in self.drawn.terms:
-            if not isinstance(statistic, TotalsStatistic):
-                return None
-            linear = statistic.linearised()
-            if linear is None:
-                return None
-            (counted,), (positive,) = statistic.by_cluster()
-            rates.append(rate_estimate(positive, counted))
-            influences.append(linear.influence)
-        if any(math.isnan(rate.low) for rate in rates):
-            return None
-        return summed_interval(
-            [weight for weight, _ in self.drawn.terms],
-            [rate.value for rate in rates],
-            [rate.low for rate in rates],
-            [rate.high for rate in rates],
-            # Rates without a spread, as of no family or of all, tell nothing of a correlation.
-            np.maximum(correlations(influences), 0.0),
-            n_clusters=min(rate.clusters for rate in rates),
-            ends_at_zero=False,
-        )
-
-    def estimate(self, confidence: float = 0.95) -> Estimate:
-        """Return the sum with its interval; none if a rate has none."""
-        method = Method("MOVER interval", " (rates of different items)", confidence)
-        value, n, reason = self.drawn.value, self.drawn.n, None
-        low, high = math.nan, math.nan
-        if self._summed is None:
-            reason = ClusterText("items of one {cluster} count: no interval")
-        else:
-            low, high = np.clip(self._summed.at(confidence), -1.0, 1.0).tolist()
-        return Estimate(value, low, high, n, self.clusters, method, reason)
-
-    def p_value(self) -> float:
-        """Return the level at which the interval ends at 0; NaN without an interval."""
-        if self._summed is None:
-            return math.nan
-        return 1.0 if self.drawn.value == 0 else self._summed.p_value()
 
 
 def _linear(drawn: Resampled, *, outer: bool, heavy_tailed: bool = False) -> Inference:
@@ -308,8 +226,8 @@ class Metric:
             changes it.
         reported: False if only hypotheses use it, and no report or comparison.
         interval: makes the interval of the metric of one run.
-        difference: makes the interval and the test of a difference between runs.
-        from_runs: makes them from the intervals of the runs instead; None uses `difference`.
+        difference: makes the interval and the test of a difference between runs; with a noise
+            floor, `ece_difference` makes them from the intervals of the runs instead.
         bounds: smallest and largest possible value, at which intervals end.
         noise_floor: whether chance alone moves the value of a perfect run from 0. Its estimates are
             then `CalibrationError`, and tables show both numbers.
@@ -326,7 +244,6 @@ class Metric:
     reported: bool = True
     interval: Interval = mean_interval
     difference: DifferenceInference = mean_difference
-    from_runs: InferenceFromRuns | None = None
     bounds: tuple[float, float] = (-math.inf, math.inf)
     noise_floor: bool = False
     of_errors: bool = False
@@ -702,7 +619,6 @@ def _add_losses() -> None:
             _FULL,
             reduction=_ece,
             interval=ece_interval,
-            from_runs=ece_difference,
             bounds=_SHARE,
             of_errors=True,
             noise_floor=True,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from pact_eval import metrics
 from pact_eval._choices import Bins, ClusterUnit, Decoding, GroupBy
-from pact_eval.evaluation.chance_miscalibration import (
-    ChanceMiscalibration,
-    chance_miscalibration,
-)
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.metric_specs import MetricSpec
@@ -44,6 +42,7 @@ from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
     from pact_eval.calibration.notes import CalibrationWarning
     from pact_eval.calibration.temperatures import Calibrator
+    from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
     from pact_eval.evaluation.conclusions.conclusion import Conclusion
     from pact_eval.evaluation.joins import Notice
 
@@ -92,6 +91,37 @@ class ViewTvQuantiles:
         return cls(tv.size, median, p90, largest, float(np.mean(tv < SMALL_VIEW_TV)), items.k == 1)
 
 
+@dataclass(frozen=True, eq=False)
+class TopAnswers:
+    """The most probable answers of a group of items, as events that are right or wrong.
+
+    Attributes:
+        confidence: (n,) their probabilities.
+        correct: (n,) whether they are right.
+        cluster: (n,) code of the unit of intervals of each item, 0..F-1.
+        n_clusters: number of units, F.
+        rng: source of draws; it is copied, so draws do not depend on what is drawn before.
+    """
+
+    confidence: FloatArray
+    correct: BoolArray
+    cluster: IntArray
+    n_clusters: int
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, group: ResampledGroup) -> TopAnswers | None:
+        """Return those of a group; None without probabilities, and for ablated contexts."""
+        items = group.items
+        if items.reference is None or items.answers_only:
+            return None
+        arrays = items.confidence, items.correct, items.cluster
+        return cls(*arrays, items.n_clusters, same_stream(group.rng))
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+
 @dataclass(frozen=True)
 class Group:
     """All numbers of one group of items.
@@ -106,8 +136,7 @@ class Group:
         pairs: outcomes of the complete pairs; None for ablated contexts.
         nll: finite part and number of infinite items; None without probabilities, and for
             ablated contexts.
-        answer_scores: Brier and log score of "the answer is right" in parts; None as above.
-        chance: their miscalibration if the model were calibrated; None as above.
+        top_answers: for `answer_scores` and `chance`; None as above.
     """
 
     name: str
@@ -118,8 +147,25 @@ class Group:
     estimates: Mapping[str, Estimate]
     pairs: metrics.PairOutcomes | None
     nll: metrics.NllSummary | None
-    answer_scores: metrics.AnswerScores | None
-    chance: ChanceMiscalibration | None
+    top_answers: TopAnswers | None = field(repr=False, compare=False)
+
+    @cached_property
+    def answer_scores(self) -> metrics.AnswerScores | None:
+        """Brier and log score of "the answer is right" in parts; None without `top_answers`."""
+        answers = self.top_answers
+        if answers is None:
+            return None
+        return metrics.answer_scores(answers.confidence, answers.correct)
+
+    @cached_property
+    def chance(self) -> ChanceMiscalibration | None:
+        """Their miscalibration if the model were calibrated; None without `top_answers`."""
+        from pact_eval.evaluation.chance_miscalibration import chance_miscalibration
+
+        answers = self.top_answers
+        if answers is None:
+            return None
+        return chance_miscalibration(answers, rng=same_stream(answers.rng))
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,12 +342,7 @@ def group_numbers(group: ResampledGroup) -> Group:
         if references is None
         else metrics.pair_outcomes(items.pairs, items.predicted, references),
         nll=None if references is None or answers_only else metrics.nll_summary(items.nll),
-        answer_scores=None
-        if references is None or answers_only
-        else metrics.answer_scores(items.confidence, items.correct),
-        chance=None
-        if references is None or answers_only
-        else chance_miscalibration(items, rng=same_stream(group.rng)),
+        top_answers=TopAnswers.of(group),
     )
 
 

@@ -20,7 +20,6 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.registry import (
     Basis,
-    DifferencePart,
     Metric,
     Reduced,
     find_metric,
@@ -233,61 +232,6 @@ class ResampledGroup:
         """Return why no item of the group has the metric; None if some items have it."""
         basis = self.basis(metric)
         return None if basis.units else _reason_text(basis.reason_if_none)
-
-
-def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
-    """Return the mean of a metric over runs, with its 95% interval over families; runs are fixed.
-
-    Args:
-        groups: the same group of items in each run, one or more.
-        metric: name of the metric.
-
-    Returns:
-        The estimate. For one run it is `ResampledGroup.estimate`; for several, `n` and `clusters`
-        are those of one run.
-    """
-    if len(groups) == 1:
-        return groups[0].estimate(metric)
-    entry = find_metric(metric)
-    drawn = Resampled.mean([group.drawn[metric] for group in groups])
-    if entry.from_runs is None:
-        estimate = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
-    else:
-        parts = [
-            DifferencePart(1 / len(groups), group.estimate(metric), group.drawn[metric])
-            for group in groups
-        ]
-        estimate = entry.from_runs(drawn, parts).estimate()
-    basis = joint_basis(groups, metric)
-    few = too_few(entry, basis.families, [group.items for group in groups])
-    estimate = without_interval(entry.within_bounds(estimate), few)
-    undefined = next(filter(None, (group.undefined_reason(metric) for group in groups)), None)
-    return replace(
-        estimate,
-        n=basis.units,
-        clusters=basis.families,
-        reason=undefined or estimate.reason,
-    )
-
-
-def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
-    """Return the items, pairs or errors from which a difference between runs is computed.
-
-    Args:
-        groups: the same group of items in each run, one or more.
-        metric: name of the metric.
-
-    Returns:
-        The basis of the runs. If it depends on the run (errors), it covers the items that count in
-        any run.
-    """
-    bases = [group.basis(metric) for group in groups]
-    masks = [basis.rows for basis in bases if basis.rows is not None]
-    if len(masks) < len(bases):
-        return min(bases, key=lambda basis: basis.units)
-    rows = np.logical_or.reduce(masks)
-    families = groups[0].items.count_clusters(rows)
-    return Basis(int(rows.sum()), families, bases[0].reason_if_none, rows)
 
 
 def resampled_groups(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, claim_status
+from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group

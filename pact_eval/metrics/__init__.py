@@ -5,6 +5,9 @@ unused slots; `reference` is (n,) canonical indices; `logits` is (n, K, C_max). 
 rows are NaN.
 """
 
+from typing import TYPE_CHECKING
+
+from pact_eval._hints import names_at_use
 from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference, check_whole, rows_of
 from pact_eval.metrics.blocks import ItemBlock, item_blocks
 from pact_eval.metrics.calibration_error import (
@@ -33,20 +36,7 @@ from pact_eval.metrics.pairs import (
     pair_rows,
     pairs_of_codes,
 )
-from pact_eval.metrics.recalibration import (
-    AnswerScores,
-    Recalibration,
-    ScoreDecomposition,
-    answer_scores,
-    isotonic_pools,
-    recalibrate,
-)
 from pact_eval.metrics.reduction import item_mean, mean_answer_mass
-from pact_eval.metrics.resampled_recalibration import (
-    ResampledRecalibration,
-    miscalibration_samples,
-    recalibrate_samples,
-)
 from pact_eval.metrics.selective import (
     RiskCoverage,
     aurc,
@@ -58,6 +48,21 @@ from pact_eval.metrics.selective import (
     oracle_error_rate,
     risk_coverage,
 )
+
+if TYPE_CHECKING:  # few commands recalibrate
+    from pact_eval.metrics.recalibration import (
+        AnswerScores,
+        Recalibration,
+        ScoreDecomposition,
+        answer_scores,
+        isotonic_pools,
+        recalibrate,
+    )
+    from pact_eval.metrics.resampled_recalibration import (
+        ResampledRecalibration,
+        miscalibration_samples,
+        recalibrate_samples,
+    )
 
 __all__ = [
     "BINS",
@@ -121,3 +126,9 @@ __all__ = [
     "rows_of",
     "rps",
 ]
+
+__getattr__ = names_at_use(__name__, ("recalibration", "resampled_recalibration"))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

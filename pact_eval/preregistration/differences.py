@@ -13,10 +13,11 @@ from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.evaluation.arms.cells import MetricRow
+from pact_eval.evaluation.combined_differences import DifferencePart, ece_difference
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import ScoredItems, counted_views
-from pact_eval.evaluation.registry import DifferencePart, Inference, find_metric
+from pact_eval.evaluation.registry import Inference, find_metric
 from pact_eval.evaluation.resampled_groups import (
     GroupStatistics,
     ResampledGroup,
@@ -102,13 +103,13 @@ class RunDifferences:
             [(term.weight, run) for term, run in zip(terms, runs, strict=True)]
         )
         metric = find_metric(first)
-        if metric.from_runs is None or any(term.row.cell.metric != first for term in terms):
+        if not metric.noise_floor or any(term.row.cell.metric != first for term in terms):
             return metric.difference(drawn)
         parts = [
             DifferencePart(term.weight, self._estimate(term.row, group), run)
             for term, group, run in zip(terms, groups, runs, strict=True)
         ]
-        return metric.from_runs(drawn, parts)
+        return ece_difference(drawn, parts)
 
     def _alone(self, group: GroupStatistics, metric: str) -> Estimate:
         """Return one number with the interval that the report of its run shows."""

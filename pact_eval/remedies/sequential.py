@@ -32,10 +32,10 @@ import numpy as np
 from pact_eval._choices import ClusterUnit
 from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, missing_probabilities
-from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.registry import find_metric, mean_interval
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group

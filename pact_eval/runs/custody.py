@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from pact_eval._json import Json
-from pact_eval.data.opening import listed
-from pact_eval.errors import GateError
+from pact_eval.errors import GateError, listed
 
 if TYPE_CHECKING:
     from pact_eval.runs.folder import RunFolder

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from pact_eval.custody.hashed_data import HashedData
 from pact_eval.custody.overlap import Overlap, overlap_with
 from pact_eval.custody.training_record import TrainingRecord, adapter_record
-from pact_eval.data.opening import listed
-from pact_eval.errors import GateError
+from pact_eval.errors import GateError, listed
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.runs.custody import Custody, OtherData, StatedTraining, TrainedOn, TrainedRole
 

@@ -6,8 +6,9 @@ imports from one module does not load all.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from pact_eval._hints import names_at_use
 
 if TYPE_CHECKING:
     from pact_eval.stats._quantiles import t_quantile
@@ -203,15 +204,7 @@ _HOMES: Final = (
 )
 """The modules that have the names."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for home in _HOMES:
-            module = import_module(f"{__name__}.{home}")
-            if hasattr(module, name):
-                return getattr(module, name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+__getattr__ = names_at_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

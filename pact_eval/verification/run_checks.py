@@ -22,8 +22,8 @@ from pact_eval.calibration.files import read_calibrator
 from pact_eval.calibration.notes import UnknownFamilies, UnknownRun
 from pact_eval.calibration.runs import Members, calibrator_for
 from pact_eval.custody.training_record import TRAINING_RECORD, read_training_record
-from pact_eval.data.opening import listed, manifest_check
-from pact_eval.errors import AdapterError, InputError, RunError, TamperedError, counted
+from pact_eval.data.opening import manifest_check
+from pact_eval.errors import AdapterError, InputError, RunError, TamperedError, counted, listed
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.preregistration.registration import check_lock, lock_path, read_lock, run_facts

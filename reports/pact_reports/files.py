@@ -153,12 +153,13 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
 
 def _answer(page: PageRequest) -> str:
     """Write the first conclusion of a page: on its main arm and the others, or on its only run."""
-    from pact_reports.sentences.brief import report_line, several_line
+    from pact_reports.sentences.better import several_line
+    from pact_reports.sentences.brief import report_line
 
     experiment = page.experiment
     leak = experiment.data.leak
     if len(experiment.arms) > 1:
-        better = tuple(experiment.better_than(experiment.main_arm).values())
+        better = tuple(experiment.comparisons.better_than(experiment.main_arm).values())
         return several_line(better, leak, page.names)
     if len(experiment.runs) != 1:
         return ""

@@ -57,12 +57,12 @@ class Word:
 def _better_with_holm(experiment: Experiment) -> bool:
     """Whether any claim is loud; all tests are adjusted together."""
     settings = replace(experiment.settings, holm=True)
-    (conclusion,) = replace(experiment, settings=settings).better_runs
+    (conclusion,) = replace(experiment, settings=settings).comparisons.better_runs
     return any(claim.status in ("better", "worse") for claim in conclusion.claims)
 
 
 def _headline(experiment: Experiment) -> bool:
-    (conclusion,) = experiment.better_runs
+    (conclusion,) = experiment.comparisons.better_runs
     return conclusion.status in ("better", "worse")
 
 

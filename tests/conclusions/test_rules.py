@@ -16,11 +16,11 @@ from pact_cli.main import main
 from pact_eval.evaluation.conclusions.better import better_of_runs
 from pact_eval.evaluation.conclusions.order import order_conclusion
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect, OrderFinding
+from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, OrderFinding
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
-from pact_reports.sentences.conclusions import better_words
+from pact_reports.sentences.better import better_words
 
 FLOOR = NoiseFloor("rounding", 0.00005, precision="float32")
 
@@ -96,7 +96,7 @@ def test_beside_holm_the_other_decoding_is_adjusted_by_bonferroni(tmp_path: Path
         for seed, (arm, skill) in enumerate((("a", 1.6), ("b", 0.8)))
     ]
     plain, together = (
-        Experiment.read(folders, Settings(resamples=200, holm=holm)).better_runs[0]
+        Experiment.read(folders, Settings(resamples=200, holm=holm)).comparisons.better_runs[0]
         for holm in (False, True)
     )
     pairs = [
@@ -116,7 +116,7 @@ def test_holm_is_named_where_it_takes_a_mark_away(tmp_path: Path) -> None:
     """An interval without 0 that is not shown says why; without --holm, it is shown."""
     runs = Plan(skill=1.9).write(tmp_path / "a", 100), Plan().write(tmp_path / "b", 200)
     alone, adjusted = (
-        Experiment.read(runs, Settings(resamples=500, holm=holm)).better_runs[0]
+        Experiment.read(runs, Settings(resamples=500, holm=holm)).comparisons.better_runs[0]
         for holm in (False, True)
     )
     claim = adjusted.claims[0]
@@ -135,7 +135,7 @@ def test_holm_is_named_where_it_takes_a_mark_away(tmp_path: Path) -> None:
 def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, rows(at), arm=name) for at, name in enumerate("ab")]
     experiment = Experiment.read(runs, Settings(resamples=200))
-    answer = experiment.answer(*experiment.runs)
+    answer = experiment.comparisons.answer(*experiment.runs)
     reason = ClusterText("no {cluster} is left")
     nothing = Estimate(math.nan, math.nan, math.nan, 0, 0, None, reason)
     accuracy = replace(answer.chosen.accuracy, difference=nothing)

@@ -37,7 +37,7 @@ from pact_eval.evaluation.decoding import DecodingName
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import evidence
-from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect, OrderFinding
+from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, OrderFinding
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import Estimate

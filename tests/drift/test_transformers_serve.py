@@ -118,14 +118,14 @@ def test_the_page_has_no_difference_among_its_diagnostics(
     assert not [
         diagnostic for diagnostic in diagnostics if isinstance(diagnostic, d.DifferentItems)
     ]
-    answer = experiment.answer(*experiment.runs)
+    answer = experiment.comparisons.answer(*experiment.runs)
     for views in answer.by_views:
         assert views.accuracy.difference.value == views.pair_accuracy.difference.value == 0
         assert not views.accuracy.marked
-    note = experiment.views_note
+    note = experiment.comparisons.views_note
     assert isinstance(note, DifferentViews)
     assert (note.common, note.unlike) == (4, unlike(runs).sum())
-    a, b = (run.scored(decoding) for run in experiment.at_common_views.runs)
+    a, b = (run.scored(decoding) for run in experiment.comparisons.at_common_views.runs)
     assert a.predicted.tolist() == b.predicted.tolist()
     np.testing.assert_allclose(a.confidence, b.confidence, rtol=0, atol=PROBABILITY)
     np.testing.assert_array_equal(a.flipped, b.flipped)

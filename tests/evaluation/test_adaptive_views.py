@@ -122,12 +122,12 @@ def test_without_a_sample_the_order_cannot_be_told(tmp_path: Path) -> None:
 
 def test_compare_is_on_the_orders_that_both_runs_have(run: Path, full_run: Path) -> None:
     experiment = Experiment.read([run, full_run], SETTINGS)
-    for compared in experiment.at_common_views.runs:
+    for compared in experiment.comparisons.at_common_views.runs:
         assert compared.predictions.stopped is None
-    one, other = (item.scored("ensemble") for item in experiment.at_common_views.runs)
+    one, other = (item.scored("ensemble") for item in experiment.comparisons.at_common_views.runs)
     # The orders are the same, so the same logits give the same answers.
     assert np.array_equal(one.log_probs, other.log_probs)
-    comparison = experiment.comparisons[0]
+    comparison = experiment.comparisons.of_first[0]
     difference = comparison.groups[0].metrics["accuracy"].difference
     assert difference.value == 0.0
     (note,) = (note for note in comparison.notes if isinstance(note, DifferentViews))
@@ -137,7 +137,7 @@ def test_compare_is_on_the_orders_that_both_runs_have(run: Path, full_run: Path)
 
 
 def test_further_views_are_compared_in_the_sample_alone(run: Path, full_run: Path) -> None:
-    adaptive, whole = Experiment.read([run, full_run], SETTINGS).at_common_views.runs
+    adaptive, whole = Experiment.read([run, full_run], SETTINGS).comparisons.at_common_views.runs
     sample = RULE.in_sample(whole.predictions.family)
     orders = whole.predictions.code_order
     assert whole.predictions.k == 4
@@ -154,7 +154,7 @@ def test_two_runs_of_one_model_do_not_differ_where_one_stopped(tmp_path: Path) -
     adaptive = write_adaptive(tmp_path / "adaptive", frames[0], ViewRule(3.0, 0.05, 0.2))
     whole = write_run(tmp_path / "whole", frames[1])
     experiment = Experiment.read([adaptive, whole], SETTINGS)
-    difference = experiment.comparisons[0].groups[0].metrics["nll_nats"].difference
+    difference = experiment.comparisons.of_first[0].groups[0].metrics["nll_nats"].difference
     assert difference.low < 0 < difference.high
     runs = [read_run(folder).predictions for folder in (adaptive, whole)]
     stopped = runs[0].stopped
@@ -201,9 +201,9 @@ def test_two_adaptive_runs_are_compared_at_view_0_and_where_both_got_all_views(
     assert 0 < in_both.sum() < len(in_both)
     views = np.where(in_both[:, np.newaxis], np.arange(4), 0)
     experiment = Experiment.read(folders, SETTINGS)
-    for run, model in zip(experiment.at_common_views.runs, models, strict=True):
+    for run, model in zip(experiment.comparisons.at_common_views.runs, models, strict=True):
         assert np.array_equal(run.predictions.logits, model.chosen_views(views).logits)
-    difference = experiment.comparisons[0].groups[0].metrics["nll_nats"].difference
+    difference = experiment.comparisons.of_first[0].groups[0].metrics["nll_nats"].difference
     assert difference.value == pytest.approx(nll_difference(models, [views, views]))
     stopped = [np.zeros((180, 4), bool) if run.stopped is None else run.stopped for run in runs]
     taken = [np.where(mask, 0, np.arange(4)) for mask in stopped]

@@ -12,7 +12,6 @@ from run_frames import frame_of
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems, align, mismatch
-from pact_eval.evaluation.answers import DecodedRates, accuracy_of_asked, other_decoding
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.figure_results import published_comparison, published_ece_by_kind
@@ -24,6 +23,7 @@ from pact_eval.evaluation.decoding import (
     MetricDecoding,
 )
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.run_rates import DecodedRates, accuracy_of_asked, other_decoding
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
 

@@ -14,7 +14,7 @@ from pact_eval.evaluation.arms.paired_differences import paired_differences
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
-from pact_reports.sentences.conclusions import better_words
+from pact_reports.sentences.better import better_words
 
 SETTINGS = Settings(resamples=200)
 
@@ -35,13 +35,13 @@ def pair(compared: Experiment) -> tuple[ExperimentRun, ExperimentRun]:
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
 def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: Decoding) -> None:
     compared = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
-    answer = compared.answer(*pair(compared))
+    answer = compared.comparisons.answer(*pair(compared))
     assert [views_answer.k for views_answer in answer.by_views] == [1, 3]
     assert answer.chosen.decoding == decoding
     for views_answer in answer.by_views:
         views: Decoding = "single" if views_answer.k == 1 else "ensemble"
         chosen = Experiment(compared.runs, settings=replace(SETTINGS, decoding=views))
-        group = chosen.comparison(*pair(chosen)).groups[0]
+        group = chosen.comparisons.of(*pair(chosen)).groups[0]
         assert views_answer.accuracy == group.metrics["accuracy"]
         assert views_answer.pair_accuracy == group.metrics["pair_accuracy"]
         assert views_answer.detectable == group.accuracy.detectable
@@ -63,7 +63,7 @@ def test_rates_are_those_of_the_reports(tmp_path: Path, decoding: Decoding) -> N
 
 def test_runs_of_one_view_have_one_answer(tmp_path: Path) -> None:
     compared = experiment(tmp_path, k=1)
-    assert compared.answer(*pair(compared)).other is None
+    assert compared.comparisons.answer(*pair(compared)).other is None
     assert len(compared.rates(compared.runs[0])) == 1
 
 
@@ -73,16 +73,17 @@ def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -
         write_run(tmp_path / "b", rows(2, k=2), arm="b", seed=1),
     ]
     compared = Experiment.read(folders, SETTINGS)
-    assert [views_answer.k for views_answer in compared.answer(*pair(compared)).by_views] == [1, 2]
+    answer = compared.comparisons.answer(*pair(compared))
+    assert [views_answer.k for views_answer in answer.by_views] == [1, 2]
 
 
 def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -> None:
     compared = experiment(tmp_path)
     a, b = pair(compared)
-    better, same = compared.better(a, b), compared.better(a, a)
+    better, same = compared.comparisons.better(a, b), compared.comparisons.better(a, a)
     assert better.status == "better"
     assert_says(better_words(better).finding, "a is more accurate", "than b (p ")
-    worse = compared.better(b, a)
+    worse = compared.comparisons.better(b, a)
     assert worse.status == "worse"
     assert_says(better_words(worse).finding, "b is less accurate", "than a")
     assert same.status == "not shown"
@@ -93,7 +94,7 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
 
 def test_the_differences_of_a_plot_are_those_of_the_answer(tmp_path: Path) -> None:
     compared = experiment(tmp_path)
-    answer = compared.answer(*pair(compared))
+    answer = compared.comparisons.answer(*pair(compared))
     drawn = paired_differences(compared, "a")
     assert [(difference.arm, difference.metric, difference.k) for difference in drawn] == [
         *(("b", "Accuracy", k) for k in (1, 3)),
@@ -123,7 +124,7 @@ def test_over_seeds_a_plot_has_the_mean_of_both_decodings(
     views: dict[Decoding, int] = {"single": 1, "ensemble": 3}
     for other, k in views.items():
         same = Experiment.read(folders, replace(SETTINGS, decoding=other))
-        expected = same.seeds("a", "b").differences["all"]
+        expected = same.comparisons.seeds("a", "b").differences["all"]
         assert drawn["Accuracy", k].difference == expected["accuracy"].same_seeds
         assert drawn["Pair accuracy", k].marked == expected["pair_accuracy"].marked
 

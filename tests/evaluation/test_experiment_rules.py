@@ -21,6 +21,7 @@ from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.metric_differences import mean_estimate
 from pact_eval.evaluation.notes import (
     AdaptiveViews,
     AnswersOnly,
@@ -33,7 +34,6 @@ from pact_eval.evaluation.notes import (
     several_right,
     small_groups,
 )
-from pact_eval.evaluation.resampled_groups import mean_estimate
 from pact_eval.evaluation.run_costs import TRAINING_NAME, run_costs
 from pact_eval.evaluation.settings import Relabel, Settings
 from pact_eval.runs.predictions import Predictions
@@ -120,6 +120,15 @@ def test_named_arms_replace_recorded_ones(tmp_path: Path, folders: list[Path]) -
         Experiment.read_arms([f"x={tmp_path / 'a17'}", f"x={tmp_path / 'b17'}"])
 
 
+def test_the_calibrator_of_the_settings_is_for_named_arms_too(
+    tmp_path: Path, folders: list[Path]
+) -> None:
+    settings = Settings(calibration=tmp_path / "none.json")
+    experiment = Experiment.read_arms([f"ours={tmp_path / 'a17'}"], settings)
+    with pytest.raises(InputError, match=r"none\.json: no such file"):
+        _ = experiment.runs[0].calibrator
+
+
 def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
     a = small(tmp_path / "a", arm="a", seed=1)
     b = write_run(tmp_path / "b", other_items(rows(2, families=6)), arm="b", seed=1)
@@ -129,9 +138,9 @@ def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
     for refuses in (experiment.require_same_items, experiment.shared_items):
         with pytest.raises(InputError, match="item"):
             refuses()
-    (lead,) = experiment.better_than("a").values()
+    (lead,) = experiment.comparisons.better_than("a").values()
     assert lead.status == "cannot be compared"
-    assert experiment.better(*experiment.runs).status == "cannot be compared"
+    assert experiment.comparisons.better(*experiment.runs).status == "cannot be compared"
     with pytest.raises(InputError, match="no run on full contexts"):
         Experiment(runs=()).shared_items()
 
@@ -155,7 +164,7 @@ def test_full_and_ablated_runs_are_kept_apart(tmp_path: Path) -> None:
 
 def test_arms_without_a_shared_seed_cannot_be_compared(tmp_path: Path) -> None:
     folders = [small(tmp_path / f"r{seed}", seed, arm=f"arm{seed}", seed=seed) for seed in (1, 2)]
-    (lead,) = Experiment.read(folders).better_than("arm1").values()
+    (lead,) = Experiment.read(folders).comparisons.better_than("arm1").values()
     assert lead.status == "cannot be compared"
     assert_says(lead.reason, "arms share no seed")
 

@@ -81,7 +81,6 @@ def test_every_entry_has_the_unit_direction_and_range_of_its_definition(name: st
     )
     assert entry.noise_floor == (name == "ece")
     assert entry.reported == (name != "mean_confidence")
-    assert (entry.from_runs is not None) == (name == "ece")
 
 
 @pytest.mark.parametrize("summary", SHOWN)

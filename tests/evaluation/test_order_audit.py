@@ -17,7 +17,8 @@ from pact_cli.main import main
 from pact_eval._choices import Decoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.order_audit import OrderAudit, noise_floor, order_audit, order_effect
+from pact_eval.evaluation.order_audit import OrderAudit, order_audit
+from pact_eval.evaluation.order_effect import noise_floor, order_effect
 from pact_eval.evaluation.report import evaluate
 from pact_eval.evaluation.settings import Settings
 from pact_eval.metrics import nll_nats, predicted

@@ -108,11 +108,11 @@ def test_a_new_metric_is_in_a_comparison_and_its_json() -> None:
 
 @pytest.mark.usefixtures("registered")
 def test_a_new_metric_is_in_the_terminal_tables_of_compare(experiment: Experiment) -> None:
-    first = experiment.comparison(*experiment.runs[:2])
+    first = experiment.comparisons.of(*experiment.runs[:2])
     shown = first_cells(comparison_parts(first, names=("A", "B")))
     assert "Margin ↑" in shown["metrics"]
     assert "Margin ↑" in shown["by-group"]
-    parts = arms_parts(experiment.arms_comparison, show_items=False)
+    parts = arms_parts(experiment.comparisons.of_arms, show_items=False)
     shown = first_cells(parts)
     assert "Margin ↑" in shown["arms"]
 
@@ -143,12 +143,12 @@ def test_a_new_metric_with_a_noise_floor_is_shown_next_to_it(experiment: Experim
     """Nine places of the reports knew the ECE by its name."""
     ece = find_metric("ece")
     with temporary_metric(replace(ece, spec=replace(ece.spec, name="twin", title="Twin"))):
-        first = experiment.arms_comparison.arms[0]
+        first = experiment.comparisons.of_arms.arms[0]
         summaries = first.summaries["all"]
         assert summaries["twin"].chance == summaries["ece"].chance is not None
         (arms,) = (
             part
-            for part in arms_parts(experiment.arms_comparison, show_items=False)
+            for part in arms_parts(experiment.comparisons.of_arms, show_items=False)
             if isinstance(part, Table) and part.name == "arms"
         )
         below = {row.cells[0].text: row.cells[1].below for row in arms.rows}

@@ -160,7 +160,7 @@ def test_differences_are_those_of_the_means(
 ) -> None:
     other = imported(tmp_path, "other", rows(7, repeats, orders=orders))
     experiment = Experiment.read([folders[0], other], SETTINGS)
-    comparison = experiment.comparison(*experiment.runs).groups[0]
+    comparison = experiment.comparisons.of(*experiment.runs).groups[0]
     expected = [estimates(folder) for folder in (folders[0], other)]
     for name in ("accuracy", "pair_accuracy", "nll_nats"):
         comparison_of_metric = comparison.metrics[name]
@@ -169,7 +169,7 @@ def test_differences_are_those_of_the_means(
         assert comparison_of_metric.b.value == pytest.approx(b, abs=1e-12)
         assert comparison_of_metric.difference.value == pytest.approx(a - b, abs=1e-12)
         assert comparison_of_metric.difference.clusters == FAMILIES
-    answer = experiment.answer(*experiment.runs)
+    answer = experiment.comparisons.answer(*experiment.runs)
     assert answer.chosen.decoding == "repeats"
     assert (answer.other is not None) == (repeats in {2, 3} and not orders)
 
@@ -183,9 +183,8 @@ def test_claims_name_the_repeats_that_both_runs_have(
 
     def claims(other: Path) -> set[tuple[str, int, int]]:
         experiment = Experiment.read([folders[0], other], settings)
-        return {
-            (claim.decoding, claim.k, claim.repeats) for claim in experiment.better_runs[0].claims
-        }
+        conclusion = experiment.comparisons.better_runs[0]
+        return {(claim.decoding, claim.k, claim.repeats) for claim in conclusion.claims}
 
     twice = imported(tmp_path, "twice", rows(7, 2))
     assert claims(twice) == {("repeats", 1, 3), ("repeats_together", 2, 2)}

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from messages import assert_says
-from run_frames import predictions, rows
+from run_frames import predictions, rows, write_run
 
 from pact_eval._choices import Decoding
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.comparison import compare_arms, compare_seeds
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews, UnmatchedSeeds
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import evaluate
+from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.sweep import sweep
 from pact_eval.runs.predictions import Predictions
+from pact_reports.presenters.sweep import present
 from pact_reports.writers.json import to_json
 
 
@@ -123,6 +128,10 @@ def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
         expected = evaluate(
             shorter, decoding="ensemble", by="kind", rng=np.random.default_rng(2), resamples=100
         ).groups[0]
+        assert (point.group.answer_scores, point.group.chance) == (
+            expected.answer_scores,
+            expected.chance,
+        )
         for spec in registered_metrics():
             np.testing.assert_equal(
                 asdict(point.group.estimates[spec.name]), asdict(expected.estimates[spec.name])
@@ -133,6 +142,21 @@ def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
     first = sweep(run, range(1, 2), rng=np.random.default_rng(2), resamples=100)[0].group
     assert first.estimates["accuracy"] == single.estimates["accuracy"]
     assert_says(first.estimates["view_tv"].reason, "one view only", "K is 1")
+
+
+def test_the_json_of_a_sweep_has_the_scores_of_the_report(tmp_path: Path) -> None:
+    """Parts of scores are computed when they are first asked for, in any order."""
+    folder = write_run(tmp_path / "run", rows(3, k=2), arm="a", seed=1)
+    settings = Settings(decoding="ensemble", resamples=100)
+    experiment = Experiment.read([folder], settings)
+    points = experiment.sweep(experiment.runs[0])
+    shown: Any = present(experiment, experiment.runs[0], points).to_json()
+    report = Experiment.read([folder], settings).report().evaluation.groups[0]
+    chance, scores = to_json(report.chance), to_json(report.answer_scores)
+    group = shown["points"][1]["group"]
+    assert chance is not None
+    assert (group["answer_scores"], group["chance"]) == (scores, chance)
+    assert "top_answers" not in group
 
 
 @pytest.mark.parametrize("ks", [range(2), range(1, 5), range(2, 2)])

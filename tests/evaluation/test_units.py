@@ -88,11 +88,11 @@ def test_an_experiment_has_the_units_of_its_settings(tmp_path: Path) -> None:
     experiment = Experiment.read(folders, Settings(resamples=300, seed=3, unit="source_family"))
     a, b = experiment.runs
     assert experiment.evaluation(a).groups[0].clusters == 6
-    assert experiment.comparison(a, b).groups[0].clusters == 6
-    by_seed = experiment.seeds("1", "2").seeds[1]
+    assert experiment.comparisons.of(a, b).groups[0].clusters == 6
+    by_seed = experiment.comparisons.seeds("1", "2").seeds[1]
     assert by_seed is not None
     assert by_seed.unit == "source_family"
-    assert experiment.arms_comparison.unit == "source_family"
+    assert experiment.comparisons.of_arms.unit == "source_family"
 
 
 def test_items_read_in_slices_have_the_same_units(tmp_path: Path) -> None:

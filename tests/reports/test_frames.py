@@ -174,7 +174,7 @@ def test_repr_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
         experiment,
         SETTINGS,
         *report.conclusions,
-        *experiment.better_runs,
+        *experiment.comparisons.better_runs,
         *pact_eval.read_records(holdout)[:1],
     ]
     for result in results:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import metric_difference, tested_groups
+from pact_eval.evaluation.comparison import tested_groups
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
     evidence,
 )
+from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.resampled_groups import ResampledGroup
@@ -78,7 +79,7 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     entry = find_metric(metric)
     by_seed = [a.difference(b, metric) for a, b in pairs]
     same_seeds, test = metric_difference(metric, pairs)
-    of_families = None if entry.from_runs is None else same_seeds
+    of_families = same_seeds if entry.noise_floor else None
     crossed = crossed_difference(by_seed, of_families=of_families)
     few = same_seeds.reason if math.isnan(same_seeds.low) else None
     new_seeds = entry.within_difference(without_interval(crossed.estimate, few))

@@ -15,10 +15,11 @@ from pact_eval.evaluation.arms.cells import MetricRow
 from pact_eval.evaluation.decoding import MetricDecoding
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.metric_differences import mean_estimate
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.resampled_groups import ResampledGroup, mean_estimate, resampled_groups
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_groups
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.sweep import swept_group
 

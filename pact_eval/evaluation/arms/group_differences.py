@@ -81,7 +81,7 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     """
     views = experiment.shared_items().predictions
     raw = replace(experiment, settings=replace(experiment.settings, calibrated=False))
-    kinds, domains = (raw.accuracy_matches(a, b, by) for by in ("kind", "domain"))
+    kinds, domains = (raw.comparisons.accuracy_matches(a, b, by) for by in ("kind", "domain"))
     groups = (
         *(_difference("kind", pairs) for pairs in by_group(kinds)),
         *(_difference("domain", pairs) for pairs in by_group(domains)[1:]),

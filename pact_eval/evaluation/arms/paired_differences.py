@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pact_eval.evaluation.answers import ComparisonAnswer, other_decoding
+from pact_eval.evaluation.answers import ComparisonAnswer
 from pact_eval.evaluation.arms.comparison import ArmPair
 from pact_eval.evaluation.arms.differences import ArmDifference, arm_difference
 from pact_eval.evaluation.common_views import runs_at_common_views
@@ -15,6 +15,7 @@ from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
+from pact_eval.evaluation.run_rates import other_decoding
 from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDiffe
         InputError: items differ.
     """
     differences: list[PairedDifference] = []
-    for arm, answer in experiment.answers(method).items():
+    for arm, answer in experiment.comparisons.answers(method).items():
         seeds = len(answer.seeds) if isinstance(answer, ArmPair) else 1
         repeats = 1 if isinstance(answer, ArmPair) else answer.chosen.repeats
         by_views = dict(sorted(_by_views(experiment, answer)))
@@ -102,7 +103,7 @@ def _by_views(
             yield decoded.k, (decoded.accuracy, decoded.pair_accuracy)
         return
     settings = experiment.settings
-    matches = experiment.against(answer.a)[answer.b]
+    matches = experiment.comparisons.against(answer.a)[answer.b]
     runs = [run for match in matches for run in (match.a, match.b)]
     of_common_views, shared = runs_at_common_views(runs)
     chosen = answer.differences["all"]

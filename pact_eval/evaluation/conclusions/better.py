@@ -14,6 +14,7 @@ from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.marks import Evidence, sign_of
+from pact_eval.evaluation.run_rates import HEADLINE
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.power import DetectableDifference
@@ -24,8 +25,6 @@ if TYPE_CHECKING:  # a report of one run needs no arms
 
 BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
 """Of the first run or arm. equivalent: only with a margin."""
-
-HEADLINE: tuple[str, str] = ("accuracy", "pair_accuracy")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def conclude(experiment: Experiment, data: DataConclusion) -> Conclusions:
     runs = experiment.arms[method]
     return Conclusions(
         method=method,
-        better=tuple(experiment.better_than(method).values()),
+        better=tuple(experiment.comparisons.better_than(method).values()),
         data=data,
         order=worst_order([experiment.order(run) for run in runs]),
         probabilities=worst_probabilities(
@@ -148,7 +148,7 @@ def conclude_arms(experiment: Experiment) -> tuple[ArmConclusions, ...]:
                 [*map(experiment.probabilities, experiment.arms[arm.name])]
             ),
         )
-        for arm in experiment.arms_comparison.arms
+        for arm in experiment.comparisons.of_arms.arms
     )
 
 

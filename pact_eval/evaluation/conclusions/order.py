@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
-from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect
+from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences

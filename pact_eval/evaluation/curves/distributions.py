@@ -222,7 +222,7 @@ def _differences(
         for run, of_run in zip(runs, curves[arm], strict=True)
     }
     settings, n, main = experiment.settings, len(family), experiment.main_arm
-    for other, matches in experiment.against(main).items():
+    for other, matches in experiment.comparisons.against(main).items():
         if not matches:
             continue
         pairs = [(curve[match.a], curve[match.b]) for match in matches]

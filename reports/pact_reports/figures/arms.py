@@ -371,7 +371,7 @@ def build_views(experiment: Experiment, looks: Looks) -> Built:
 def build_differences(experiment: Experiment, looks: Looks) -> Built:
     """Build one file for the main arm against each of the others."""
     main = experiment.main_arm
-    others = experiment.against(main)
+    others = experiment.comparisons.against(main)
     if not others:
         message = "one arm only: there is nothing to compare it with"
         raise InputError(message)

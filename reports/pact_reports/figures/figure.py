@@ -110,7 +110,7 @@ class FigureSpec:
         """Make the files, of runs with the same number of views; raises as `build`."""
         if self.views == "never":
             return self._made(experiment, looks, decisions)
-        figure = self._made(experiment.at_common_views, looks, decisions)
+        figure = self._made(experiment.comparisons.at_common_views, looks, decisions)
         notes = views_notes(experiment, self.views, looks.names)
         return replace(figure, missing=(*figure.missing, *notes))
 

@@ -19,7 +19,8 @@ from pact_reports.numbers import (
     value_text,
     views_words,
 )
-from pact_reports.sentences.conclusions import better_words, order_words, probabilities_words
+from pact_reports.sentences.better import better_words
+from pact_reports.sentences.conclusions import order_words, probabilities_words
 from pact_reports.table import Cell, Column, Row, Table
 
 _METRICS: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy"}

@@ -17,8 +17,9 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import has_width, interval_text, value_text
 from pact_reports.page.item_links import items_href
+from pact_reports.sentences.better import better_words
 from pact_reports.sentences.calibration import calibration_sentence
-from pact_reports.sentences.conclusions import better_words, conclusion_line
+from pact_reports.sentences.conclusions import conclusion_line
 from pact_reports.sentences.data import leak_sentence
 from pact_reports.sentences.notes import (
     named_note,

@@ -47,7 +47,7 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     Raises:
         InputError: a run does not have the decoding.
     """
-    common = experiment.at_common_views
+    common = experiment.comparisons.at_common_views
     decoding = experiment.settings.decoding
     raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
     columns = [Column("Run", "left"), count_column("Items")]

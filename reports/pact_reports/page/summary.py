@@ -43,11 +43,8 @@ from pact_reports.page.request import PageRequest
 from pact_reports.page.run_matrix import MATRIX_RUNS, run_matrix_html
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.sentences.conclusions import (
-    Said,
-    beside_leak,
-    better_words,
-)
+from pact_reports.sentences.better import better_words
+from pact_reports.sentences.conclusions import Said, beside_leak
 from pact_reports.sentences.data import leak_lines, leak_prefix
 from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.files import BuiltTables
@@ -60,7 +57,7 @@ def summary_html(request: PageRequest) -> Html:
     judged = _judged(request)
     matched: tuple[MatchedRuns, ...] | str
     try:
-        matched = matched_runs(experiment.at_common_views, method)
+        matched = matched_runs(experiment.comparisons.at_common_views, method)
     except InputError as error:
         matched = reason(error)
     diagnostics = _diagnostics(request, judged)
@@ -151,7 +148,7 @@ def _answers(request: PageRequest, method: str) -> list[Html]:
     experiment, names, leak = request.experiment, request.names, request.audit.leak
     if not experiment.same_items:
         return []
-    conclusions = list(experiment.better_than(method).values())
+    conclusions = list(experiment.comparisons.better_than(method).values())
     sentences = [beside_leak(better_words(conclusion, names), leak) for conclusion in conclusions]
     if not sentences:
         return []

@@ -13,8 +13,8 @@ from pact_eval.evaluation.registry import find_metric
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.presenter import Presenter, answer_lines
-from pact_reports.sentences.brief import several_line
-from pact_reports.sentences.conclusions import beside_leak, better_words
+from pact_reports.sentences.better import better_words, several_line
+from pact_reports.sentences.conclusions import beside_leak
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Part
@@ -44,15 +44,15 @@ def present_arms(
     """
 
     def headline() -> Iterator[str]:
-        yield several_line(experiment.better_arms, experiment.data.leak, names)
+        yield several_line(experiment.comparisons.better_arms, experiment.data.leak, names)
 
     def answers() -> Iterator[str]:
         leak = experiment.data.leak
-        for conclusion in experiment.better_arms:
+        for conclusion in experiment.comparisons.better_arms:
             yield str(beside_leak(better_words(conclusion, names), leak))
 
     def tables() -> Iterable[Part]:
-        return arms_parts(experiment.arms_comparison, show_items=show_items, names=names)
+        return arms_parts(experiment.comparisons.of_arms, show_items=show_items, names=names)
 
     def block() -> Iterable[Part]:
         if full:
@@ -60,16 +60,16 @@ def present_arms(
             return (*first, *heading(experiment), *tables(), *answer_lines(answers()))
         from pact_reports.tables.brief_arms import brief_arms
 
-        shown = experiment.arms_comparison.pairs if show_items else ()
+        shown = experiment.comparisons.of_arms.pairs if show_items else ()
         items = (part for pair in shown for part in pair_items(pair, names))
         return (*brief_arms(experiment, names, items=show_items), *items)
 
     return Presenter(
         tables=tables,
         to_json=lambda: {
-            "answer": answer_json([experiment.data], experiment.better_arms),
+            "answer": answer_json([experiment.data], experiment.comparisons.better_arms),
             **experiment_json(experiment),
-            "arms": _json(experiment.arms_comparison, names),
+            "arms": _json(experiment.comparisons.of_arms, names),
         },
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
         answers=answers,

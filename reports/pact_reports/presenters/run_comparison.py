@@ -12,8 +12,8 @@ from pact_eval.evaluation.comparison import Comparison
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.drift import tempering_json
 from pact_reports.presenters.presenter import Presenter, answer_lines
-from pact_reports.sentences.brief import better_line
-from pact_reports.sentences.conclusions import beside_leak, better_words
+from pact_reports.sentences.better import better_line, better_words
+from pact_reports.sentences.conclusions import beside_leak
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import analysis_sentences
 from pact_reports.sentences.notes import warning_sentence

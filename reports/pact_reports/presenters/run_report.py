@@ -12,7 +12,7 @@ from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.joins import SkippedRun
-from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect
+from pact_eval.evaluation.order_effect import OrderEffect
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.notes import warning_sentence
@@ -20,6 +20,7 @@ from pact_reports.table import Line, Part
 
 if TYPE_CHECKING:
     from pact_eval.drift.tempering import ServedTempering
+    from pact_eval.evaluation.order_audit import OrderAudit
 
 
 def present(

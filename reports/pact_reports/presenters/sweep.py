@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 
+from pact_eval._json import Json
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.sweep import SweepPoint
@@ -49,10 +51,19 @@ def present(
             "answer": answer_json([experiment.data]),
             "run": run.place,
             "decoding": {**experiment.settings.label},
-            "points": to_json(points),
+            "points": [*map(_point_json, points)],
             "warnings": warnings_json(experiment.applied_warnings),
         },
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
         leak=lambda: experiment.data.leak if full else None,
         headline=headline if full else tuple,
     )
+
+
+def _point_json(point: SweepPoint) -> Json:
+    group = point.group
+    values = {
+        field.name: to_json(getattr(group, field.name)) for field in fields(group) if field.repr
+    }
+    scores = {"answer_scores": to_json(group.answer_scores), "chance": to_json(group.chance)}
+    return {"k": point.k, "group": values | scores}

@@ -11,19 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pact_eval.data.records import position_name
-from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
-from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.notes import Unanswered
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     estimate_parts,
     has_width,
@@ -34,9 +31,6 @@ from pact_reports.numbers import (
 from pact_reports.plain_text import lower_first, one_line
 from pact_reports.sentences.conclusions import (
     NO_DIRECTION,
-    Said,
-    beside_leak,
-    better_finding,
     data_words,
     followed_words,
     gap_text,
@@ -70,88 +64,6 @@ def loud(conclusion: Conclusion, finding: str) -> str:
     if conclusion.tone == "bad":
         return finding.upper()
     return lower_first(finding)
-
-
-def better_line(
-    conclusion: BetterConclusion, leak: DataLeak | None = None, names: ArmNames = KEYS
-) -> str:
-    """Write which of two runs or arms is better, the better one first, with its lead in points.
-
-    Args:
-        conclusion: on both.
-        leak: of their data; it comes first.
-        names: display names of arms.
-
-    Example:
-        "pact is more accurate than base (p = 0.002): 5.1 points [2.0, 8.3]"
-    """
-    conclusion = conclusion.better_first
-    left, right = short_names([names.arm(name) for name in (conclusion.left, conclusion.right)])
-    claim = conclusion.leading
-    if claim is None:
-        reason = one_line(str(conclusion.reason))
-        return f"{leak_prefix(leak)}{left} and {right} cannot be compared: {reason}"
-    finding = beside_leak(Said(better_finding(conclusion, left, right)), leak).finding
-    if claim.status == "better":
-        return f"{finding}: {_points(claim, 'percent')}"
-    return f"{finding}: {left} - {right} {_points(claim, 'points')}"
-
-
-def several_line(
-    conclusions: Sequence[BetterConclusion], leak: DataLeak | None = None, names: ArmNames = KEYS
-) -> str:
-    """Write how one run or arm compares with each of several others, in their accuracy.
-
-    Args:
-        conclusions: each of the same first run or arm.
-        leak: of their data; it comes first.
-        names: display names of arms.
-
-    Example:
-        "pact is more accurate than base and ce; is not shown to differ in accuracy from no_cf"
-    """
-    if len(conclusions) == 1:
-        return better_line(conclusions[0], leak, names)
-    keys = [conclusions[0].left, *(conclusion.right for conclusion in conclusions)]
-    first, *others = short_names([names.arm(key) for key in keys])
-    named: dict[BetterStatus, list[str]] = {}
-    for conclusion, other in zip(conclusions, others, strict=True):
-        named.setdefault(conclusion.status, []).append(other)
-    phrases: dict[BetterStatus, str] = {
-        "better": "is more accurate than {}",
-        "worse": "is less accurate than {}",
-        "equivalent": "is as accurate as {}, within the margin",
-        "not shown": "is not shown to differ in accuracy from {}",
-        "cannot be compared": "cannot be compared with {}",
-    }
-    parts = [
-        phrase.format(_listed(named[status]))
-        for status, phrase in phrases.items()
-        if status in named
-    ]
-    return f"{leak_prefix(leak)}{first} {'; '.join(parts)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """List names; the first of many.
-
-    Example:
-        >>> _listed(["a", "b", "c"]), _listed(["a", "b", "c", "d", "e", "f"])
-        ('a, b and c', 'a, b, c and 3 more')
-    """
-    if len(names) > _MOST_NAMES:
-        return f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1} more"
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _points(claim: Claim, unit: Unit) -> str:
-    """Write a difference in points; without signs if the unit is percent."""
-    difference = claim.difference
-    if not has_width(difference):
-        return interval_text(difference, unit, " points")
-    value, interval = estimate_parts(difference, unit)
-    return f"{value} points {interval}"
 
 
 def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:

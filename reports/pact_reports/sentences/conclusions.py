@@ -5,28 +5,20 @@ No rule is here: a status has one finding, and the numbers are those that the co
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.data.records import position_name
-from pact_eval.evaluation.answers import PLANNED_DIFFERENCE
-from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.stats.permuted_slots import SlotPreference
-from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
-    at_views,
-    estimate_parts,
-    has_width,
     interval_text,
     p_value_text,
     value_text,
-    views_words,
 )
 from pact_reports.plain_text import lower_first, one_line
 from pact_reports.sentences.data import data_parts, leak_prefix
@@ -40,12 +32,6 @@ QUESTIONS: Final = {
 }
 """The question of a reader that a conclusion answers."""
 
-_NOT_AT: Final = "not shown"
-_SHORT: Final[dict[BetterStatus, str]] = {
-    "better": "more accurate",
-    "worse": "less accurate",
-    "equivalent": "as accurate within the margin",
-}
 _MOST_LETTERS: Final = 2
 
 NOT_SHOWN: Final = "No accuracy difference shown"
@@ -69,131 +55,6 @@ class Said:
 
     def __str__(self) -> str:
         return f"{self.finding}: {self.numbers}" if self.numbers else f"{self.finding}."
-
-
-def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
-    """Write the conclusion on which run or arm is better, at view 0 and over K views.
-
-    Args:
-        conclusion: on two runs or arms.
-        names: display names of arms.
-
-    Example:
-        "pact is more accurate than base over 4 views, not shown at view 0: ..."
-    """
-    left, right = (one_line(names.arm(name)) for name in (conclusion.left, conclusion.right))
-    if conclusion.status == "cannot be compared":
-        return Said(f"{left} and {right} cannot be compared", one_line(str(conclusion.reason)))
-    accuracy = conclusion.of("accuracy")
-    differences = ", ".join(claim_text(claim, word=not at) for at, claim in enumerate(accuracy))
-    numbers = f"{left} - {right} {differences}"
-    pairs = conclusion.of("pair_accuracy")
-    if pairs:
-        numbers += f"; pair accuracy {', '.join(claim_text(claim, shown=True) for claim in pairs)}"
-    rest = f"{adjustment(conclusion)}{power_words(conclusion)}"
-    if conclusion.seeds > 1:
-        rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
-        rest = f"{adjustment(conclusion)}{rest}"
-    return Said(better_finding(conclusion, left, right), f"{numbers}. {rest}".strip())
-
-
-def better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
-    """Write the finding on accuracy: the decoding of the settings first, then a different one.
-
-    Args:
-        conclusion: on two runs or arms that can be compared.
-        left: what the first is called.
-        right: what the second is called.
-
-    Example:
-        "pact is more accurate than base (p = 0.002)"
-    """
-    first, *others = (claim for claim in conclusion.claims if claim.metric == "accuracy")
-    phrases = {
-        "better": f"{left} is more accurate than {right}",
-        "worse": f"{left} is less accurate than {right}",
-        "equivalent": f"{left} is as accurate as {right}, within the margin",
-        "not shown": NOT_SHOWN,
-    }
-    differing = [claim for claim in others if claim.status != first.status]
-    if not differing:
-        return f"{phrases[first.status]}{_test(first)}"
-    other = differing[0]
-    if first.status == "not shown":
-        return f"{phrases[other.status]} {_at(other)}{_test(other)}, {_NOT_AT} {_at(first)}"
-    rest = f"{_NOT_AT} {_at(other)}"
-    if other.status != "not shown":
-        rest = f"but {_SHORT[other.status]} {_at(other)}"
-    return f"{phrases[first.status]} {_at(first)}{_test(first)}, {rest}"
-
-
-def adjustment(conclusion: BetterConclusion) -> str:
-    """Name the adjustment for several tests, which may take the mark of an interval without 0."""
-    tests = {claim.decoding: claim.evidence.tests for claim in conclusion.claims}
-    first, *others = tests.values()
-    if not first:
-        return ""
-    other = f", those of the other decoding for {others[0]:,} (Bonferroni)" if others else ""
-    return f"p-values are adjusted for {first:,} tests (Holm){other}. "
-
-
-def _test(claim: Claim) -> str:
-    """Give the p-value of a difference that is shown."""
-    if claim.status not in ("better", "worse"):
-        return ""
-    evidence = claim.evidence
-    adjusted = evidence.adjusted_p_value
-    p_value = evidence.p_value if adjusted is None else adjusted
-    return f" ({p_value_text(p_value)}{'' if adjusted is None else ', adjusted'})"
-
-
-def claim_text(claim: Claim, *, word: bool = False, shown: bool = False) -> str:
-    """Write a difference with its views; the finding says only of accuracy whether it is shown."""
-    difference, unit = claim.difference, " points" if word else ""
-    views = views_words(claim.k, claim.repeats)
-    adjusted = claim.evidence.adjusted_p_value
-    if shown and claim.status in ("better", "worse"):
-        views += ", shown"
-    elif adjusted is not None and difference.excludes_zero and claim.status == "not shown":
-        views += f"; not shown after adjustment, {p_value_text(adjusted)}"
-    if has_width(difference):
-        value, interval = estimate_parts(difference, "points")
-        return f"{value}{unit} {interval} ({views})"
-    return f"{interval_text(difference, 'points', unit)} ({views})"
-
-
-def _at(claim: Claim) -> str:
-    return at_views(claim.k, claim.repeats)
-
-
-def power_words(conclusion: BetterConclusion) -> str:
-    """Write the detectable difference, and the number of items that a small one needs.
-
-    If a difference is shown, neither matters: the text is empty.
-    """
-    if conclusion.shown:
-        return ""
-    smallest = math.nan if conclusion.detectable is None else conclusion.detectable.value
-    planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
-    parts = []
-    if not math.isnan(smallest):
-        parts.append(f"detectable here: {value_text(smallest, 'percent')} points")
-    if conclusion.needed is not None and not smallest <= PLANNED_DIFFERENCE:
-        bound = "at least" if conclusion.at_least else "about"
-        parts.append(f"{planned} points would need {bound} {_about(conclusion.needed)} items")
-    text = "; ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
-
-
-def _about(number: int) -> str:
-    """Round to two digits.
-
-    Example:
-        >>> _about(2688), _about(97)
-        ('2,700', '97')
-    """
-    digits = max(0, len(str(number)) - 2)
-    return f"{round(number, -digits):,}"
 
 
 def beside_leak(words: Said, leak: DataLeak | None) -> Said:
@@ -322,16 +183,9 @@ _NAMES: Final = {
 }
 
 
-def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
-    """Write a conclusion on any question.
-
-    Args:
-        conclusion: on runs or arms.
-        names: display names of arms.
-    """
+def conclusion_words(conclusion: Conclusion) -> Said:
+    """Write a conclusion on one run."""
     match conclusion:
-        case BetterConclusion():
-            return better_words(conclusion, names)
         case DataConclusion():
             return data_words(conclusion)
         case OrderConclusion():

@@ -196,7 +196,7 @@ def views_notes(experiment: Experiment, views: ViewsUse, names: ArmNames = KEYS)
         "ensembles",
         "ensemble",
     )
-    note = experiment.views_note if depends else None
+    note = experiment.comparisons.views_note if depends else None
     return () if note is None else (note_sentence(note, names),)
 
 

@@ -60,7 +60,7 @@ def build_answer_scores(request: TableRequest) -> Table:
         InputError: the runs do not compare.
     """
     _ = request.comparable
-    scores = run_answer_scores(request.experiment.at_common_views)
+    scores = run_answer_scores(request.experiment.comparisons.at_common_views)
     if not scores:
         message = "no run has probabilities"
         raise InputError(message)

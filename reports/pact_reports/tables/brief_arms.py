@@ -11,16 +11,15 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import interval_text, sample_text, views_words
+from pact_reports.sentences.better import adjustment, claim_text, several_line
 from pact_reports.sentences.brief import (
     beside,
     order_mark,
     order_word,
     probabilities_mark,
     probabilities_word,
-    several_line,
     short_names,
 )
-from pact_reports.sentences.conclusions import adjustment, claim_text
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import named_note
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -44,9 +43,9 @@ def brief_arms(
         names: display names of arms.
         items: whether the items that only one of two arms answers correctly follow.
     """
-    conclusions, leak = experiment.better_arms, experiment.data.leak
+    conclusions, leak = experiment.comparisons.better_arms, experiment.data.leak
     arms = conclude_arms(experiment)
-    comparison = experiment.arms_comparison
+    comparison = experiment.comparisons.of_arms
     answer = Line(several_line(conclusions, leak, names), "strong")
     two = len(arms) == len("AB")
     return Brief(
@@ -101,7 +100,7 @@ def _seeds(conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusion
 def _sample(experiment: Experiment) -> str:
     """Name the items that all runs have, and how they are decoded."""
     decoding = decoding_text(experiment)
-    for pair in experiment.arms_comparison.pairs:
+    for pair in experiment.comparisons.of_arms.pairs:
         for comparison in pair.seeds.values():
             group = comparison.groups[0]
             return f"{sample_text(group.items, group.clusters, comparison.unit)}; {decoding}"

@@ -17,17 +17,21 @@ from pact_eval.evaluation.notes import (
 )
 from pact_reports.numbers import interval_text, sample_text, value_text, views_words
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.better import (
+    adjustment,
+    better_line,
+    claim_text,
+    power_words,
+    several_line,
+)
 from pact_reports.sentences.brief import (
     beside,
-    better_line,
     order_mark,
     order_word,
     probabilities_mark,
     probabilities_word,
-    several_line,
     short_names,
 )
-from pact_reports.sentences.conclusions import adjustment, claim_text, power_words
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import prior_sentence
 from pact_reports.sentences.notes import note_sentence, unlike_sentence

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from pact_eval.evaluation.answers import DecodedRates
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.notes import AdaptiveViews
 from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.run_rates import DecodedRates
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import sample_text, views_words

@@ -9,7 +9,8 @@ from typing import Final
 from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.order_audit import NoiseFloor, OrderAudit, OrderEffect, OrderGain
+from pact_eval.evaluation.order_audit import OrderAudit, OrderGain
+from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences

@@ -106,7 +106,7 @@ def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) ->
         Line(decoding_text(evaluation)),
         metrics_table(evaluation.groups, evaluation.metrics, evaluation.unit),
     ]
-    probabilities = evaluation.groups[0].answer_scores is not None
+    probabilities = evaluation.groups[0].top_answers is not None
     if probabilities:
         parts.append(calibration_error_table(evaluation.groups))
     if any(_n_pairs(group.pairs) for group in evaluation.groups):

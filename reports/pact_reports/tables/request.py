@@ -65,7 +65,7 @@ class TableRequest:
         """The runs, raw and by kind, as tables show them unless their columns say otherwise."""
         settings = self.experiment.settings
         return replace(
-            self.experiment.at_common_views,
+            self.experiment.comparisons.at_common_views,
             settings=replace(settings, calibrated=False, calibration=None, by="kind", margin=None),
         )
 
@@ -82,7 +82,7 @@ class TableRequest:
         if not self.experiment.same_items:
             message = "the runs hold different items, so their numbers cannot be compared"
             raise InputError(message)
-        return self.experiment.at_common_views.runs
+        return self.experiment.comparisons.at_common_views.runs
 
     @cached_property
     def metrics(self) -> ArmMetrics:

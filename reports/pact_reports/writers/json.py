@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.evaluation.conclusions.better import BetterConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.stats.estimate import Estimate
+    from pact_reports.sentences.conclusions import Said
 
 
 COUNTS: Final[dict[ClusterUnit, str]] = {
@@ -125,11 +126,17 @@ def answer_json(
         else conclusion_json(conclusion)
         for conclusion in conclusions
     }
-    return answers if better is None else answers | {"better": [*map(conclusion_json, better)]}
+    if better is None:
+        return answers
+    from pact_reports.sentences.better import better_words
+
+    return answers | {
+        "better": [_numbers_json(conclusion, better_words(conclusion)) for conclusion in better]
+    }
 
 
 def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
-    """Turn a conclusion into JSON values: its question, status, numbers and sentence.
+    """Turn a conclusion on one run into JSON values: its question, status, numbers and sentence.
 
     Returns:
         Shares and differences are fractions. `items` is the number of items behind the status, and
@@ -137,11 +144,15 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
     """
     from pact_reports.sentences.conclusions import conclusion_words
 
+    return _numbers_json(conclusion, conclusion_words(conclusion))
+
+
+def _numbers_json(conclusion: Conclusion, words: Said) -> dict[str, Json]:
     numbers = {field.name: to_json(getattr(conclusion, field.name)) for field in fields(conclusion)}
     behind: dict[str, Json] = {
         "items": len(conclusion.items),
         "ids": [*conclusion.items[:_MOST_IDS]],
-        "text": str(conclusion_words(conclusion)),
+        "text": str(words),
     }
     return {"question": conclusion.question, **numbers, **behind}
 

@@ -346,7 +346,7 @@ def test_intervals_are_those_of_the_report(experiment: Experiment) -> None:
 def test_differences_are_those_of_the_comparison(experiment: Experiment) -> None:
     result = arm_differences(experiment, "pact", "base")
     for seed, pact in zip((0, 1), experiment.arms["pact"], strict=True):
-        compared = experiment.comparison(pact, experiment.runs[-1])
+        compared = experiment.comparisons.of(pact, experiment.runs[-1])
         for group, drawn_group in zip(compared.groups, result.groups, strict=False):
             assert drawn_group.values[seed] == group.metrics["accuracy"].difference.value
 

@@ -76,7 +76,7 @@ def test_differences_are_those_of_every_comparison_of_two_runs(made: Made) -> No
             if at == reference:
                 assert difference is None
                 continue
-            claim = experiment.better(runs[at], runs[reference]).claims[0]
+            claim = experiment.comparisons.better(runs[at], runs[reference]).claims[0]
             assert difference is not None
             assert difference.status == claim.status
             assert difference.difference == claim.difference

@@ -154,7 +154,7 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     swapped = made(arms[1:4], "paired", method="b")
     # One number, one place: what `compare` shows of the same two runs.
     experiment = Experiment.read(arms, Settings(resamples=100))
-    shown = experiment.comparison(experiment.arms["a"][1], experiment.arms["b"][0]).groups[0]
+    shown = experiment.comparisons.of(experiment.arms["a"][1], experiment.arms["b"][0]).groups[0]
     difference = shown.metrics["accuracy"].difference
     interval = cells(table, "95% families")[0][0].numbers
     assert interval[:2] == (difference.low, difference.high)
@@ -484,7 +484,7 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
         for seed in (1, 2, 3)
     ]
     experiment = Experiment.read(folders, Settings(resamples=300))
-    compared = experiment.arms_comparison
+    compared = experiment.comparisons.of_arms
     table = build_tables(TableRequest(experiment), ["main"]).tables["main"]
     marks = set()
     for spec in registered_metrics("full", "main results"):

@@ -1,11 +1,12 @@
-"""Differences of ECE: an interval for the difference of true errors, from those of the runs."""
+"""Differences whose interval combines those of runs (MOVER): ECE, and rates of different rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from functools import cached_property
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -13,13 +14,25 @@ from pact_eval._typing import FloatArray
 from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.proportions import rate_estimate
 from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
-if TYPE_CHECKING:
-    from pact_eval.evaluation.registry import DifferencePart
-
-
 _METHOD: Final = Method("MOVER interval", " (differences of ECE)")
+
+
+@dataclass(frozen=True)
+class DifferencePart:
+    """One run in a difference: a weighted sum of one metric over runs.
+
+    Attributes:
+        weight: factor of the run; 1 and -1 for A - B.
+        estimate: the metric of the run with its interval.
+        drawn: the metric on the resamples, which all runs share, with its statistic.
+    """
+
+    weight: float
+    estimate: Estimate
+    drawn: Resampled
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ class EceDifference:
 
 
 def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> EceDifference:
-    """Return the inference on a difference of ECE; the registry names this function.
+    """Return the inference on a difference of ECE, or of another metric with a noise floor.
 
     Args:
         drawn: the weighted sum on resamples.
@@ -107,6 +120,69 @@ def _overconfidence(drawn: Resampled) -> FloatArray:
         *_, gaps = drawn.statistic.by_cluster()  # (bins, F)
         sums = np.asarray(gaps.sum(axis=0), dtype=np.float64)
     return sums if sums.sum() >= 0 else -sums
+
+
+@dataclass(frozen=True)
+class RatesOfOtherRows:
+    """Inference on a weighted sum of rates that are shares of different rows of the same families.
+
+    The interval combines the Wilson intervals of the rates (MOVER, see `stats.summed_interval`),
+    with the correlation of their linearised values over families, and lies in [-1, 1].
+
+    Attributes:
+        drawn: the sum, with its rates.
+        resamples: none limit the p-value.
+    """
+
+    drawn: Resampled
+    resamples: ClassVar[int] = 0
+
+    @property
+    def clusters(self) -> int:
+        """Number of families, or source families."""
+        return self.drawn.n_clusters
+
+    @cached_property
+    def _summed(self) -> SummedInterval | None:
+        rates, influences = [], []
+        for _, statistic in self.drawn.terms:
+            if not isinstance(statistic, TotalsStatistic):
+                return None
+            linear = statistic.linearised()
+            if linear is None:
+                return None
+            (counted,), (positive,) = statistic.by_cluster()
+            rates.append(rate_estimate(positive, counted))
+            influences.append(linear.influence)
+        if any(math.isnan(rate.low) for rate in rates):
+            return None
+        return summed_interval(
+            [weight for weight, _ in self.drawn.terms],
+            [rate.value for rate in rates],
+            [rate.low for rate in rates],
+            [rate.high for rate in rates],
+            # Rates without a spread, as of no family or of all, tell nothing of a correlation.
+            np.maximum(correlations(influences), 0.0),
+            n_clusters=min(rate.clusters for rate in rates),
+            ends_at_zero=False,
+        )
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the sum with its interval; none if a rate has none."""
+        method = Method("MOVER interval", " (rates of different items)", confidence)
+        value, n, reason = self.drawn.value, self.drawn.n, None
+        low, high = math.nan, math.nan
+        if self._summed is None:
+            reason = ClusterText("items of one {cluster} count: no interval")
+        else:
+            low, high = np.clip(self._summed.at(confidence), -1.0, 1.0).tolist()
+        return Estimate(value, low, high, n, self.clusters, method, reason)
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without an interval."""
+        if self._summed is None:
+            return math.nan
+        return 1.0 if self.drawn.value == 0 else self._summed.p_value()
 
 
 def correlations(rows: Sequence[FloatArray]) -> FloatArray:

@@ -1,0 +1,406 @@
+"""Comparisons of the runs, and of the arms, of an experiment.
+
+    experiment.comparisons
+      .of(a, b)            every metric of two runs, with the same resamples
+      .answer(a, b)        the same at view 0 and over K views, in short
+      .better_runs         ) whether the first run, or arm,
+      .better_arms         ) is better than each of the others
+
+All of them are computed once, by the settings of the experiment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pact_eval._choices import GroupBy
+from pact_eval._hints import readable_hints
+from pact_eval.errors import InputError
+from pact_eval.evaluation.answers import ComparisonAnswer, compare_rates, decoded_comparison
+from pact_eval.evaluation.common_views import SharedViews, common_repeats, runs_at_common_views
+from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    better_of_arms,
+    better_of_runs,
+    not_comparable,
+)
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.notes import DifferentViews
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.run_rates import HEADLINE, other_decoding
+from pact_eval.progress import tracked
+
+if TYPE_CHECKING:  # two runs do not wait for what arms need
+    from pact_eval.evaluation.arms.comparison import ArmPair, ArmsComparison, GroupMatch
+    from pact_eval.evaluation.arms.matching import SeedMatch
+    from pact_eval.evaluation.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class RunComparisons:
+    """Comparisons of the runs and arms of an experiment, by its settings.
+
+    Attributes:
+        experiment: the runs.
+    """
+
+    experiment: Experiment
+
+    @cached_property
+    def views_note(self) -> DifferentViews | None:
+        """The views of the runs if they differ.
+
+        Runs of one view, and of repeats, have no metric of K.
+        """
+        ks = {run.label: run.predictions.k for run in self._of_several_views}
+        return self._common_views[1].note(ks, ensembles=True) if ks else None
+
+    @property
+    def _of_several_views(self) -> tuple[ExperimentRun, ...]:
+        views = ((run, run.predictions) for run in self.experiment.runs)
+        return tuple(
+            run for run, predictions in views if predictions.k > 1 and not predictions.repeats
+        )
+
+    @cached_property
+    def _common_views(self) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
+        """The runs of several views with those that all have; of other items, the first views."""
+        runs = self._of_several_views
+        if self.experiment.same_items:
+            return runs_at_common_views(runs)
+        k = min(run.predictions.k for run in runs)
+        return tuple(run.with_views(k) for run in runs), SharedViews(k)
+
+    @cached_property
+    def at_common_views(self) -> Experiment:
+        """The runs with the views that all of them have, for numbers of runs next to each other.
+
+        Runs of one view have neither view metrics nor an ensemble, so they do not count.
+        """
+        if self.views_note is None:
+            return self.experiment
+        alike = dict(zip(self._of_several_views, self._common_views[0], strict=True))
+        return replace(
+            self.experiment, runs=tuple(alike.get(run, run) for run in self.experiment.runs)
+        )
+
+    def of(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
+        """Compare two runs under the decoding of the settings; computed once.
+
+        Args:
+            a: the first run.
+            b: the second run; differences are a minus b.
+
+        Raises:
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
+        """
+        comparison = self._comparison(a, b)
+        return adjusted_together([comparison])[0] if self.experiment.settings.holm else comparison
+
+    @cached_property
+    def of_first(self) -> tuple[Comparison, ...]:
+        """The first run compared with each of the others.
+
+        Raises:
+            RunError: a run is on ablated contexts, which have no references.
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
+        """
+        self.experiment.require_two_runs()
+        self.experiment.require_same_items()
+        first, *others = self.experiment.runs
+        comparisons = tuple(
+            self._comparison(first, run) for run in tracked(others, "Comparing", "runs")
+        )
+        return adjusted_together(comparisons) if self.experiment.settings.holm else comparisons
+
+    def _comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
+        """Compare two runs, without adjusting for the number of tests."""
+        for run in (a, b):
+            if run.mismatch is not None:
+                raise InputError(str(run.mismatch))
+        settings = self.experiment.settings
+
+        def compared() -> Comparison:
+            comparison = compare(
+                self._scored(a),
+                self._scored(b),
+                by=settings.by,
+                rng=settings.rng(),
+                resamples=settings.resamples,
+                margin=settings.margin,
+            )
+            of_runs = (
+                replace(note, run=name)
+                for name, run in zip("AB", self._decoded_alike(a, b), strict=True)
+                for note in run.score_notes(settings.decoding, calibrated=settings.calibrated)
+            )
+            return replace(comparison, notes=(*comparison.notes, *of_runs))
+
+        return a.once(("comparison", id(b), replace(settings, holm=False)), compared)
+
+    def _scored(self, run: ExperimentRun) -> ScoredItems:
+        settings = self.experiment.settings
+        run.applied(settings.decoding, calibrated=settings.calibrated)
+        items = run.scored(settings.decoding, calibrated=settings.calibrated)
+        return items.over(settings.unit).grouped(settings.by, settings.bins)
+
+    def _at_common_views(
+        self, a: ExperimentRun, b: ExperimentRun
+    ) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
+        """Return two runs with the views that both have; computed once."""
+        return a.once(("common views", id(b)), lambda: runs_at_common_views((a, b)))
+
+    def _decoded_alike(self, a: ExperimentRun, b: ExperimentRun) -> tuple[ExperimentRun, ...]:
+        """Return two runs with the views that the decoding of the settings uses of both."""
+        single = self.experiment.settings.decoding == "single"
+        return (a, b) if single else self._at_common_views(a, b)[0]
+
+    def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
+        """Compare A and B under the decoding of the settings, and under the other.
+
+        The other decoding is never calibrated: a calibrator belongs to one decoding.
+
+        Args:
+            a: the first run.
+            b: the second run; differences are a minus b.
+
+        Raises:
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
+        """
+        return self._answer(a, b, self.of(a, b))
+
+    def _answer(
+        self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
+    ) -> ComparisonAnswer:
+        """Return the answer in a comparison under the decoding of the settings."""
+        settings, (pair, shared) = self.experiment.settings, self._at_common_views(a, b)
+        repeats = common_repeats((a, b), settings.decoding)
+        chosen = decoded_comparison(comparison.groups[0], settings.decoding, shared.k, repeats)
+        if shared.k == 1 or a.provenance.answers_only or b.provenance.answers_only:
+            return ComparisonAnswer(chosen, None)
+        decoding = other_decoding(settings.decoding)
+        alike = (a, b) if decoding == "single" else pair
+        runs = [run.scored(decoding).over(settings.unit) for run in alike]
+        resamples = settings.resamples or default_resamples(len(runs[0]))
+        rates = compare_rates(
+            *runs, rng=settings.rng(), resamples=resamples, margin=settings.margin
+        )
+        repeats = common_repeats((a, b), decoding)
+        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, shared.k, repeats))
+
+    def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
+        """Compare an arm with each of the others at shared seeds; computed once.
+
+        Args:
+            method: name of the arm.
+
+        Returns:
+            By the name of each other arm that shares a seed: the answer of the two runs, or the
+            difference of the arms if they share several seeds.
+
+        Raises:
+            InputError: items differ.
+        """
+        self.experiment.require_same_items()
+        return self.experiment.arms[method][0].once(
+            ("answers", method, self.experiment.settings), lambda: self._answers(method)
+        )
+
+    def _answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
+        answers: dict[str, ComparisonAnswer | ArmPair] = {}
+        for arm, matches in self.against(method).items():
+            if matches:
+                pair, (only, *others) = self.seeds(method, arm), matches
+                alone = self._answer(only.a, only.b, pair.seeds[only.seed]) if not others else None
+                answers[arm] = alone or pair
+        return answers
+
+    def against(self, method: str) -> dict[str, tuple[SeedMatch[ExperimentRun], ...]]:
+        """Match the runs of an arm with those of every other arm at shared seeds.
+
+        Args:
+            method: name of the arm; its runs are the first of each match.
+
+        Returns:
+            By the name of each other arm, the matches by seed; none if it shares no seed.
+        """
+        from pact_eval.evaluation.arms.matching import against
+
+        by_seed = {
+            arm: {run.seed: run for run in runs} for arm, runs in self.experiment.arms.items()
+        }
+        return against(by_seed, method)
+
+    def better(self, a: ExperimentRun, b: ExperimentRun) -> BetterConclusion:
+        """Conclude whether one run is better than another.
+
+        Args:
+            a: the first run.
+            b: the second run; differences are a minus b.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        for run in (a, b):
+            if run.mismatch is not None:
+                return not_comparable(_names(a, b), str(run.mismatch))
+        return self._better(a, b, self.of(a, b))
+
+    def _better(
+        self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
+    ) -> BetterConclusion:
+        """Conclude on two runs of the same items."""
+        differing = (*comparison.only_a, *comparison.only_b)
+        return better_of_runs(self._answer(a, b, comparison), _names(a, b), differing)
+
+    @cached_property
+    def better_runs(self) -> tuple[BetterConclusion, ...]:
+        """Whether the first run is better than each of the others; adjusted together with `holm`.
+
+        Raises:
+            RunError: a run is on ablated contexts, which have no references.
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
+        """
+        first, *others = self.experiment.runs
+        compared = zip(others, self.of_first, strict=True)
+        return tuple(
+            self._better(first, run, comparison)
+            for run, comparison in tracked(list(compared), "Answering", "runs")
+        )
+
+    @cached_property
+    def better_arms(self) -> tuple[BetterConclusion, ...]:
+        """Whether the first arm is better than each of the others; adjusted together with `holm`.
+
+        Raises:
+            InputError: there are fewer than two arms, or items differ.
+        """
+        return tuple(
+            self._better_of_pair(pair)
+            if pair.seeds
+            else not_comparable((pair.a, pair.b), "the arms share no seed")
+            for pair in self.of_arms.pairs
+        )
+
+    def _better_of_pair(self, pair: ArmPair) -> BetterConclusion:
+        settings = self.experiment.settings
+        runs = [*self.experiment.arms[pair.a], *self.experiment.arms[pair.b]]
+        k = self.at_common_views.runs[0].predictions.k
+        if any(run.predictions.repeats for run in runs):
+            k = runs_at_common_views(runs)[1].k
+        repeats = common_repeats(runs, settings.decoding)
+        return better_of_arms(pair, settings.decoding, k, repeats, settings.margin)
+
+    def better_than(self, method: str) -> dict[str, BetterConclusion]:
+        """Conclude whether an arm is better than each of the others at shared seeds.
+
+        Args:
+            method: name of the arm.
+
+        Returns:
+            By the name of each other arm: arms without a shared seed, or with other items, cannot
+            be compared.
+        """
+        if not self.experiment.same_items:
+            reason = str(self.experiment.mismatches[0])
+            return {arm: not_comparable((method, arm), reason) for arm in self.against(method)}
+        answers = self.answers(method)
+        return {
+            arm: self._better_than(method, arm, answers.get(arm)) for arm in self.against(method)
+        }
+
+    def _better_than(
+        self, method: str, arm: str, answer: ComparisonAnswer | ArmPair | None
+    ) -> BetterConclusion:
+        names = (method, arm)
+        if answer is None:
+            return not_comparable(names, "the arms share no seed")
+        if not isinstance(answer, ComparisonAnswer):
+            return self._better_of_pair(answer)
+        (comparison,) = self.seeds(method, arm).seeds.values()
+        return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
+
+    def seeds(self, a: str, b: str) -> ArmPair:
+        """Compare two arms in accuracy and pair accuracy at the seeds that both have.
+
+        It is computed once, over all items. `of_arms` has every metric and group.
+
+        Args:
+            a: name of the first arm.
+            b: name of the second arm; differences are a minus b.
+
+        Raises:
+            InputError: an arm is unknown, the arms have no seed in common, or items differ.
+        """
+        from pact_eval.evaluation.arms.comparison import compare_seeds
+
+        settings = self.experiment.settings
+        return self.experiment.arms[a][0].once(
+            ("seeds", a, b, settings),
+            lambda: compare_seeds(
+                (a, self._scored_seeds(a)),
+                (b, self._scored_seeds(b)),
+                metrics=HEADLINE,
+                rng=settings.rng(),
+                resamples=settings.resamples,
+                margin=settings.margin,
+            ),
+        )
+
+    def accuracy_matches(self, a: str, b: str, by: GroupBy) -> tuple[GroupMatch, ...]:
+        """Resample the accuracy of two arms by group, at the seeds that both have.
+
+        Args:
+            a: name of the first arm.
+            b: name of the second arm.
+            by: kind, domain or source_family.
+
+        Raises:
+            InputError: an arm is unknown, the arms have no seed in common, or items differ.
+        """
+        from pact_eval.evaluation.arms.comparison import resampled_matches
+
+        matches, _ = resampled_matches(
+            (a, self._scored_seeds(a)),
+            (b, self._scored_seeds(b)),
+            by=by,
+            metrics=("accuracy",),
+            rng=self.experiment.settings.rng(),
+            resamples=self.experiment.settings.resamples,
+        )
+        return matches
+
+    @cached_property
+    def of_arms(self) -> ArmsComparison:
+        """The first arm compared with each of the others, seed by seed.
+
+        Raises:
+            InputError: there are fewer than two arms, or items differ.
+        """
+        from pact_eval.evaluation.arms.comparison import compare_arms
+
+        settings = self.experiment.settings
+        return compare_arms(
+            {arm: self._scored_seeds(arm) for arm in self.experiment.arms},
+            by=settings.by,
+            rng=settings.rng(),
+            resamples=settings.resamples,
+            margin=settings.margin,
+            holm=settings.holm,
+        )
+
+    def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
+        self.experiment.require_same_items()
+        return {run.seed: self._scored(run) for run in self.experiment.arms[arm]}
+
+
+readable_hints(vars(RunComparisons).values())
+
+
+def _names(a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
+    """Return short names of two runs: those of their folders, or paths if these are equal."""
+    return (a.name, b.name) if a.name != b.name else (a.place, b.place)
