@@ -84,8 +84,8 @@ def test_the_page_audits_its_data_or_takes_an_audit(
         text = page.read_text(encoding="utf-8")
         audited = text[text.index('<section id="data-audit">') :]
         audited = re.sub("<[^>]*>", "", audited[: audited.index("</section>")])
-        made = sum(check["skipped"] is None for check in value["checks"])
-        assert f" records, {made} checks: " in audited, source
+        checked = sum(check["skipped"] is None for check in value["checks"])
+        assert f" records, {checked} checks: " in audited, source
         for check in value["checks"]:
             assert (check["skipped"] or check["scope"]) in unescape(audited), source
             for code, findings in check["codes"].items():
