@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pact_eval._typing import FloatArray
 from pact_eval.stats._paired_arrays import check_probability, cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
+from pact_eval.stats._root import brent_root
 from pact_eval.stats.binomial import critical_count, p_value_below
 
 # Numbers of differing items that together are less likely than this are left out.
@@ -225,8 +226,6 @@ def detectable_difference(
         >>> detectable_difference(5, 0.2).reason
         'no difference is detectable with 5 independent items'
     """
-    from scipy import optimize
-
     check_probability("level", level)
     check_probability("power", power)
     if n < 0 or not 0 <= discordance <= 1 or not 0 <= design_effect < math.inf:
@@ -251,7 +250,7 @@ def detectable_difference(
         return DetectableDifference(
             math.nan, math.nan, n, n_effective, discordance, level, method, reason
         )
-    value = float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-9))
+    value = brent_root(excess, 0.0, 1.0, xtol=1e-9)
     share, reached = max(discordance, value), excess(value) + power
     raised = f"more items must differ for it than the {discordance:.1%} assumed"
     return DetectableDifference(
