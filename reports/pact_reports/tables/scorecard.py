@@ -10,15 +10,6 @@ from typing import TYPE_CHECKING, Final
 from pact_eval.evaluation.arms.margins import margin_unit
 from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.preregistration.registration import Registration
-from pact_eval.preregistration.scorecard import (
-    CheckComparison,
-    HypothesisResult,
-    JudgedCheck,
-    Reading,
-    Scorecard,
-    Verdict,
-)
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
@@ -35,7 +26,16 @@ from pact_reports.tables.cells import DIFFERENCE, chance_text, estimate_cell, sh
 from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:  # most pages judge nothing
+    from pact_eval.preregistration.registration import Registration
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+    from pact_eval.preregistration.scorecard import (
+        CheckComparison,
+        HypothesisResult,
+        JudgedCheck,
+        Reading,
+        Scorecard,
+        Verdict,
+    )
 
 _MOST_DIFFERENCES: Final = 4
 _TONE: Final[dict[Verdict, Tone]] = {
