@@ -271,9 +271,10 @@ def _answers(
     # Sort once here, not in every resample.
     rows = np.flatnonzero(which)
     rows = rows[np.argsort(confidence[rows], kind="stable")]
+    ranked = confidence[rows]
 
     def median(weights: FloatArray) -> FloatArray:
-        return np.array([weighted_median(confidence[rows], weights[rows])])
+        return np.array([_ranked_median(ranked, weights[rows])])
 
     resamples = band_resamples(settings, len(family))
     band = curve_band(median, family, rng=settings.rng(), resamples=resamples)
@@ -289,10 +290,14 @@ def weighted_median(values: FloatArray, weights: FloatArray) -> float:
         0.65
     """
     order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
+    return _ranked_median(values[order], weights[order])
+
+
+def _ranked_median(ranked: FloatArray, weights: FloatArray) -> float:
+    """Return the median of values in ascending order."""
+    reached = weights.cumsum()
     if not reached.size or not reached[-1]:
         return math.nan
     half = reached[-1] / 2
-    middle = [np.searchsorted(reached, half, side=side) for side in ("left", "right")]
-    ranked = values[order]
-    return float((ranked[middle[0]] + ranked[min(middle[1], ranked.size - 1)]) / 2)
+    left, right = (reached.searchsorted(half, side=side) for side in ("left", "right"))
+    return float((ranked[left] + ranked[min(right, ranked.size - 1)]) / 2)
