@@ -274,7 +274,7 @@ def _answers(
     ranked = confidence[rows]
 
     def median(weights: FloatArray) -> FloatArray:
-        return np.array([_ranked_median(ranked, weights[rows])])
+        return np.array([ranked_median(ranked, weights[rows])])
 
     resamples = band_resamples(settings, len(family))
     band = curve_band(median, family, rng=settings.rng(), resamples=resamples)
@@ -282,19 +282,17 @@ def _answers(
     return AnswerConfidence(count, value, float(band.low[0]), float(band.high[0]))
 
 
-def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+def ranked_median(ranked: FloatArray, weights: FloatArray) -> float:
     """Return the median of values with integer weights; NaN if all weights are 0.
 
+    Args:
+        ranked: (n,) values in ascending order.
+        weights: (n,) their weights.
+
     Examples:
-        >>> weighted_median(np.array([0.2, 0.4, 0.9]), np.array([1.0, 1.0, 2.0]))
+        >>> ranked_median(np.array([0.2, 0.4, 0.9]), np.array([1.0, 1.0, 2.0]))
         0.65
     """
-    order = np.argsort(values, kind="stable")
-    return _ranked_median(values[order], weights[order])
-
-
-def _ranked_median(ranked: FloatArray, weights: FloatArray) -> float:
-    """Return the median of values in ascending order."""
     reached = weights.cumsum()
     if not reached.size or not reached[-1]:
         return math.nan
