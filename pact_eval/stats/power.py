@@ -15,7 +15,6 @@ import numpy.typing as npt
 from pact_eval._typing import FloatArray
 from pact_eval.stats._paired_arrays import check_probability, cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
-from pact_eval.stats._root import brent_root
 from pact_eval.stats.binomial import critical_count, p_value_below
 
 # Numbers of differing items that together are less likely than this are left out.
@@ -226,6 +225,8 @@ def detectable_difference(
         >>> detectable_difference(5, 0.2).reason
         'no difference is detectable with 5 independent items'
     """
+    from pact_eval.stats._root import brent_root  # a report computes no power
+
     check_probability("level", level)
     check_probability("power", power)
     if n < 0 or not 0 <= discordance <= 1 or not 0 <= design_effect < math.inf:
