@@ -43,6 +43,7 @@ class PactCommand(click.Command):
         arguments: as for `click.Command`.
         announces: whether the command itself calls `announce_choices`, with more to say.
         loads: modules that it needs and that take long to import; the terminal says so meanwhile.
+        one_thread: whether numpy gets one thread of BLAS if `loads` import it.
         tells_steps: whether each step stays on the terminal, with its time, when it is over; with
             `-v`, all commands do.
         reads_settings: whether the settings of the project have defaults of its options.
@@ -55,6 +56,7 @@ class PactCommand(click.Command):
         *arguments: Any,
         announces: bool = False,
         loads: Sequence[str] = (),
+        one_thread: bool = False,
         tells_steps: bool = False,
         reads_settings: bool = True,
         elsewhere: Mapping[str, str] | None = None,
@@ -63,6 +65,7 @@ class PactCommand(click.Command):
         super().__init__(*arguments, **attributes)
         self.announces = announces
         self.loads = loads
+        self.one_thread = one_thread
         self.tells_steps = tells_steps
         self.reads_settings = reads_settings
         self.elsewhere = elsewhere or {}
@@ -131,13 +134,13 @@ class PactCommand(click.Command):
         targets = [ctx.params[name] for name in _TARGETS if ctx.params.get(name)]
         if not verbose:
             with watched_steps(told=told, targets=targets):
-                load(*self.loads)
+                load(*self.loads, one_thread=self.one_thread)
                 return super().invoke(ctx)
         announce(_sources(ctx))
         started = time.monotonic()
         try:
             with watched_steps(told=told, targets=targets):
-                load(*self.loads)
+                load(*self.loads, one_thread=self.one_thread)
                 return super().invoke(ctx)
         finally:
             announce([f"{ctx.info_name}: {time.monotonic() - started:.1f} s"])

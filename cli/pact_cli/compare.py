@@ -60,6 +60,7 @@ class RunOrArm(RunPath):
 
 @command(
     loads=("pact_eval.evaluation.experiment", "pact_reports.tables.comparison"),
+    one_thread=True,
     elsewhere=_ELSEWHERE,
 )
 @click.argument("runs", nargs=-1, required=True, metavar="A B [C ...]", type=RunOrArm())

@@ -34,6 +34,7 @@ _ALL: Final = "all"
 
 @command(
     loads=("pact_reports.files", "pact_reports.figures.files"),
+    one_thread=True,
     elsewhere={
         "--only": "pact-eval paper RUN... --figures NAME,... or --tables NAME,...",
         "--latex": "pact-eval paper RUN... --tables all --format latex",

@@ -91,6 +91,7 @@ _VIEWS_OPTION: Final = option(
 
 @command(
     loads=("pact_eval.evaluation.experiment", "pact_reports.tables.brief_report"),
+    one_thread=True,
     elsewhere=_ELSEWHERE,
 )
 @runs_argument

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import importlib
 import math
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,8 @@ _LOADING: Final = "Loading libraries"
 """The only step that is shown at once, because nothing came before it."""
 
 _PREFIXES: Final = ("", "k", "M", "G", "T")
+_THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+"""Variables that OpenBLAS reads when numpy is imported; the first counts."""
 
 
 @dataclass(eq=False, slots=True)
@@ -188,17 +191,36 @@ class CommandSteps:
         return [*lines[:1], *(measured or inner)[-1:]]
 
 
-def load(*modules: str) -> None:
+def load(*modules: str, one_thread: bool = False) -> None:
     """Import modules that take long, in a step of their own.
 
     Args:
         modules: their names; those that are imported already take no time and make no step.
+        one_thread: whether numpy, if they import it, gets one thread of BLAS.
     """
     missing = [name for name in modules if name not in sys.modules]
     if missing:
-        with loading(_LOADING):
+        threads = _one_blas_thread() if one_thread else nullcontext()
+        with loading(_LOADING), threads:
             for name in missing:
                 importlib.import_module(name)
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Let numpy start no threads if the block imports it: they wait busily for work.
+
+    On two cores, this took a tenth of the CPU time of a page. A number that the user has set
+    counts. The variable is gone when the block ends: torch and other processes do not see it.
+    """
+    if any(name in os.environ for name in _THREADS):
+        yield
+        return
+    os.environ[_THREADS[0]] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS[0]]
 
 
 @contextmanager

@@ -225,7 +225,7 @@ def detectable_difference(
         >>> detectable_difference(5, 0.2).reason
         'no difference is detectable with 5 independent items'
     """
-    from scipy import optimize
+    from pact_eval.stats._root import brent_root  # a report computes no power
 
     check_probability("level", level)
     check_probability("power", power)
@@ -251,7 +251,7 @@ def detectable_difference(
         return DetectableDifference(
             math.nan, math.nan, n, n_effective, discordance, level, method, reason
         )
-    value = float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-9))
+    value = brent_root(excess, 0.0, 1.0, xtol=1e-9)
     share, reached = max(discordance, value), excess(value) + power
     raised = f"more items must differ for it than the {discordance:.1%} assumed"
     return DetectableDifference(

@@ -38,9 +38,9 @@ from pact_eval.evaluation.curves.margins import run_margins
 from pact_eval.evaluation.curves.probabilities import (
     answer_confidence,
     binned_reliability,
+    ranked_median,
     recalibrated_curve,
     reliability,
-    weighted_median,
 )
 from pact_eval.evaluation.curves.temperatures import temperature_by_choices, temperature_by_length
 from pact_eval.evaluation.curves.training import (
@@ -90,9 +90,9 @@ def test_bands_against_another_bootstrap() -> None:
 
 @pytest.mark.parametrize("weights", [[1, 1, 1, 1], [0, 3, 1, 0], [2, 0, 0, 1], [0, 0, 5, 0]])
 def test_weighted_median_against_repeated_values(weights: list[int]) -> None:
-    values = np.array([0.4, 0.1, 0.9, 0.6])
+    values = np.array([0.1, 0.4, 0.6, 0.9])
     repeated = np.repeat(values, weights)
-    median = weighted_median(values, np.array(weights, dtype=np.float64))
+    median = ranked_median(values, np.array(weights, dtype=np.float64))
     assert median == pytest.approx(np.median(repeated))
 
 

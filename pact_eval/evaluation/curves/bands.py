@@ -69,8 +69,13 @@ def curve_band(
 
 
 def _percentiles(replicates: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+    tails = [tail, 1 - tail]
+    undefined = np.isnan(replicates)
+    if not undefined.any():  # the function below goes through one column after the other
+        low, high = np.quantile(replicates, tails, axis=0)
+        return low, high
     ends = np.full((2, replicates.shape[1]), np.nan)
-    defined = ~np.isnan(replicates).all(axis=0)
+    defined = ~undefined.all(axis=0)
     if defined.any():
-        ends[:, defined] = np.nanquantile(replicates[:, defined], [tail, 1 - tail], axis=0)
+        ends[:, defined] = np.nanquantile(replicates[:, defined], tails, axis=0)
     return ends[0], ends[1]

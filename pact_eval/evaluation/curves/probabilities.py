@@ -271,9 +271,10 @@ def _answers(
     # Sort once here, not in every resample.
     rows = np.flatnonzero(which)
     rows = rows[np.argsort(confidence[rows], kind="stable")]
+    ranked = confidence[rows]
 
     def median(weights: FloatArray) -> FloatArray:
-        return np.array([weighted_median(confidence[rows], weights[rows])])
+        return np.array([ranked_median(ranked, weights[rows])])
 
     resamples = band_resamples(settings, len(family))
     band = curve_band(median, family, rng=settings.rng(), resamples=resamples)
@@ -281,18 +282,20 @@ def _answers(
     return AnswerConfidence(count, value, float(band.low[0]), float(band.high[0]))
 
 
-def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+def ranked_median(ranked: FloatArray, weights: FloatArray) -> float:
     """Return the median of values with integer weights; NaN if all weights are 0.
 
+    Args:
+        ranked: (n,) values in ascending order.
+        weights: (n,) their weights.
+
     Examples:
-        >>> weighted_median(np.array([0.2, 0.4, 0.9]), np.array([1.0, 1.0, 2.0]))
+        >>> ranked_median(np.array([0.2, 0.4, 0.9]), np.array([1.0, 1.0, 2.0]))
         0.65
     """
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
+    reached = weights.cumsum()
     if not reached.size or not reached[-1]:
         return math.nan
     half = reached[-1] / 2
-    middle = [np.searchsorted(reached, half, side=side) for side in ("left", "right")]
-    ranked = values[order]
-    return float((ranked[middle[0]] + ranked[min(middle[1], ranked.size - 1)]) / 2)
+    left, right = (reached.searchsorted(half, side=side) for side in ("left", "right"))
+    return float((ranked[left] + ranked[min(right, ranked.size - 1)]) / 2)

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.remedies.sequential import (
-    FixedPoint,
-    SequentialPoint,
-    SequentialReplay,
-    replay_run,
-)
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import MUTED, NEUTRAL, PAPER, Looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from pact_eval.remedies.sequential import FixedPoint, SequentialPoint, SequentialReplay
 
 _RULE: Final = (NEUTRAL.colours[4], "o")
 _FIXED: Final = (NEUTRAL.colours[0], "s")
@@ -101,6 +97,7 @@ def _draw_point(
 
 def build_adaptive_views(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run: its views one by one, and the same number for every item."""
+    from pact_eval.remedies.sequential import replay_run
 
     def file(run: ExperimentRun) -> FigureFile:
         settings = experiment.settings

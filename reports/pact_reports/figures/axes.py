@@ -13,6 +13,7 @@ from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 HEADING: Final = "heading"
 """Label of titles and counts, which a web page writes next to a drawing instead."""
@@ -44,10 +45,13 @@ class Key:
 
 
 _KEY: Final = "pact_key"
-"""Attribute of a legend: matplotlib keeps copies of its handles only, which cannot be drawn again.
+"""Attribute of axes: a legend keeps copies of its handles only, which cannot be drawn again.
 
 A table of all legends would keep every figure: handles know their axes.
 """
+
+_SHARED: Final = "pact_shared_legend"
+"""Attribute of a figure that has one legend for all of its panels."""
 
 
 class Labelled(Protocol):
@@ -158,8 +162,11 @@ def legend_below(
 
     if not handles:
         return
+    setattr(ax, _KEY, Key(tuple(handles), tuple(labels), title))
+    if hasattr(ax.figure, _SHARED):
+        return
     down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
-    legend = ax.legend(
+    ax.legend(
         list(handles),
         list(labels),
         loc="upper center",
@@ -168,12 +175,16 @@ def legend_below(
         borderaxespad=0.0,
         title=title or None,
     )
-    setattr(legend, _KEY, Key(tuple(handles), tuple(labels), title))
+
+
+def share_legend(figure: Figure) -> None:
+    """Let the panels of a figure keep the entries of their legends, and draw no legends."""
+    setattr(figure, _SHARED, True)
 
 
 def key_of(ax: Axes) -> Key | None:
     """Return the entries of the legend of a panel."""
-    return getattr(ax.get_legend(), _KEY, None)
+    return getattr(ax, _KEY, None)
 
 
 def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> None:

@@ -117,8 +117,6 @@ _RC: Final[Mapping[str, Any]] = {
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlepad": 4.0,
-    "figure.constrained_layout.h_pad": 0.03,
-    "figure.constrained_layout.w_pad": 0.03,
     "font.sans-serif": _SANS,
     "font.serif": _TIMES,
     "legend.borderaxespad": 0.3,

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from matplotlib import rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 
-from pact_reports.figures.axes import HEADING, key_of
+from pact_reports.figures.axes import HEADING, key_of, share_legend
 from pact_reports.figures.canvas import Canvas
+from pact_reports.figures.panel_grid import PanelGrid
 from pact_reports.figures.style import MUTED
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from pact_reports.figures.figure import FigureFile
 
 _MOST_COLUMNS: Final = 4
+_COLUMN_SPACING: Final = 1.2
+"""Between columns of a legend, in sizes of its font."""
+
 _STIX_SPACING: Final = 0.95
 """Between lines of text: STIX has tall signs, which make matplotlib draw lines far apart."""
 
@@ -38,17 +44,14 @@ _EDGE: Final = 0.04
 def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
     """Draw a file into a matplotlib figure of the width of the canvas; see `in_style`."""
     canvas = canvas or Canvas()
-    width = canvas.inches
-    columns = file.columns_at(width)
+    columns = file.columns_at(canvas.inches)
     rows = -(-len(file.panels) // columns)
-    figure = Figure(figsize=(width, 1.0), dpi=_DPI)
+    figure = Figure(figsize=(canvas.inches, 1.0), dpi=_DPI)
     measure = _Measure(figure)
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    panels = list(grid[: len(file.panels)])
+    panels = [figure.add_axes((0.2, 0.2, 0.7, 0.7)) for _ in file.panels]
+    share_legend(figure)
     for ax, draw in zip(panels, file.panels, strict=True):
         draw(ax)
-    for ax in grid[len(panels) :]:
-        ax.set_axis_off()
     if file.shared_rows:
         for ax in (ax for number, ax in enumerate(panels) if number % columns):
             ax.tick_params(axis="y", labelleft=False)
@@ -59,29 +62,9 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
     if canvas.style.serif:
         for text in figure.findobj(Text):
             text.set_linespacing(_STIX_SPACING)
-    if file.square:
-        _arrange_squares(measure, legend, note, panels, columns)
-    else:
-        _arrange(measure, legend, note, width, rows * file.inches)
-    _settle(figure, panels)
+    grid = PanelGrid(figure, panels, columns, measure.renderer)
+    _arrange(measure, grid, legend, note, None if file.square else rows * file.inches)
     return figure
-
-
-def _settle(figure: Figure, panels: Sequence[Axes]) -> None:
-    """Compute the layout once, and round it: its last bits differ from one time to the next."""
-    _lay_out(figure)
-    # Without an engine, not with the engine "none", for which `savefig` draws everything twice.
-    figure.set_layout_engine(None)
-    for ax in panels:
-        left, bottom, width, height = (round(side, 6) for side in ax.get_position().bounds)
-        ax.set_position((left, bottom, width, height))
-
-
-def _lay_out(figure: Figure) -> None:
-    """Place the panels; to draw without rendering does this too, and takes three times as long."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
 
 
 def _without_headings(figure: Figure) -> None:
@@ -94,7 +77,7 @@ class _Measure:
 
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
-        self._renderer: Any = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+        self.renderer: Any = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
 
     @property
     def room(self) -> float:
@@ -103,16 +86,36 @@ class _Measure:
 
     def size(self, artist: Legend | Text) -> tuple[float, float]:
         """Return width and height."""
-        box = artist.get_window_extent(self._renderer)
+        box = artist.get_window_extent(self.renderer)
         return box.width / self.figure.dpi, box.height / self.figure.dpi
+
+    def text_width(self, text: str, font: FontProperties) -> float:
+        """Return the width of the longest line."""
+        sizes = (
+            self.renderer.get_text_width_height_descent(line, font, ismath=False)
+            for line in text.split("\n")
+        )
+        return max(float(width) for width, _, _ in sizes) / self.figure.dpi
+
+    def most_columns(self, labels: Sequence[str]) -> int:
+        """Return the most columns of a legend that may fit: more than these are too wide."""
+        font = FontProperties(size=rcParams["legend.fontsize"])
+        sign = font.get_size_in_points() / 72
+        handle = (rcParams["legend.handlelength"] + rcParams["legend.handletextpad"]) * sign
+        widths = np.array([self.text_width(label, font) for label in labels]) + handle
+        for columns in range(min(len(labels), _MOST_COLUMNS), 1, -1):
+            in_columns = np.array_split(widths, columns)
+            spaces = (columns - 1) * _COLUMN_SPACING * sign
+            if sum(column.max() for column in in_columns) + spaces <= self.room:
+                return columns
+        return 1
 
     def note(self, note: str) -> Text:
         """Write a note at the bottom of the figure, in lines that fit."""
         font, lines = FontProperties(size="medium"), [""]
         for word in note.split():
             longer = f"{lines[-1]} {word}".strip()
-            width, _, _ = self._renderer.get_text_width_height_descent(longer, font, ismath=False)
-            if lines[-1] and width / self.figure.dpi > self.room:
+            if lines[-1] and self.text_width(longer, font) > self.room:
                 lines.append(word)
             else:
                 lines[-1] = longer
@@ -126,12 +129,8 @@ class _Measure:
 
 
 def _legend(measure: _Measure, panels: Sequence[Axes]) -> Legend | None:
-    """Replace the legends of panels by one of the figure, in as many columns as fit."""
+    """Write one legend for all panels, in as many columns as fit."""
     keys = [key for ax in panels if (key := key_of(ax)) is not None]
-    for ax in panels:
-        own = ax.get_legend()
-        if own is not None:
-            own.remove()
     # By label: a mark that several panels have is explained once.
     entries = {
         label: handle for key in keys for handle, label in zip(key.handles, key.labels, strict=True)
@@ -139,13 +138,13 @@ def _legend(measure: _Measure, panels: Sequence[Axes]) -> Legend | None:
     if not entries:
         return None
     title = next((key.title for key in keys if key.title), None)
-    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+    for columns in range(measure.most_columns([*entries]), 0, -1):
         legend = measure.figure.legend(
             list(entries.values()),
             list(entries),
             loc="lower center",
             borderaxespad=0.0,
-            columnspacing=1.2,
+            columnspacing=_COLUMN_SPACING,
             ncols=columns,
             title=title,
         )
@@ -155,50 +154,37 @@ def _legend(measure: _Measure, panels: Sequence[Axes]) -> Legend | None:
     return legend
 
 
-def _arrange_squares(
-    measure: _Measure,
-    legend: Legend | None,
-    note: Text | None,
-    panels: Sequence[Axes],
-    columns: int,
-) -> None:
-    """Find the height at which panels are square; a layout knows no aspect."""
-    figure = measure.figure
-    rows = -(-len(panels) // columns)
-    width = min(figure.get_figwidth(), columns * _WIDEST_SQUARE)
-    height = width * rows / columns
-    for ax in panels:
-        ax.set_box_aspect(None)
-    for _ in range(2):
-        _arrange(measure, legend, note, width, height)
-        _lay_out(figure)
-        box = panels[0].get_position()
-        height += rows * (box.width * figure.get_figwidth() - box.height * figure.get_figheight())
-        height = round(height, 6)  # as in `_settle`
-    _arrange(measure, legend, note, width, height)
-
-
 def _arrange(
-    measure: _Measure, legend: Legend | None, note: Text | None, width: float, height: float
+    measure: _Measure, grid: PanelGrid, legend: Legend | None, note: Text | None, rows: float | None
 ) -> None:
     """Put panels above the legend, and the legend above the note.
 
     Args:
         measure: of the figure, whose height changes.
+        grid: of the panels.
         legend: of the figure.
         note: below the legend, or None.
-        width: of all panels, in inches.
-        height: of all panels.
+        rows: height of all rows of panels in inches; None makes panels square.
     """
     figure = measure.figure
+    width = figure.get_figwidth()
+    if rows is None:
+        width = min(width, grid.columns * _WIDEST_SQUARE)
     below = _EDGE if note is None else measure.size(note)[1] + 2 * _EDGE
-    total = height + below + (0.0 if legend is None else measure.size(legend)[1] + _EDGE)
+    under = below + (0.0 if legend is None else measure.size(legend)[1] + _EDGE)
+
+    def place() -> None:
+        height = grid.square_height(width) if rows is None else rows
+        figure.set_figheight(height + under)
+        grid.place(width, height)
+
+    place()
+    # The first time at a guess of the place, at which most labels are those of the final one.
+    for _ in range(2):
+        if grid.measure():
+            place()
+    total = figure.get_figheight()
     if note is not None:
         note.set_y(_EDGE / total)
     if legend is not None:
         legend.set_bbox_to_anchor((0.5, below / total))
-    figure.set_figheight(total)
-    share = width / figure.get_figwidth()
-    figure.set_layout_engine(
-        "constrained", rect=((1 - share) / 2, 1 - height / total, share, height / total)
-    )

@@ -16,7 +16,6 @@ from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
-from pact_eval.preregistration.registration import lock_path
 from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.figures.style import NEUTRAL, Palette
 from pact_reports.tables.request import TableRequest
@@ -97,7 +96,11 @@ class PageRequest:
         Raises:
             InputError: a folder contains no dataset.
         """
-        lock = None if self.criteria is None else lock_path(self.criteria)
+        lock = None
+        if self.criteria is not None:
+            from pact_eval.preregistration.registration import lock_path
+
+            lock = lock_path(self.criteria)
         inputs: dict[str, Json] = {
             "texts": None if self.records is None else [*self.records.files],
             "data": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.paired_differences import paired_differences
@@ -22,7 +22,6 @@ from pact_eval.evaluation.diagnostics import (
 )
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.preregistration.diagnostics import on_registration, on_verdicts
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_reports.arm_names import ArmNames
 from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
@@ -48,6 +47,9 @@ from pact_reports.sentences.conclusions import Said, beside_leak
 from pact_reports.sentences.data import leak_lines, leak_prefix
 from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.files import BuiltTables
+
+if TYPE_CHECKING:  # without criteria, nothing is judged
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
 
 def summary_html(request: PageRequest) -> Html:

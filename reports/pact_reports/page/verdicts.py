@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pact_eval.preregistration.registration import Registration
-from pact_eval.preregistration.scorecard import (
-    CheckComparison,
-    HypothesisResult,
-    JudgedCheck,
-    Scorecard,
-)
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Child, Html, data_text, element, joined
 from pact_reports.numbers import has_width, no_interval
@@ -23,6 +16,15 @@ from pact_reports.tables.scorecard import (
     difference_text,
     scorecard_legend,
 )
+
+if TYPE_CHECKING:  # without criteria, there are none
+    from pact_eval.preregistration.registration import Registration
+    from pact_eval.preregistration.scorecard import (
+        CheckComparison,
+        HypothesisResult,
+        JudgedCheck,
+        Scorecard,
+    )
 
 _OPEN_COMPARISONS: Final = 2
 

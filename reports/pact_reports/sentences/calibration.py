@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pact_eval.calibration.notes import (
     CalibrationNote,
@@ -22,7 +22,9 @@ from pact_eval.calibration.notes import (
     UseNote,
     WorseScore,
 )
-from pact_eval.calibration.portable import PortableCalibration
+
+if TYPE_CHECKING:  # most sentences are not of a fit
+    from pact_eval.calibration.portable import PortableCalibration
 
 CALIBRATION_ERROR: Final = (
     "For ECE, brackets hold the true calibration error. The ECE of a sample is biased upwards and "

@@ -66,13 +66,13 @@ def build_gates(request: TableRequest) -> Table:
     Raises:
         InputError: there are no thresholds, or none is of the model of a run.
     """
-    from pact_eval.thresholds.decision_curves import gate_marks
-    from pact_reports.sentences.thresholds import gate_notes
-
     files = () if request.decisions is None else request.decisions.files
     if not files:
         message = "no thresholds were given (--thresholds FILE)"
         raise InputError(message)
+    from pact_eval.thresholds.decision_curves import gate_marks
+    from pact_reports.sentences.thresholds import gate_notes
+
     gates = gate_marks(request.experiment, files)
     if not gates.marks:
         raise InputError("; ".join(gate_notes(gates, request.names)))
@@ -102,12 +102,12 @@ def build_costs(request: TableRequest) -> Table:
     Raises:
         InputError: there are no costs, or no run has probabilities.
     """
-    from pact_eval.thresholds.decision_curves import cost_curve
-
     decisions = request.decisions
     if decisions is None or decisions.costs is None:
         message = "no costs were given (--cost-wrong and --cost-review, or --thresholds of costs)"
         raise InputError(message)
+    from pact_eval.thresholds.decision_curves import cost_curve
+
     costs = decisions.costs
     curves = [cost_curve(request.experiment, run, decisions) for run in request.experiment.runs]
     if not curves:

@@ -16,14 +16,13 @@ from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
-from pact_eval.preregistration.parsing import read_hypotheses
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_experiment
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.notes import ViewsUse
 from pact_reports.table import Table
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # without criteria, nothing is judged
     from pact_eval.experiments.selection import ArmSelection
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
     from pact_eval.thresholds.decision_curves import Decisions
 
 # The default of `pact-eval scorecard`.
@@ -115,6 +114,8 @@ class TableRequest:
         if self.criteria is None:
             message = "no criteria were given (--criteria HYPOTHESES.toml)"
             raise InputError(message)
+        from pact_eval.preregistration.run_scorecard import judge_experiment
+
         chosen = self.experiment.settings
         settings = Settings(resamples=chosen.resamples or _SCORECARD_RESAMPLES, seed=chosen.seed)
         files = () if self.published is None else self.published.files
@@ -131,6 +132,8 @@ class TableRequest:
         if self.experiment.settings.method is not None:
             _ = self.main_arm
         if self.criteria is not None:
+            from pact_eval.preregistration.parsing import read_hypotheses
+
             read_hypotheses(self.criteria)
         for folder in self.data:
             files_of(folder)

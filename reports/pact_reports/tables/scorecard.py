@@ -5,21 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.arms.margins import margin_unit
 from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.preregistration.registration import Registration
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses
-from pact_eval.preregistration.scorecard import (
-    CheckComparison,
-    HypothesisResult,
-    JudgedCheck,
-    Reading,
-    Scorecard,
-    Verdict,
-)
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
@@ -34,6 +24,18 @@ from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.arm_cells import counted
 from pact_reports.tables.cells import DIFFERENCE, chance_text, estimate_cell, shown, text_cell
 from pact_reports.tables.request import TableRequest
+
+if TYPE_CHECKING:  # most pages judge nothing
+    from pact_eval.preregistration.registration import Registration
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+    from pact_eval.preregistration.scorecard import (
+        CheckComparison,
+        HypothesisResult,
+        JudgedCheck,
+        Reading,
+        Scorecard,
+        Verdict,
+    )
 
 _MOST_DIFFERENCES: Final = 4
 _TONE: Final[dict[Verdict, Tone]] = {

@@ -24,11 +24,11 @@ def build_tuning(request: TableRequest) -> Table:
     Raises:
         InputError: no selection was given, or it does not fit the runs.
     """
-    from pact_eval.experiments.tuning import tuning_of_runs
-
     if not request.selections:
         message = "no selection was given (--selected FILE): no arm is known to be tuned"
         raise InputError(message)
+    from pact_eval.experiments.tuning import tuning_of_runs
+
     return tuning_table(tuning_of_runs(request.experiment, request.selections), request.names)
 
 
