@@ -159,6 +159,19 @@ def test_ids_families_and_source_families_leak_as_well(tmp_path: Path) -> None:
         assert list(conclusion.items) == expected, key
 
 
+def test_only_the_leaks_of_the_scored_files_count_if_their_hashes_are_known(leak: Path) -> None:
+    audit = audit_data(DatasetSource.of_folder(leak / "data"), DataAuditSettings())
+    train, holdout = (
+        next(facts.sha256 for facts, file in zip(audit.facts, audit.files, strict=True)
+             if file.path.stem == name)
+        for name in ("train", "holdout")
+    )  # fmt: skip
+    assert DataConclusion.of_audit(audit, [holdout]).leak is not None
+    assert DataConclusion.of_audit(audit, [train]).leak is None
+    assert DataConclusion.of_audit(audit, ["another"]).leak is not None
+    assert DataConclusion.of_audit(audit, [train, None]).leak is not None
+
+
 def test_a_file_alone_is_not_checked_for_leaks(leak: Path) -> None:
     result = audit_command("--eval", leak / "data" / "holdout.jsonl")
     assert result.exit_code == 0

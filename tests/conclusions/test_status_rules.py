@@ -239,6 +239,9 @@ def test_letters_that_are_chosen_come_before_those_that_are_avoided() -> None:
     assert (small.status, small.followed) == ("stable", ())
     at_limit = order_conclusion("run", effect(0.0, 0.05), slots(slot(1, 0.01, 0.04)))
     assert at_limit.status == "follows a letter"
+    without_interval = replace(slot(1, 0.0, 0.0), preference=estimate(0.01))
+    at_limit = order_conclusion("run", effect(0.0, 0.05), slots(without_interval))
+    assert at_limit.status == "follows a letter"
     avoided = order_conclusion("run", effect(0.0, 0.05), slots(slot(1, -0.04, -0.01)))
     assert avoided.status == "follows a letter"
 

@@ -8,10 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from messages import assert_says
+from run_frames import frame_of
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import calibration_error
+from pact_eval.evaluation.chance_miscalibration import chance_miscalibration
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.consistency_resampling import (
     calibrated_outcomes,
     centred_sums,
@@ -19,6 +23,19 @@ from pact_eval.stats.consistency_resampling import (
 )
 
 FAMILIES = 162
+
+
+def test_the_miscalibration_of_one_item_by_chance() -> None:
+    """An isotonic fit of one outcome is that outcome, so all of its score is miscalibration."""
+    items = ScoredItems.of(
+        Predictions.from_frame(frame_of(id=["a"], reference=[0], logits=[[math.log(3.0), 0.0]])),
+        "single",
+    )
+    by_chance = chance_miscalibration(items, rng=np.random.default_rng(0))
+    assert by_chance.reason is None
+    # A right answer has a Brier score of (1 - p)^2, a wrong one p^2, of p = 3/4.
+    expected = 0.75 * 0.25**2 + 0.25 * 0.75**2
+    assert by_chance.brier == pytest.approx(expected, abs=0.05)
 
 
 def sample(

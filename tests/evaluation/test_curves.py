@@ -461,6 +461,12 @@ def test_calibration_of_kinds_is_that_of_their_items(experiment: Experiment) -> 
                 assert summary.mean == pytest.approx(np.mean(errors))
 
 
+def test_kinds_of_a_first_run_without_a_calibrator(experiment: Experiment) -> None:
+    base_first = replace(experiment, runs=experiment.runs[::-1])
+    assert base_first.runs[0].calibrator is None
+    assert [*ece_by_kind(base_first).kinds] == [*ece_by_kind(experiment).kinds]
+
+
 def test_rates_of_arms_are_means_over_their_runs(experiment: Experiment) -> None:
     results = {result.spec.name: result for result in main_comparison(experiment)}
     assert all(result.spec.unit == "percent" for result in results.values())

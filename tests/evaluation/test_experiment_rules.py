@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from messages import assert_says
 from run_frames import ablated_rows, edit_run, frame_of, other_items, rows, write_run
@@ -127,6 +128,13 @@ def test_the_calibrator_of_the_settings_is_for_named_arms_too(
     experiment = Experiment.read_arms([f"ours={tmp_path / 'a17'}"], settings)
     with pytest.raises(InputError, match=r"none\.json: no such file"):
         _ = experiment.runs[0].calibrator
+
+
+def test_the_shared_items_are_those_of_the_first_run(folders: list[Path]) -> None:
+    experiment = Experiment.read(folders[:2])
+    first, second = (run.scored("single").correct for run in experiment.runs)
+    assert (first != second).any()
+    assert (experiment.shared_items().correct == first).all()
 
 
 def test_runs_of_other_items_are_not_compared(tmp_path: Path) -> None:
@@ -278,6 +286,19 @@ def test_items_of_one_order_are_counted() -> None:
     assert one_order(items) == (OneOrder(2, 1),)
     assert one_order(items.taken(np.array([0]))) in ((), (OneOrder(0, 1),))
     assert several_right(items) == ()
+
+
+def test_several_right_answers_by_hand() -> None:
+    """Answers 0 and 2 of the first item are right, of probabilities 0.5 and 0.2."""
+    frame = frame_of(
+        id=["a", "b"],
+        reference=[0, 1],
+        logits=[np.log([0.5, 0.3, 0.2]).tolist(), np.log([0.6, 0.4, 0.0001]).tolist()],
+    ).with_columns(accepted=pl.Series([[0, 2], [1]]))
+    items = ScoredItems.of(Predictions.from_frame(frame), "single")
+    (note,) = several_right(items)
+    assert note.items == 1
+    assert note.nll_of_any == pytest.approx(-(math.log(0.7) + math.log(0.4 / 1.0001)) / 2, abs=1e-6)
 
 
 @pytest.mark.parametrize(("noise", "ties"), [(0.049, 1), (0.05, 2), (0.2, 3)])

@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import assert_says
-from run_frames import frame_of
+from run_frames import frame_of, write_run
 
 from pact_eval import metrics
-from pact_eval.calibration.temperatures import neutral_calibrator
+from pact_eval.calibration.files import write_calibrator
+from pact_eval.calibration.temperatures import Calibrator, Weights, neutral_calibrator
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.published import read_metric_table
-from pact_eval.evaluation.arms.run_metrics import rows_from_evaluation
+from pact_eval.evaluation.arms.run_metrics import collection_metrics, rows_from_evaluation
 from pact_eval.evaluation.decoding import (
     DECODINGS,
     ENSEMBLE,
@@ -24,6 +25,7 @@ from pact_eval.evaluation.decoding import (
     SINGLE,
     MetricDecoding,
 )
+from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import evaluate
@@ -231,6 +233,16 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
     flips = MetricCell("flip_rate", "a", ENSEMBLE_CALIBRATED, "all")
     assert table.row(flips, 17).value == 0.0
     assert math.isnan(table.row(MetricCell("view_tv", "a", ENSEMBLE_CALIBRATED, "all"), 17).value)
+
+
+def test_a_decoding_that_a_run_does_not_allow_leaves_the_others(tmp_path: Path) -> None:
+    """The calibrator needs prompt lengths, which the run does not know."""
+    frame = frame_of(id=list("aabb"), view=[0, 1] * 2, reference=[0] * 4, logits=[[1.0, 0.0]] * 4)
+    folder = write_run(tmp_path / "run", frame)
+    by_length = Calibrator("contextual", Weights((1.0, 0.0, 9.0), -0.4, -0.5))
+    write_calibrator(folder / "calibration.json", by_length)
+    table = collection_metrics(Experiment.read([folder]).runs, by="kind")
+    assert {row.cell.decoding for row in table.rows} == {SINGLE, ENSEMBLE}
 
 
 def test_mean_confidence_against_hand_computation() -> None:

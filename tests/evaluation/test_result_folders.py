@@ -132,6 +132,19 @@ def test_a_malformed_file_is_refused_with_its_keys(
     assert str(path) in "".join(result.stderr.split("\n"))
 
 
+def test_a_null_is_left_out_and_the_numbers_after_it_are_read(results: Path) -> None:
+    path = results / "baselines.json"
+    path.unlink()
+    path = results / "runs" / "pact_full" / "seed-18" / "results.json"
+    before = numbers(path)
+    value = json.loads(path.read_text())
+    edited(f"{ALL}/accuracy", None)(value)
+    path.write_text(json.dumps(value))
+    left_out = before - numbers(path)
+    assert {(cell.metric, cell.group) for cell, *_ in left_out} == {("accuracy", "all")}
+    assert numbers(path) < before
+
+
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\x00", '{"run": "a", "run": "b"}'])
 def test_a_file_that_is_no_result_is_refused(results: Path, text: str) -> None:
     path = results / "baselines.json"

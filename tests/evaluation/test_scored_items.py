@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from messages import assert_says
 from run_frames import frame_of, predictions, rows
 
 from pact_eval import metrics
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.items import (
     ScoredItems,
     counted_views,
@@ -36,6 +37,19 @@ def few(**changes: Any) -> Predictions:
         "logits": [[math.log(p), math.log(1 - p)] for p in (0.9, 0.9, 0.6, 0.2, 0.95)],
     }
     return Predictions.from_frame(frame_of(**columns | changes))
+
+
+@pytest.mark.parametrize("orders", [[[0, 0], [1, 1]], [[0, 0], [0, 1]], [[1, 1], [1, 1]]])
+def test_answers_without_one_code_each_are_refused_in_a_file(
+    tmp_path: Path, orders: list[list[int]]
+) -> None:
+    path = tmp_path / "predictions.parquet"
+    logits = [[1.0, 0.0]] * 2
+    frame_of(
+        id=["a", "a"], view=[0, 1], reference=[0, 0], code_order=orders, logits=logits
+    ).write_parquet(path)
+    with pytest.raises(RunError, match="code_order"):
+        read_items(path, "single")
 
 
 def test_items_of_one_view_by_hand() -> None:

@@ -186,6 +186,9 @@ def test_items_that_one_run_left_unanswered_are_left_out_of_a_comparison(tmp_pat
         2,
         {str(runs[1]): 1, str(runs[2]): 1},
     )
+    two = experiment(*runs[:2])
+    assert two.left_out is not None
+    assert (two.left_out.items, two.left_out.runs) == (1, {str(runs[1]): 1})
 
 
 def test_nll_of_rounded_probabilities_has_bounds(tmp_path: Path) -> None:

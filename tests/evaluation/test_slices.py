@@ -103,6 +103,22 @@ def test_a_planted_slice_is_reported(items: ScoredItems) -> None:
     assert searches[0].searched + searches[0].tested == items.n_families
 
 
+def test_a_slice_that_is_always_wrong_where_all_others_are_right_is_tested(
+    items: ScoredItems,
+) -> None:
+    """Its standard error is 0, and its difference 1."""
+    wrong = items.cluster % 3 == 0
+    assert items.views is not None
+    planted = replace(
+        items,
+        values={**items.values, "accuracy": (~wrong).astype(np.float64)},
+        views=replace(items.views, metadata=pl.DataFrame({"hard": np.where(wrong, "a", "b")})),
+    )
+    (test,) = search_slices(planted, seed=0).tests
+    assert abs(test.difference) == 1
+    assert test.shown
+
+
 def test_too_few_families_and_ablated_contexts_are_refused(items: ScoredItems) -> None:
     few = ScoredItems.of(Predictions.from_frame(rows(0, families=20, k=1)), "single")
     with pytest.raises(InputError, match="40 families"):
