@@ -207,6 +207,7 @@ def set_all(name: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
     def change(rows: list[dict[str, Any]]) -> None:
         for row in rows:
             row[name] = value
+            row.pop(f"{name}_hash", None)
 
     return change
 
