@@ -36,25 +36,30 @@ _OF_TASK: Final = ("n-shot", "versions", "task_hashes")
 
 
 def delimiters_of(results: Mapping[str, Any] | None, task: str) -> tuple[str, ...]:
-    """Return what may be between a prompt and a choice, the most likely first.
+    """Return what may be between a prompt and a choice; one value if the results say it.
 
     A chat template drops the delimiter of the task from version 0.4.6 on. From 0.4.10 on, one
     stays after a `gen_prefix` that does not end with a space.
 
     Examples:
-        >>> delimiters_of({"chat_template": "{{ messages }}", "lm_eval_version": "0.4.9"}, "arc")
-        ('', ' ')
+        >>> plain = {"lm_eval_version": "0.4.9", "configs": {"arc": {"target_delimiter": " "}}}
+        >>> delimiters_of(plain, "arc"), delimiters_of(plain | {"chat_template": "{{ x }}"}, "arc")
+        ((' ',), ('',))
+        >>> delimiters_of(None, "arc")
+        (' ', '')
     """
-    config = as_dict(as_dict((results or {}).get("configs")).get(task))
-    delimiter = config.get("target_delimiter")
-    delimiter = delimiter if isinstance(delimiter, str) else " "
     facts = results or {}
-    version = _version(facts.get("lm_eval_version"))
-    prefix = config.get("gen_prefix")
-    keeps = version >= _KEEPS_WITH_PREFIX and isinstance(prefix, str) and prefix[-1:].strip()
+    config = as_dict(as_dict(facts.get("configs")).get(task))
+    delimiter, version = config.get("target_delimiter"), _version(facts.get("lm_eval_version"))
     chat = facts.get("chat_template") or facts.get("chat_template_sha")
-    dropped = bool(chat) and version >= _DROPS_DELIMITER and not keeps
-    return tuple(dict.fromkeys(("", delimiter) if dropped else (delimiter, "")))
+    prefix = config.get("gen_prefix")
+    if chat and version >= _DROPS_DELIMITER:
+        ends_open = isinstance(prefix, str) and bool(prefix[-1:].strip())
+        if not (ends_open and version >= _KEEPS_WITH_PREFIX):
+            return ("",)
+    if isinstance(delimiter, str) and (not chat or version):
+        return (delimiter,)
+    return (" ", "")
 
 
 def contradictions(
@@ -130,10 +135,14 @@ def provenance_of(results: Mapping[str, Any], tasks: Sequence[str]) -> dict[str,
     return block
 
 
-def _version(value: Json) -> tuple[float, ...]:
-    """Return a version as numbers; the newest if it is not known."""
-    numbers = [part for part in str(value or "").split(".")[:3] if part.isdecimal()]
-    return tuple(map(float, numbers)) or (math.inf,)
+def _version(value: Json) -> tuple[int, ...]:
+    """Return a version as numbers; none if it is not known.
+
+    Examples:
+        >>> _version("0.4.9.2"), _version("0.5.0.dev1"), _version(None)
+        ((0, 4, 9), (0, 5, 0), ())
+    """
+    return tuple(int(part) for part in str(value or "").split(".")[:3] if part.isdecimal())
 
 
 def _aggregation(results: Mapping[str, Any], task: str, metric: str) -> Json:

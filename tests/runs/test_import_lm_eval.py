@@ -98,7 +98,7 @@ def test_normalised_likelihoods_are_per_character_of_the_choice(tmp_path: Path) 
         texts = (" ab", " abcdefgh")
         return {
             "doc_id": doc_id,
-            "doc": {},
+            "doc": {"choices": ["ab", "abcdefgh"]},
             "target": "1",
             "arguments": {
                 f"gen_args_{i}": {"arg_0": "?", "arg_1": text} for i, text in enumerate(texts)

@@ -111,7 +111,7 @@ def _rows(tasks: Sequence[_Task]) -> Iterator[LogRow | Problem]:
         yield from task.rows()
     if all(task.skipped for task in tasks):
         named = "; ".join(f"{task.name}: {task.skipped}" for task in tasks)
-        message = f"no task has fixed answers that are right or wrong. {named}"
+        message = f"expected a multiple-choice task that is scored as right or wrong; {named}"
         yield Problem(None, None, message)
 
 
@@ -190,8 +190,8 @@ class _Task:
                 others.append(_Fault(number, name, str(error)))
             except ValueError as error:
                 yield _Fault(number, name, str(error))
-        if others and not self.all_lines:
-            self.skipped = others[0].message
+        if not self.all_lines:
+            self.skipped = others[0].message if others else "the file is empty"
         else:
             yield from others
 
@@ -253,24 +253,24 @@ class _Task:
     def _delimiters(self, lines: Sequence[Line]) -> list[str]:
         """Return what can be between prompts and choices, the most likely first."""
         candidates = delimiters_of(self.results, self.name)
-        if self.results is None:
+        if len(candidates) > 1:
             before = {
                 text.removesuffix(choice)
                 for line in lines
                 for text, choice in zip(line.continuations, line.listed, strict=False)
             }
-            candidates = (*(before if len(before) == 1 else ()), *candidates)
+            candidates = tuple(before) if len(before) == 1 else candidates
         return [
             delimiter
-            for delimiter in dict.fromkeys(candidates)
+            for delimiter in candidates
             if all(text.startswith(delimiter) for line in lines for text in line.continuations)
-        ]
+        ] or [""]
 
     def _is_assumed(
         self, lines: Sequence[Line], reading: Reading, delimiters: Sequence[str]
     ) -> bool:
         """Return whether other delimiters fit as well, which would change the probabilities."""
-        if self.results is not None or self.metric not in BY_LENGTH or lines[0].listed:
+        if self.metric not in BY_LENGTH:
             return False
         others = (delimiter for delimiter in delimiters if delimiter != self.delimiter)
         return any(
