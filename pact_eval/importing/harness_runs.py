@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pact_eval._files import open_regular, reading
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, SeveralFilesError
 from pact_eval.importing.source import ImportOptions, as_dict, read_large_json
 
 _DATE: Final = r"\d{4}-\d\d-\d\dT[\d.:-]+"
@@ -99,7 +99,8 @@ def run_at(path: Path, options: ImportOptions) -> HarnessRun:
     """Return the run at a path: a file of samples, its results, or a folder.
 
     Raises:
-        InputError: there is no run, or there are several; then the message has the command of each.
+        InputError: there is no run.
+        SeveralFilesError: there are several; the message has the command of each.
     """
     if path.is_dir():
         runs = runs_in(path)
@@ -116,7 +117,7 @@ def run_at(path: Path, options: ImportOptions) -> HarnessRun:
         )
         raise InputError(message)
     if len(runs) > 1:
-        raise InputError(_several(path, runs, options))
+        raise SeveralFilesError(_several(path, runs, options))
     return runs[0]
 
 

@@ -27,7 +27,7 @@ _WORDS: Final[Mapping[Fact, str]] = {
     "contract": "prompt contract",
     "data": "dataset",
     "decoding": "decoding",
-    "prompts": "prompts (their examples, chat template or tokenizer)",
+    "prompts": "probe prompt (chat template or tokenizer)",
     "quantisation": "quantisation of the base model",
 }
 _OF_PROMPTS: Final[Mapping[str, str]] = {
@@ -56,8 +56,8 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """The fact in words, for messages."""
-        return _WORDS[self.fact]
+        """The fact in words, for messages; of the prompts of a log, more than a hash is known."""
+        return "prompts" if self.fact == "prompts" and " " in self.before else _WORDS[self.fact]
 
     @property
     def allowance(self) -> str:

@@ -27,7 +27,7 @@ from typing import Any, Final
 from pact_eval._choices import LogMetric, Targets
 from pact_eval._files import decoded, open_regular, read_lines, reading
 from pact_eval._json import Json, loads
-from pact_eval.errors import Place, Problem, counted
+from pact_eval.errors import Place, Problem, ShapeError, counted
 from pact_eval.importing.harness_lines import (
     BY_LENGTH,
     METRICS,
@@ -168,6 +168,8 @@ class _Task:
                 lines = self._chosen_lines()
                 reading = self._choose_reading(lines)
                 faults = [*self._score(lines, reading)]
+            except ShapeError:
+                raise
             except OtherTaskError as error:
                 self.skipped = str(error)
             except ValueError as error:
@@ -227,7 +229,7 @@ class _Task:
         Where none does, the one that fits most lines: the other lines are then told.
 
         Raises:
-            ValueError: two fit, and differ.
+            ShapeError: two fit, and differ.
         """
         if any(not line.continuations for line in lines):
             return by_outcome
@@ -281,7 +283,7 @@ class _Task:
         """Refuse readings that all fit, and differ.
 
         Raises:
-            ValueError: two of them give a line different right answers.
+            ShapeError: two of them give a line different right answers.
         """
         for line in lines:
             names_of = {READINGS[name](line): name for name in reversed(names)}
@@ -297,7 +299,7 @@ class _Task:
                 texts = " or ".join(repr(choices[at]) for at in right or ())
                 command = import_command(self._path, self.name, self._options, "--targets", name)
                 message += f"\n  {name}: the answer is {texts}\n    {command}"
-            raise ValueError(message)
+            raise ShapeError(message)
 
     def _score(self, lines: Sequence[Line], reading: Reading) -> Iterator[_Fault]:
         """Keep the right answers of the lines, and yield what contradicts them.
