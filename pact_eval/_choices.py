@@ -87,7 +87,7 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 CiFormat: TypeAlias = Literal["sarif", "junit", "github"]
 """A format of results for systems that run checks on every change."""
 
-LogMetric: TypeAlias = Literal["acc", "acc_norm", "acc_mutual_info"]
+LogMetric: TypeAlias = Literal["acc", "acc_norm", "acc_bytes", "acc_mutual_info"]
 """The metric of lm-evaluation-harness by which answers are read."""
 
 PositionsFrom: TypeAlias = Literal["0", "1"]
@@ -95,6 +95,9 @@ PositionsFrom: TypeAlias = Literal["0", "1"]
 
 AnswerForm: TypeAlias = Literal["text", "letter"]
 """How a file of others writes answers, where they are no positions."""
+
+Targets: TypeAlias = Literal["texts", "positions", "positions-from-1"]
+"""How targets of lm-evaluation-harness are read: texts of choices, or positions from 0 or 1."""
 
 SeveralRight: TypeAlias = Literal["any"]
 """How questions with several right answers are read: any of them counts."""
