@@ -22,7 +22,7 @@ from pact_eval._json import Json, dumps, loads, loads_again
 from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import in_processes
-from pact_eval.data.records import Record, parse_record
+from pact_eval.data.records import Record, name_of, parse_record, with_remedy
 from pact_eval.errors import InputError, Place, Problem, RecordError
 from pact_eval.progress import step, tracked
 
@@ -329,7 +329,7 @@ def index_of_records(files: Sequence[DataFile]) -> Index:
         if not facts.rows:
             problems = [Problem(None, None, "expected at least one record, the file is empty")]
         if problems:
-            raise RecordError(str(file.path), problems)
+            raise RecordError(str(file.path), with_remedy(problems, file.path))
     return index
 
 
@@ -412,8 +412,7 @@ class _Lines:
             value = loads(decoded(raw, line))
             record = parse_record(value, line=line)
         except ValueError as error:
-            names = value if isinstance(value, dict) else {}
-            record_id, family = (_text_or_none(names.get(key)) for key in ("id", "family"))
+            record_id, family = (name_of(value, key) for key in ("id", "family"))
             place = Place(self._file.name, line, record_id)
             self._observer.bad_line(BadLine(place, value is not _NO_JSON, str(error), family))
             if family is not None:
@@ -536,7 +535,3 @@ def _changed(file: DataFile) -> InputError:
 def _bytes_at(handle: BinaryIO, offset: int, length: int) -> bytes:
     handle.seek(offset)
     return handle.read(length)
-
-
-def _text_or_none(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
