@@ -43,7 +43,7 @@ def test_another_kind_or_column_is_another_mistake(one: Problem, other: Problem)
     [
         "level: expected a number, got {n}",
         "expected one of a{n}, b, found {n}",
-        "duplicate key \"k{n}\"",
+        'duplicate key "k{n}"',
         "not valid JSON (Expecting value at column {n})",
         "samples_{n}.jsonl:{n}: target: expected text, got {n}",
         "samples_{n}.jsonl:{n} (id {n}): target: expected text, got {n}",

@@ -2,10 +2,10 @@
 
 The certificate says that without the sentence the focus fact is unknown. The sentence is looked for
 by certificate path, then as a complete leaf, then inside a leaf, then in the other member's
-wording. If a text has nothing else, the smallest list element around it is deleted, unless the rest
-of that element reads like text too: it ends like a sentence, or has six words. Objects with the same
-keys under one object are like the elements of a list. Otherwise the key of the text is deleted.
-Names of keys do not matter.
+wording. If a text has nothing else, the smallest list element around it is deleted, unless the
+rest of that element reads like text too: it ends like a sentence, or has six words. Objects with
+the same keys under one object are like the elements of a list. Otherwise the key of the text is
+deleted. Names of keys do not matter.
 """
 
 from __future__ import annotations
@@ -165,9 +165,7 @@ def _without(value: Json, wording: str) -> Json | _Empty:
     if isinstance(value, list):
         items = ((item, _without(item, wording)) for item in value)
         kept = [
-            new
-            for item, new in items
-            if not isinstance(new, _Empty) and not _is_bare(item, new)
+            new for item, new in items if not isinstance(new, _Empty) and not _is_bare(item, new)
         ]
         return _EMPTY if value and not kept else kept
     if isinstance(value, dict):
