@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-
 from messages import assert_says
+
 from pact_eval.errors import Problem, RecordError
 
 

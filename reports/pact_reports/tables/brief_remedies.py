@@ -30,9 +30,7 @@ def brief_remedies(comparison: RemedyComparison) -> tuple[Part, ...]:
     return parts
 
 
-def _laid_out(
-    comparison: RemedyComparison, shown: Collection[str | None]
-) -> tuple[Part, ...]:
+def _laid_out(comparison: RemedyComparison, shown: Collection[str | None]) -> tuple[Part, ...]:
     sequential = comparison.sequential
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
     letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
