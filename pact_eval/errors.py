@@ -62,8 +62,8 @@ _GROUPS_SHOWN = 20
 _WORDINGS_SHOWN = 3
 _PLACES_SHOWN = 5
 
-# Where an entry is, before a message of another file than that of the error.
-_PLACE = re.compile(r"[^:]*:\d+(?: \(id [^)]*\))?: ")
+# Where an entry is, before what is wrong with it: a place in another file, or a family.
+_PLACE = re.compile(r"(?:[^:]*:\d+(?: \(id [^)]*\))?|family [^:]*): ")
 
 # What comes after it differs from row to row: the value, the allowed values, a quotation.
 _VALUE = re.compile(r", got |, found | one of |[\"']")

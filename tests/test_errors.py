@@ -47,6 +47,7 @@ def test_another_kind_or_column_is_another_mistake(one: Problem, other: Problem)
         "not valid JSON (Expecting value at column {n})",
         "samples_{n}.jsonl:{n}: target: expected text, got {n}",
         "samples_{n}.jsonl:{n} (id {n}): target: expected text, got {n}",
+        "family x-{n}: expected references that differ",
     ],
 )
 def test_without_a_kind_the_message_up_to_its_value_decides(message: str) -> None:
