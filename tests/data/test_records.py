@@ -188,7 +188,7 @@ def test_one_mistake_in_every_line_is_three_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, -1, 7])
 def test_a_whole_number_is_a_name(tmp_path: Path, number: int) -> None:
-    names = {"id": number, "family": number, "source_family": number}
+    names: dict[str, Any] = {"id": number, "family": number, "source_family": number}
     path = write_jsonl(tmp_path / "eval.jsonl", [record(**names)])
     (read,) = read_records(path)
     assert {read.id, read.family, read.source_family} == {str(number)}
