@@ -89,6 +89,30 @@ def log_probabilities_of(
     return tuple(math.log(value) if value > 0.0 else -math.inf for value in values)
 
 
+def mass_of_log_probabilities(values: Sequence[float], tolerance: float = SUM_TOLERANCE) -> float:
+    """Return the probability of disjoint tokens or letters, at most 1 but for rounding.
+
+    Args:
+        values: their log-probabilities.
+        tolerance: how far the sum may exceed 1 by rounding.
+
+    Raises:
+        ValueError: a value is above 0, or the sum is above 1.
+
+    Examples:
+        >>> round(mass_of_log_probabilities([math.log(0.25), math.log(0.5)]), 9)
+        0.75
+    """
+    if values and max(values) > tolerance:
+        message = f"log-probabilities: expected values of at most 0, got {max(values):.6g}"
+        raise ValueError(message)
+    mass = math.fsum(math.exp(value) for value in values)
+    if mass > 1.0 + tolerance:
+        message = f"log-probabilities: expected probabilities that sum to at most 1, got {mass:.6g}"
+        raise ValueError(message)
+    return mass
+
+
 def with_censored_zeros(
     logits: npt.NDArray[np.float64], digits: int
 ) -> tuple[npt.NDArray[np.float64], bool]:
