@@ -14,14 +14,23 @@ from messages import assert_says
 
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation.diagnostics import ReportNote, diagnose
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_outcomes import item_outcomes
-from pact_eval.evaluation.notes import RepeatedPrompts, RoundedProbabilities
+from pact_eval.evaluation.notes import (
+    Incomplete,
+    RepeatedPrompts,
+    RoundedProbabilities,
+    Unverified,
+)
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.runs.folder import read_run
+from pact_reports.presenters.run_list import present as present_list
+from pact_reports.presenters.run_report import present as present_run
+from pact_reports.writers.terminal import to_text
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "inspect"
 NAMES = sorted(path.name for path in LOGS.iterdir())
@@ -454,6 +463,28 @@ def test_samples_of_the_dataset_that_the_log_lacks_are_counted(tmp_path: Path) -
     assert rows.frame["id"].n_unique() == 3
     whole = {"dataset": {"samples": 4}, "config": {"epochs": 2}}
     assert "incomplete" not in read_rows(log_of(tmp_path, asked, eval=whole)).facts.log
+
+
+def test_what_a_log_lacks_is_said_on_every_surface(tmp_path: Path) -> None:
+    values = ["C", "P", {"acc": 1}]
+    asked = [sample(at, "A", "A", value) for at, value in enumerate(values)]
+    import_run(log_of(tmp_path, asked, eval={"dataset": {"samples": 20}}), tmp_path / "run", {})
+    experiment = Experiment.read([tmp_path / "run"])
+    expected = (Incomplete(3, 20), Unverified(2, 3))
+    evaluation = experiment.evaluation(experiment.runs[0])
+    assert tuple(
+        note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)
+    ) == (expected)
+    diagnostics = [d for d in diagnose(experiment) if isinstance(d, ReportNote)]
+    assert {d.note for d in diagnostics if d.severity == "warning"} == {*expected}
+    listed = list_runs([tmp_path / "run"])
+    assert listed[0].gaps == expected
+    report = experiment.report()
+    pages = [
+        to_text(*present_run(report, full=full).tables()).lower() for full in (True, False)
+    ] + [to_text(*present_list(listed).tables()).lower()]
+    for text in pages:
+        assert_says(text, "incomplete: 3 of 20 items", "unverified: 2 of 3 answers")
 
 
 def tokens(*listed: tuple[str, float]) -> dict[str, Any]:

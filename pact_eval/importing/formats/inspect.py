@@ -277,6 +277,7 @@ class _Log:
         self._samples: list[_Sample] = []
         self._shuffled = False
         self._without_probabilities = 0
+        self._unverified = 0
         self._status = str(header.get("status"))
 
     def rows(self) -> Iterator[LogRow | Problem]:
@@ -310,6 +311,7 @@ class _Log:
             return
         answered = [sample for sample in rows if sample.answer is not None]
         self._without_probabilities = sum(sample.log_probs is None for sample in answered)
+        self._unverified = sum(sample.correct is None for sample in answered)
         for sample in rows:
             yield LogRow(None, sample.name, self._row(sample))
 
@@ -551,12 +553,11 @@ class _Log:
         if of is not None and isinstance(planned, int) and planned > self._epochs:
             # Stopped in an early epoch: count samples of every epoch.
             read, of = read * self._epochs, of * planned
-        unchecked = sum(s.answer is not None and s.correct is None for s in self._samples)
         block: dict[str, Json] = {}
         if of is not None and read < of:
             block["incomplete"] = {"read": read, "of": of}
-        if unchecked:
-            block["unverified"] = unchecked
+        if self._unverified:
+            block["unverified"] = self._unverified
         return block
 
     def _contradictions(self) -> Iterator[Problem]:
