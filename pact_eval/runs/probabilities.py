@@ -25,6 +25,7 @@ MOST_DECIMALS: Final = 6
 """Probabilities that are exact at 2 to 6 decimals are rounded."""
 
 _EXACT: Final = 1e-9
+_SAME: Final = 1e-11  # more than what tells a tie from the answer of a log
 SUM_TOLERANCE: Final = 1e-3
 """A sum of probabilities may miss 1 by this, whatever their rounding."""
 
@@ -35,11 +36,12 @@ def decimals(values: Iterable[float]) -> int | None:
     Examples:
         >>> decimals([0.25, 0.75]), decimals([0.125, 0.875]), decimals([1 / 3, 2 / 3])
         (2, 3, None)
+        >>> decimals([1.0, 1e-46, 0.0])
     """
     array = np.fromiter(values, dtype=np.float64)
     for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
-        scaled = array * 10**digits
-        if (np.abs(scaled - np.round(scaled)) <= _EXACT * 10**digits).all():
+        # Only a difference of the last bits: a value between two decimals was not rounded.
+        if (np.abs(array - np.round(array, digits)) <= _SAME * array).all():
             return digits
     return None
 
@@ -48,9 +50,8 @@ def rounding_unit(values: Sequence[float]) -> float:
     """Return the last decimal of one distribution, such as 0.01; 0.0 if it is not rounded."""
     # For one distribution, numpy takes longer than Python.
     for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
-        unit = 10.0**digits
-        if all(abs(value * unit - round(value * unit)) <= _EXACT * unit for value in values):
-            return 1.0 / unit
+        if all(abs(value - round(value, digits)) <= _SAME * value for value in values):
+            return 10.0**-digits
     return 0.0
 
 

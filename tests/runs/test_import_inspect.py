@@ -501,6 +501,17 @@ def test_tokens_with_one_text_are_summed(tmp_path: Path) -> None:
     assert_says(rows.remarks[0], "4 answers", "not the most probable")
 
 
+def test_of_tokens_that_tie_the_answer_of_the_log_is_the_most_probable(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    asked = []
+    for at, p in enumerate(rng.uniform(0.2, 0.49, size=40)):
+        answer = "AB"[at % 2]
+        order = [(answer, p), ("BA"[at % 2], p), ("C", 0.01)]
+        asked.append(sample(at, "B", answer, "CI"[answer == "A"], output=tokens(*order)))
+    log = log_of(tmp_path, asked, results=published(0.5))
+    assert headline(log, tmp_path / "run") == 0.5
+
+
 @pytest.mark.parametrize("listed", [[("A", 0.8), ("B", 0.7)], [("A", 1.5), ("B", 0.1)]])
 def test_probabilities_above_one_are_refused(
     tmp_path: Path, listed: list[tuple[str, float]]
