@@ -87,7 +87,8 @@ _read = gathered(
         ),
         option(
             "--filter",
-            help="Filter of lm-evaluation-harness whose answers are read, if there are several.",
+            help="Filter of lm-evaluation-harness whose answers are read, if there are several; of "
+            "HELM, the split or perturbation, such as valid or test/typos.",
         ),
         option(
             "--metric",
@@ -109,7 +110,8 @@ _read = gathered(
         ),
         option(
             "--scorer",
-            help="Inspect scorer whose scores are read. Default: choice, or the only one.",
+            help="Inspect scorer whose scores are read, and their reducer after a colon, such as "
+            "choice:mean. Default: choice, or the only one.",
         ),
     ],
 )
