@@ -96,9 +96,6 @@ PositionsFrom: TypeAlias = Literal["0", "1"]
 AnswerForm: TypeAlias = Literal["text", "letter"]
 """How a file of others writes answers, where they are no positions."""
 
-Targets: TypeAlias = Literal["texts", "positions", "positions-from-1"]
-"""How targets of lm-evaluation-harness are read: texts of choices, or positions from 0 or 1."""
-
 SeveralRight: TypeAlias = Literal["any"]
 """How questions with several right answers are read: any of them counts."""
 

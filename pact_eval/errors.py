@@ -186,7 +186,7 @@ class RecordError(InputError):
         mistakes: dict[tuple[str, str], list[Problem]] = {}
         for problem in self.problems:
             mistakes.setdefault(problem.mistake, []).append(problem)
-        groups = [*mistakes.values()]
+        groups = [sorted(each, key=lambda problem: problem.line or 0) for each in mistakes.values()]
         shown, rest = groups[:_GROUPS_SHOWN], sum(map(len, groups[_GROUPS_SHOWN:]))
         lines: list[str] = []
         for place, group in enumerate(shown):

@@ -21,7 +21,7 @@ from pact_cli.options import (
 )
 from pact_cli.parameters import LazyChoice, choice, option
 from pact_cli.report import print_reports
-from pact_eval._choices import LogMetric, SeveralRight, Targets
+from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval.importing.registry import source_names
 
 if TYPE_CHECKING:
@@ -96,11 +96,6 @@ _read = gathered(
             first_page=True,
             help="Metric of lm-evaluation-harness by which answers and probabilities are read. "
             "Default: acc, or the first that the log has.",
-        ),
-        option(
-            "--targets",
-            type=choice(Targets),
-            help="How targets of lm-evaluation-harness are read, if texts and positions both fit.",
         ),
         option(
             "--multi",

@@ -26,6 +26,7 @@ from typing import Final
 
 from pact_eval._choices import LogMetric
 from pact_eval._json import Json, dumps
+from pact_eval.data.labelled.answers import POSITIONS, TEXT
 from pact_eval.importing.grouping import Grouping
 
 METRICS: Final[tuple[LogMetric, ...]] = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info")
@@ -186,11 +187,11 @@ Reading = Callable[[Line], "tuple[int, ...] | None"]
 """Returns the right answers of a line; None if its target cannot be read so."""
 
 READINGS: Final[Mapping[str, Reading]] = {
-    "positions": lambda line: _inside(_positions(line.target, 0), line),
-    "texts": lambda line: _by_text(line),
-    "positions-from-1": lambda line: _inside(_positions(line.target, 1), line),
+    POSITIONS[0]: lambda line: _inside(_positions(line.target, 0), line),
+    TEXT: lambda line: _by_text(line),
+    POSITIONS[1]: lambda line: _inside(_positions(line.target, 1), line),
 }
-"""How targets are read, by the values of `--targets`. lm-evaluation-harness counts from 0."""
+"""How targets are read, by form. lm-evaluation-harness counts from 0."""
 
 
 def read_line(number: int | None, entry: Mapping[str, Json], grouping: Grouping) -> Line:

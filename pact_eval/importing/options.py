@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from pact_eval._choices import LogMetric, SeveralRight, Targets, check_choice
+from pact_eval._choices import LogMetric, SeveralRight, check_choice
 from pact_eval.data.hub_data import local_data, only_file_of
 from pact_eval.data.labelled.reading import ReadingOptions, take_reading
 from pact_eval.importing.row_reader import check_mapping
@@ -28,7 +28,6 @@ class LogOptions(ReadingOptions, total=False):
     suite: Sequence[Path | str]
     filter: str | None
     metric: LogMetric | None
-    targets: Targets | None
     scorer: str | None
     multi: SeveralRight | None
     data: Path | str | None
@@ -46,7 +45,6 @@ def import_options(options: LogOptions) -> ImportOptions:
     """
     values: dict[str, Any] = dict(options)
     check_choice("--metric", values.get("metric"), get_args(LogMetric))
-    check_choice("--targets", values.get("targets"), get_args(Targets))
     check_choice("--multi", values.get("multi"), get_args(SeveralRight))
     mapping = check_mapping(values.pop("map", {}))
     suites = tuple(Path(path) for path in values.pop("suite", ()))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from pact_eval._choices import LogMetric, SeveralRight, Targets
+from pact_eval._choices import LogMetric, SeveralRight
 from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
 from pact_eval._json import Json, describe, refuse_deep
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading
@@ -55,7 +55,6 @@ class ImportOptions:
         filter: name of the filter of lm-evaluation-harness whose answers are read.
         metric: the metric of lm-evaluation-harness by which answers are read: acc, acc_norm,
             acc_bytes or acc_mutual_info; None uses the first that the log has.
-        targets: how its targets are read; None uses the only reading that fits.
         scorer: name of the Inspect scorer whose scores are read.
         multi: "any" counts an answer that is one of several right ones; None refuses such items.
         data: dataset file with the references of rows of your own, joined by id.
@@ -69,7 +68,6 @@ class ImportOptions:
     suites: tuple[Path, ...] = ()
     filter: str | None = None
     metric: LogMetric | None = None
-    targets: Targets | None = None
     scorer: str | None = None
     multi: SeveralRight | None = None
     data: Path | None = None
@@ -88,15 +86,7 @@ class ImportOptions:
     def settings(self) -> dict[str, Json]:
         """Settings that determine the rows of a run, as far as given; files by their names."""
         settings: dict[str, Json] = {"mapping": dict(self.mapping)}
-        for name in (
-            "family_from",
-            "domain_from",
-            "filter",
-            "metric",
-            "targets",
-            "scorer",
-            "multi",
-        ):
+        for name in ("family_from", "domain_from", "filter", "metric", "scorer", "multi"):
             if getattr(self, name) is not None:
                 settings[name] = getattr(self, name)
         if self.reading.named:

@@ -17,7 +17,7 @@ from messages import assert_says
 
 from logs import read_rows
 from pact_cli.main import main
-from pact_eval._choices import Targets
+from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError, RecordError, SeveralFilesError, ShapeError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
@@ -109,9 +109,9 @@ def test_two_readings_of_targets_are_a_question(tmp_path: Path) -> None:
     assert error.value.exit_code == 2
     said = str(error.value)
     assert_says(
-        said, "samples_rating", ":1 (id doc 0)", "target '1'", "positions: the answer is '2'"
+        said, "samples_rating", ":1 (id doc 0)", "target '1'", "position-0: the answer is '2'"
     )
-    assert_says(said, "texts: the answer is '1'", "--targets texts")
+    assert_says(said, "text: the answer is '1'", "--answers text")
     commands = [shlex.split(row) for row in said.splitlines() if "pact-eval import" in row]
     for command, reference in zip(commands, (1, 0), strict=True):
         out = tmp_path / str(reference)
@@ -120,11 +120,9 @@ def test_two_readings_of_targets_are_a_question(tmp_path: Path) -> None:
         assert run.predictions.reference.tolist() == [reference]
 
 
-@pytest.mark.parametrize(
-    ("targets", "reference"), [("texts", 0), ("positions", 1), ("positions-from-1", 0)]
-)
-def test_targets_are_read_as_stated(tmp_path: Path, targets: Targets, reference: int) -> None:
-    imported = read_rows(ambiguous(tmp_path), ImportOptions(targets=targets))
+@pytest.mark.parametrize(("form", "reference"), [("text", 0), ("position-0", 1), ("position-1", 0)])
+def test_targets_are_read_as_stated(tmp_path: Path, form: str, reference: int) -> None:
+    imported = read_rows(ambiguous(tmp_path), ImportOptions(reading=Reading(form=form)))
     assert imported.frame["reference"].to_list() == [reference]
 
 
@@ -140,7 +138,7 @@ def test_a_log_without_any_check_has_unverified_rows(tmp_path: Path) -> None:
     only = read_rows(write(tmp_path, "mmlu", rows))
     assert only.facts.log["unverified"] == 5
     positions = [line(0, LETTERS, 1, [-1, -2, -3, -4])]
-    with pytest.raises(ShapeError, match="positions-from-1: the answer is 'A'"):
+    with pytest.raises(ShapeError, match="position-1: the answer is 'A'"):
         read_rows(write(tmp_path / "one", "mmlu", positions))
 
 

@@ -5,9 +5,9 @@ A folder of results has `samples_<task>_<date>.jsonl`, one line per item and fil
 and its checks, `harness_results.py` has what the results publish.
 
 A target is an index, a list of indices (several right answers), or the text of a choice. The
-reading that fits every line and every check of a file is used. If two fit and differ, `--targets`
-decides. If the prompts of a line differ and its continuations do not (WinoGrande), its target is
-not the reference; then the metrics say it.
+reading that fits every line and every check of a file is used. If two fit and differ, `--answers`
+or `--positions-from` decides. If the prompts of a line differ and its continuations do not
+(WinoGrande), its target is not the reference; then the metrics say it.
 
 `--metric` chooses the values that are the logits of the run: without it, the first of `acc`,
 `acc_norm`, `acc_bytes` and `acc_mutual_info` that the log has.
@@ -24,9 +24,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from pact_eval._choices import LogMetric, Targets
+from pact_eval._choices import LogMetric
 from pact_eval._files import decoded, open_regular, read_lines, reading
 from pact_eval._json import Json, loads
+from pact_eval.data.labelled.answers import FORMS, POSITIONS, TEXT, Form
 from pact_eval.errors import Place, Problem, ShapeError, counted
 from pact_eval.importing.harness_lines import (
     BY_LENGTH,
@@ -234,12 +235,12 @@ class _Task:
         if any(not line.continuations for line in lines):
             return by_outcome
         delimiters = self._delimiters(lines)
-        stated = self._options.targets
-        rounds: tuple[tuple[Targets, ...], ...] = (("positions", "texts"), ("positions-from-1",))
-        if stated is not None:
+        stated = self._options.reading.form
+        rounds: tuple[tuple[Form, ...], ...] = ((POSITIONS[0], TEXT), (POSITIONS[1],))
+        if stated in READINGS:
             rounds = ((stated,),)
         elif not any(Checks.of(line, delimiters[0]) for line in lines):
-            rounds = (("positions", "texts", "positions-from-1"),)
+            rounds = ((POSITIONS[0], TEXT, POSITIONS[1]),)
         for names, delimiter in product(rounds, delimiters):
             checked = [(line, Checks.of(line, delimiter)) for line in lines]
             if fitting := [name for name in names if _fits(READINGS[name], checked)]:
@@ -279,7 +280,7 @@ class _Task:
             _fits(reading, [(line, Checks.of(line, other)) for line in lines]) for other in others
         )
 
-    def _refuse_two(self, lines: Sequence[Line], names: Sequence[Targets]) -> None:
+    def _refuse_two(self, lines: Sequence[Line], names: Sequence[Form]) -> None:
         """Refuse readings that all fit, and differ.
 
         Raises:
@@ -297,7 +298,7 @@ class _Task:
             )
             for right, name in reversed(names_of.items()):
                 texts = " or ".join(repr(choices[at]) for at in right or ())
-                command = import_command(self._path, self.name, self._options, "--targets", name)
+                command = import_command(self._path, self.name, self._options, *FORMS[name].split())
                 message += f"\n  {name}: the answer is {texts}\n    {command}"
             raise ShapeError(message)
 
