@@ -90,6 +90,12 @@ CiFormat: TypeAlias = Literal["sarif", "junit", "github"]
 LogMetric: TypeAlias = Literal["acc", "acc_norm", "acc_mutual_info"]
 """The metric of lm-evaluation-harness by which answers are read."""
 
+PositionsFrom: TypeAlias = Literal["0", "1"]
+"""Number of the first position, where answers are positions of options."""
+
+AnswerForm: TypeAlias = Literal["text", "letter"]
+"""How a file of others writes answers, where they are no positions."""
+
 SeveralRight: TypeAlias = Literal["any"]
 """How questions with several right answers are read: any of them counts."""
 

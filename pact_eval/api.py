@@ -8,7 +8,7 @@ The examples use the adapters and data of `pact_fixtures` and small runs of rand
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, get_args
 
@@ -197,10 +197,6 @@ def score(
     content_free: bool = False,
     orders: OrderDesign = "balanced",
     allow: Collection[Allowance] = (),
-    shape: str | None = None,
-    columns: Mapping[str, str] | Sequence[str] = (),
-    question: str | None = None,
-    questions: Path | str | None = None,
     **options: Unpack[ScoreOptions],
 ) -> Run:
     """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
@@ -229,12 +225,10 @@ def score(
         orders: design of the letter orders; "antithetic" makes view 1 the reverse of view 0.
         allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
             is not the one of its manifest; the run and every output say so.
-        shape: shape of a labelled file; None detects it.
-        columns: of a labelled file, names of columns by role: state, question, options, answer, ...
-        question: the question of every entry, if a labelled file has no column of questions.
-        questions: file of the questions of `{"state", "labels"}` entries.
         options: `views="adaptive"`, `views_from=RUN`, `risk`, `full_share` and `full_seed` take
             views one by one (`pact_eval.remedies.view_rules.AdaptiveViews`);
+            `shape`, `columns`, `question`, `options` and further ones of labelled data
+            (`pact_eval.data.labelled.reading.reading_of`);
             `device`, `dtype`, `engine` and further fields of
             `pact_eval.scoring.request.ModelRequest`; with `server`, `model`, `wire`,
             `api_key_env`, `timeout` in seconds and further fields of
@@ -270,13 +264,14 @@ def score(
     """
     from pact_eval.data.files import dataset_file
     from pact_eval.data.hub_data import local_data, only_file_of
-    from pact_eval.data.labelled.reader import reading_of
+    from pact_eval.data.labelled.reading import take_reading
     from pact_eval.scoring.content_free import score_content_free
     from pact_eval.scoring.options import request_of
     from pact_eval.scoring.sources import default_folder, row_source
     from pact_eval.scoring.windows import read_dataset, score_windows
 
     adaptive = _adaptive(options)
+    reading = take_reading(cast("dict[str, Any]", options))
     request = request_of(
         adapter=adapter,
         base_model=base_model,
@@ -287,7 +282,6 @@ def score(
     labels = _labels(arm, train_seed, role)
     folder = default_folder(request, labels) if out is None else Path(out)
     file = dataset_file(only_file_of(local_data(data)))
-    reading = reading_of(shape, columns, question, questions)
     dataset = read_dataset(
         file, k=k, order_seed=order_seed, limit=limit, allow=allow, reading=reading, orders=orders
     )
@@ -330,7 +324,7 @@ def _with_rule(dataset: Dataset, adaptive: AdaptiveViews | None, source: RowSour
 
 def import_run(
     log: Path | str,
-    out: Path | str,
+    out: Path | str | None = None,
     *,
     arm: str | None = None,
     train_seed: int | None = None,
@@ -342,9 +336,10 @@ def import_run(
     Options have the names of the command line, except `source` for `--from`.
 
     Args:
-        log: a file or folder of a known format, or its URL; rows of your own are JSON lines or
-            Parquet with `id`, `reference` and `probabilities` of shape (answers,), which sum to 1.
-        out: the run folder; importing the same log again leaves it as it is.
+        log: a file or folder of a known format, or its URL; or a table (CSV, JSON, Parquet) with
+            right answers, and probabilities of shape (answers,) or predictions.
+        out: the run folder; importing the same log again leaves it as it is. None takes the name
+            of the log, in `runs`.
         arm: name of the recipe.
         train_seed: seed of the training.
         role: what the run is for: "evaluation" (the default), "calibration" or "selection".
@@ -356,6 +351,7 @@ def import_run(
 
     Raises:
         InputError: the log cannot be read, or its format is not known.
+        ShapeError: two readings of a table fit and differ.
         RecordError: a row is malformed, or the log contradicts itself; nothing is written.
         RunError: the folder cannot be used, or has a run with other settings.
 
@@ -370,11 +366,12 @@ def import_run(
         (1, ('Further columns, for --by: note.',))
     """
     from pact_eval.importing.options import import_options
-    from pact_eval.importing.writing import ImportedRun
+    from pact_eval.importing.writing import ImportedRun, default_folder
     from pact_eval.importing.writing import import_run as import_log
 
-    rows = import_log(Path(log), Path(out), _labels(arm, train_seed, role), import_options(options))
-    return ImportedRun.of(read_run(out), rows.remarks)
+    folder = default_folder(log) if out is None else Path(out)
+    rows = import_log(Path(log), folder, _labels(arm, train_seed, role), import_options(options))
+    return ImportedRun.of(read_run(folder), rows.remarks)
 
 
 def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:

@@ -207,7 +207,7 @@ FILES: Final[Mapping[str, LabelledFile]] = {
         spreadsheet,
         "columns",
         (1, 0),
-        ("--columns", "id=Nr,question=Frage,options=A+B+C", "--columns", "answer=Loesung"),
+        ("--columns", "id=Nr,question=Frage,options=A+B+C", "--columns", "reference=Loesung"),
     ),
     "letters": LabelledFile(letters, "columns", (1, 0, 2)),
     "intents": LabelledFile(
@@ -270,9 +270,13 @@ BROKEN: Final[Mapping[str, BrokenFile]] = {
         ('expected one of "s", "t", got "Z"', "correct the answer"),
     ),
     "two columns for one role": BrokenFile(
-        _lines("a.jsonl", {"text": "t", "label": "l", "gold": "l"}),
+        _lines(
+            "a.jsonl",
+            {"text": "t", "label": "l", "gold": "l"},
+            {"text": "u", "label": "m", "gold": "l"},
+        ),
         (),
-        ("label and gold", "--columns answer=label or --columns answer=gold"),
+        ("label and gold", "line 2", "--columns reference=label or --columns reference=gold"),
         2,
     ),
     "answers outside the options": BrokenFile(
@@ -292,9 +296,9 @@ BROKEN: Final[Mapping[str, BrokenFile]] = {
         ("(id a)", "line 1", "id: expected text"),
     ),
     "wrong encoding": BrokenFile(
-        _bytes("a.csv", "text,label\nhübsch,gut\nok,gut\nöde,schlecht\n".encode("latin-1")),
+        _bytes("a.csv", b"text,label\nh\x81bsch,gut\nok,gut\n\x8dde,schlecht\n"),
         (2, 4),
-        ("UTF-8", "0xfc", "UTF-8", "0xf6"),
+        ("UTF-8", "0x81", "UTF-8", "0x8d"),
     ),
     "UTF-16": BrokenFile(
         _bytes("a.jsonl", '{"text": "t"}\n'.encode("utf-16")), (1,), ("UTF-8", "UTF-16", "iconv")

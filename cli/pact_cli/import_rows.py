@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from pact_cli.commands import command
 from pact_cli.console import announce
 from pact_cli.hub_places import data_file_here
@@ -114,14 +112,19 @@ _read = gathered(
 
 @command("import", loads=("pact_eval.importing.writing",))
 @path_argument("log", "LOG", RUN_OR_LOG)
-@option("--out", required=True, type=PATH, first_page=True, help="Run folder to write.")
+@option(
+    "--out",
+    type=PATH,
+    first_page=True,
+    help="Run folder to write. Default: the name of the log, in runs/.",
+)
 @_read
 @reading_options
 @label_options
 @json_option
 def import_rows(
     log: Path,
-    out: Path,
+    out: Path | None,
     options: ImportOptions,
     reading: Reading,
     labels: RunLabels,
@@ -131,18 +134,20 @@ def import_rows(
 
     LOG is a file, a folder, or a URL of an object store, such as s3://bucket/rows/*.parquet.
 
-    Rows of your own are JSON lines or Parquet (a file, or a folder of files). A row is one item, or
-    one view of an item: id, reference (or gold), and probabilities, logits or log_probabilities in
-    canonical order. Without probabilities: answer and n_choices. Optional: family, source_family,
+    A table is CSV, JSON or Parquet (a file, or a folder of files). A row has the right answer
+    (label, answer, reference, ...), and probabilities, log-probabilities or logits as a list, by
+    name, or in one column per answer; or the prediction alone. If two readings fit every row, the
+    command names both, and the option that decides.
+
+    Rows of our own format have id, reference (from 0), and probabilities, logits or
+    log_probabilities in canonical order; or answer and n_choices. Optional: family, source_family,
     domain, kind, variant, view, code_order, prompt_tokens, answer_mass, status and reason.
 
     Several views of one order are repeats (epochs, trials): the report gives the mean over them.
     """
-    from pact_eval.importing.writing import import_run
+    from pact_eval.importing.writing import default_folder, import_run
 
-    if reading.named and options.data is None:
-        message = "--shape, --columns, --question and --questions are for --data, which is missing"
-        raise click.UsageError(message)
+    out = default_folder(log) if out is None else out
     options = replace(options, reading=reading)
     if options.data is not None:
         options = replace(options, data=data_file_here(options.data))

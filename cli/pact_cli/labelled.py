@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pact_cli.console import announce
 from pact_cli.options import PATH, gathered
-from pact_cli.parameters import LazyChoice, option
+from pact_cli.parameters import LazyChoice, choice, option
+from pact_eval._choices import AnswerForm, PositionsFrom
 
 if TYPE_CHECKING:
     from pact_eval.data.labelled.reader import LabelledData
@@ -23,16 +23,14 @@ def _shape_names() -> tuple[str, ...]:
     return SHAPE_NAMES
 
 
-def _reading(
-    shape: str | None, columns: tuple[str, ...], question: str | None, questions: Path | None
-) -> Reading:
-    if not any((shape, columns, question, questions)):
-        from pact_eval.data.labelled.reading import AUTOMATIC
+def _reading(positions_from: str | None, option_texts: str | None, **stated: Any) -> Reading:
+    from pact_eval.data.labelled.reading import reading_of
 
-        return AUTOMATIC
-    from pact_eval.data.labelled.reader import reading_of
-
-    return reading_of(shape, columns, question, questions)
+    return reading_of(
+        positions_from=None if positions_from is None else int(positions_from),
+        options=() if option_texts is None else option_texts.split(","),
+        **stated,
+    )
 
 
 def _options(columns_first: bool) -> list[Callable[[Any], Any]]:
@@ -49,9 +47,35 @@ def _options(columns_first: bool) -> list[Callable[[Any], Any]]:
             multiple=True,
             metavar="ROLE=COLUMN,...",
             first_page=columns_first,
-            help="Columns of a labelled file, such as state=text,answer=label. Roles: state, "
-            "question, options (A+B+C for one column each), answer, type, id, family, "
+            help="Columns of a file of others, such as state=text,reference=label. Roles: state, "
+            "question, options (A+B+C for one column each), reference, prediction, probabilities, "
+            "log_probabilities, logits, confidence, correct, ignored, type, id, family, "
             "source_family, split, domain, variant.",
+        ),
+        option(
+            "--options",
+            "option_texts",
+            group="Data",
+            metavar="A,B,...",
+            help="The answers of every entry in their order, which lists of numbers have too.",
+        ),
+        option(
+            "--levels",
+            group="Data",
+            metavar="LOW..HIGH",
+            help="The levels of a rubric, such as 1..5.",
+        ),
+        option(
+            "--positions-from",
+            group="Data",
+            type=choice(PositionsFrom),
+            help="Answers are positions of options, counted from 0 or from 1.",
+        ),
+        option(
+            "--answers",
+            group="Data",
+            type=choice(AnswerForm),
+            help="Answers are texts of options, or letters.",
         ),
         option(
             "--question",

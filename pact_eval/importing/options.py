@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypedDict, get_args
+from typing import Any, get_args
 
 from pact_eval._choices import LogMetric, SeveralRight, check_choice
 from pact_eval.data.hub_data import local_data, only_file_of
-from pact_eval.data.labelled.reader import reading_of
+from pact_eval.data.labelled.reading import ReadingOptions, take_reading
 from pact_eval.importing.row_reader import check_mapping
 from pact_eval.importing.source import ImportOptions
 
 
-class LogOptions(TypedDict, total=False):
+class LogOptions(ReadingOptions, total=False):
     """Fields of `ImportOptions`, which documents them; `source` is `--from`."""
 
     source: str | None
@@ -31,13 +31,6 @@ class LogOptions(TypedDict, total=False):
     scorer: str | None
     multi: SeveralRight | None
     data: Path | str | None
-    shape: str | None
-    columns: Mapping[str, str] | Sequence[str]
-    question: str | None
-    questions: Path | str | None
-
-
-_READING: Final = ("shape", "columns", "question", "questions")
 
 
 def import_options(options: LogOptions) -> ImportOptions:
@@ -55,12 +48,12 @@ def import_options(options: LogOptions) -> ImportOptions:
     check_choice("--multi", values.get("multi"), get_args(SeveralRight))
     mapping = check_mapping(values.pop("map", {}))
     suites = tuple(Path(path) for path in values.pop("suite", ()))
-    read = {name: values.pop(name) for name in _READING if name in values}
+    reading = take_reading(values)
     data = values.pop("data", None)
     return ImportOptions(
         mapping=mapping,
         suites=suites,
         data=None if data is None else only_file_of(local_data(data)),
-        reading=reading_of(**read),
+        reading=reading,
         **values,
     )

@@ -62,13 +62,13 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
     log = source.open(path, options)
     own = source.own
     reader = RowReader(
-        options.mapping if own else OWN_NAMES,
+        (options.mapping if log.mapping is None else log.mapping) if own else OWN_NAMES,
         log.tolerance,
         several_right=options.multi is not None,
     )
     further = FurtherColumns(kept=own and log.references is None)
     by_view, problems = _read(log.rows, reader, further if own else None)
-    if not problems and own:
+    if not problems and own and log.mapping is None:
         problems += reader.unmet_mapping()
     if not problems:
         answered, unanswered = _by_item(by_view)
@@ -132,7 +132,7 @@ def _read(
                     raise ValueError(message)
                 lines[key], rows[key] = entry.line, row
                 if further is not None:
-                    further.add(key[0], entry.row, reader.used)
+                    _add_further(further, key[0], entry, reader)
             except SeveralRightError:
                 several.append(entry)
             except ValueError as error:
@@ -144,6 +144,13 @@ def _read(
     if not rows and not problems:
         problems.append(Problem(None, None, "expected at least one row, got an empty file"))
     return rows, problems
+
+
+def _add_further(further: FurtherColumns, item: str, entry: LogRow, reader: RowReader) -> None:
+    if entry.further is None:
+        further.add(item, entry.row, reader.used)
+    else:
+        further.add(item, entry.further, frozenset())
 
 
 def _several_right(entries: Sequence[LogRow]) -> Problem:

@@ -189,20 +189,8 @@ class RowReader:
     def id_if_readable(self, value: Json) -> str | None:
         """Return the id of a row, even if the row is otherwise malformed."""
         record_id = self._get(value, "id") if isinstance(value, dict) else None
-        return record_id if isinstance(record_id, str) else None
-
-    def name_in(self, row: Mapping[str, Json], column: str) -> str | None:
-        """Return the name under which a row has one of our columns; None without it."""
-        return next((name for name in self._names[column] if row.get(name) is not None), None)
-
-    def with_columns(self, row: Mapping[str, Json], columns: Mapping[str, Json]) -> dict[str, Json]:
-        """Return a row with our columns that it does not have; null is no value."""
-        missing = {
-            self._names[column][0]: value
-            for column, value in columns.items()
-            if value is not None and self.name_in(row, column) is None
-        }
-        return {**row, **missing}
+        is_id = isinstance(record_id, str | int) and not isinstance(record_id, bool)
+        return str(record_id) if is_id else None
 
     def unmet_mapping(self) -> list[Problem]:
         """Return one problem per mapped column that no row has."""
@@ -342,9 +330,11 @@ class RowReader:
 
     def _text(self, obj: Mapping[str, Json], column: str, default: str | None = None) -> str:
         value = self._get(obj, column)
-        if value is None and default is not None:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if value in (None, "") and default is not None:
             return default
-        if not isinstance(value, str) or (not value and default is None):
+        if not isinstance(value, str) or not value:
             message = f"{'/'.join(self._names[column])}: expected text, got {_found(value)}"
             raise ValueError(message)
         return value

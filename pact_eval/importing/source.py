@@ -58,7 +58,7 @@ class ImportOptions:
         scorer: name of the Inspect scorer whose scores are read.
         multi: "any" counts an answer that is one of several right ones; None refuses such items.
         data: dataset file with the references of rows of your own, joined by id.
-        reading: how it is read, if it is a labelled file.
+        reading: how a table of others, or the data if they are labelled, are read.
     """
 
     source: str | None = None
@@ -89,6 +89,8 @@ class ImportOptions:
         for name in ("family_from", "domain_from", "filter", "metric", "scorer", "multi"):
             if getattr(self, name) is not None:
                 settings[name] = getattr(self, name)
+        if self.reading.named:
+            settings["reading"] = self.reading.to_json()
         return settings
 
 
@@ -116,12 +118,14 @@ class LogRow:
         record: id of the entry in messages; None if it could not be read.
         row: a row in our format.
         where: the place in messages if the log has several files; then there is no line.
+        further: columns that are no part of our format; None takes those of the row.
     """
 
     line: int | None
     record: str | None
     row: Mapping[str, Json]
     where: str = ""
+    further: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,7 @@ class Log:
         files: the files that it consists of, for its hash.
         named: the file that messages name; None for the path that the user gave.
         references: records that rows were joined with; None without any.
+        mapping: names of our columns in rows that were translated; None takes the user's.
     """
 
     rows: Iterator[LogRow | Problem]
@@ -160,6 +165,7 @@ class Log:
     tolerance: float = SUM_TOLERANCE
     named: Path | None = None
     references: References | None = None
+    mapping: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)

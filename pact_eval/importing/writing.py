@@ -40,6 +40,17 @@ class ImportedRun(Run):
         return cls(run.folder, run.provenance, run.predictions, remarks)
 
 
+def default_folder(path: Path | str) -> Path:
+    """Return the folder of an import that gets none: the name of its log, in `runs`.
+
+    Examples:
+        >>> default_folder("data/tickets.csv.gz").as_posix()
+        'runs/tickets'
+    """
+    name = Path(str(path).rstrip("/")).name
+    return Path("runs") / (name.lstrip("._").split(".")[0] or "imported")
+
+
 def import_run(
     path: Path, out: Path, labels: RunLabels, options: ImportOptions | None = None
 ) -> ImportedRows:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, get_args
 
 from pact_eval._choices import TakenViews, check_choice
+from pact_eval.data.labelled.reading import ReadingOptions
 from pact_eval.errors import InputError, ServerError
 from pact_eval.models.hub_adapters import find_adapter
 from pact_eval.scoring.request import (
@@ -77,8 +78,8 @@ class ViewOptions(TypedDict, total=False):
     full_seed: int
 
 
-class ScoreOptions(ModelOptions, ServerOptions, ViewOptions, total=False):
-    """Options for a model here, or for the model of a server."""
+class ScoreOptions(ModelOptions, ServerOptions, ViewOptions, ReadingOptions, total=False):
+    """Options for a model here or that of a server, for views, and for labelled data."""
 
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -17,15 +17,14 @@ from scoring.servers.loopback import serving, systemone
 
 from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
-from pact_eval.data.labelled.reader import read_dataset_records, read_labelled, reading_of
-from pact_eval.data.labelled.reading import Reading, is_labelled, reading_of_json
+from pact_eval.data.labelled.reader import read_dataset_records, read_labelled
+from pact_eval.data.labelled.reading import Reading, is_labelled, reading_of, reading_of_json
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.records import read_records
 from pact_eval.errors import RecordError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.runs.folder import read_run
-from pact_reports.sentences.labelled import labelled_remarks
 
 run, refused = runner(main), refuser(main)
 audit, audit_refused = runner(audit_main), refuser(audit_main)
@@ -221,7 +220,10 @@ def test_references_of_rows_come_from_labelled_data(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text(TABLE)
     log = write_jsonl(
         tmp_path / "rows.jsonl",
-        [{"id": "r1", "p": {"pos": 0.75, "neg": 0.25}}, {"id": "r2", "p": [0.5, 0.5]}],
+        [
+            {"id": "r1", "p": {"pos": 0.75, "neg": 0.25}},
+            {"id": "r2", "p": {"neg": 0.5, "pos": 0.5}},
+        ],
     )
     words = ("import", log, "--map", "probabilities=p", "--data", tmp_path / "data.csv")
     result = run(*words, "--out", tmp_path / "run")
@@ -241,7 +243,7 @@ def test_references_of_rows_come_from_labelled_data(tmp_path: Path) -> None:
 def test_answers_by_name_and_rows_of_other_data(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text(TABLE)
     words = ("--data", tmp_path / "data.csv", "--out", tmp_path / "run")
-    answers = [{"id": "r1", "answer": "pos"}, {"id": "r3", "answer": 0}]
+    answers = [{"id": "r1", "answer": "pos"}, {"id": "r3", "answer": "Neg"}]
     run("import", write_jsonl(tmp_path / "rows.jsonl", answers), *words)
     wrong = [
         {"id": "r9", "answer": "pos"},
@@ -249,9 +251,11 @@ def test_answers_by_name_and_rows_of_other_data(tmp_path: Path) -> None:
         {"id": "r2", "answer": "good"},
     ]
     message = refused("import", write_jsonl(tmp_path / "wrong.jsonl", wrong), *words)
-    assert_says(message, ":1 (id r9)", "data.csv", ":2 (id r1)", "neg, pos", ":3 (id r2)")
-    message = refused("import", tmp_path / "wrong.jsonl", "--out", "x", "--shape", "labels", code=2)
-    assert_says(message, "--data")
+    assert_says(message, ":1 (id r9)", "data.csv")
+    message = refused("import", write_jsonl(tmp_path / "wrong.jsonl", wrong[1:2]), *words)
+    assert_says(message, ":1 (id r1)", "neg, pos", "got pos")
+    message = refused("import", write_jsonl(tmp_path / "wrong.jsonl", wrong[2:]), *words, code=2)
+    assert_says(message, "line 1 (id r2)", "good", '"neg", "pos"')
     suite = FILES["suite"].write(tmp_path)
     results = write_jsonl(tmp_path / "results.jsonl", [])
     results.write_text('{"run_id": "a1", "payload_sha256": "x", "status": "ok"}\n')
@@ -283,10 +287,10 @@ def test_records_stay_records_next_to_labelled_files(tmp_path: Path) -> None:
     assert sorted(files.values()) == [1, 2]
 
 
-def test_columns_that_are_kept_and_not_read_are_named(tmp_path: Path) -> None:
+def test_numbered_columns_are_the_options(tmp_path: Path) -> None:
     """A table whose options are in columns of their own, of which nobody said so."""
     path = tmp_path / "a.csv"
     path.write_text("ctx,opt1,opt2,gold\nIt rains.,wet,dry,wet\nIt snows.,cold,hot,cold\n")
-    columns = {"state": ("ctx",), "answer": ("gold",)}
-    remarks = labelled_remarks(read_labelled(path, Reading(columns=columns)))
-    assert_says(remarks[2], "not read as options", "opt1, opt2")
+    columns = {"state": ("ctx",), "reference": ("gold",)}
+    data = read_labelled(path, Reading(columns=columns))
+    assert [answer.key for answer in data.records[0].field.answers] == ["wet", "dry"]

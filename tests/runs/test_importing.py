@@ -183,7 +183,7 @@ BAD: list[tuple[list[Any], str]] = [
     ([row(), row()], r":2 \(id a\): the same id and view already occur on line 1"),
     ([row(view=1)], r"expected views 0 to 1, got \[1\]"),
     ([row(code_order=[0, 0])], "code_order: expected an order of 0 to 1"),
-    (["[1]"], "expected an object, got a list"),
+    (["[1]"], "expected an object, got an integer"),
     ([], "at least one row"),
 ]
 

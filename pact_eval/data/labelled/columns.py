@@ -1,29 +1,37 @@
-r"""Shape "columns": a question, its options and the answer in columns, by name.
+"""Shape "columns": a question, its options and the right answer in columns.
 
-    role       names that are tried without --columns
-    state      state, context, passage, text, document, article, sentence
-    question   question, instructions, instruction, query
-    options    options, choices, candidates
-    answer     answer, label, gold, target, answerKey, answer_key, correct_answer
-    type       type, kind
-    id, family, source_family, domain, split, variant
+The columns are those that the user names, those of a public set, or those with a usual name
+(`roles.py`). Options are a list, JSON text, texts with "|" between them, an object of names and
+texts, two lists ("text" and "label"), or one column per option. Without options, the different
+answers of the file are the options. `answers.py` decides what a cell with the answer means.
 
-Options are a list, a list as JSON text, texts with "|" between them, an object of names and texts,
-two lists ("text" and "label"), or one column per option (`options=A+B+C`). Columns A, B, ... are
-the options if most answers name one of them. Without options, the answers of the file are the
-options. An answer is the text of an option, its name or letter, or its
-position from 0: one of these for the whole file.
+Cells that say that there is no label leave their row out: empty text, a dash, and -1 next to labels
+that count from 0.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pact_eval._json import Json, loads
+from pact_eval._json import Json, dumps, loads
+from pact_eval.data.labelled.answers import (
+    FALSE_WORDS,
+    LETTER,
+    POSITIONS,
+    TEXT,
+    TRUE_WORDS,
+    Answers,
+    Form,
+    Options,
+    cell_text,
+    choose_form,
+    distinct_labels,
+    fold_label,
+    is_unlabelled,
+)
 from pact_eval.data.labelled.draft import (
     LABELS,
     AskedQuestion,
@@ -34,40 +42,36 @@ from pact_eval.data.labelled.draft import (
     remaining,
 )
 from pact_eval.data.labelled.entries import Entries, Entry
-from pact_eval.data.records import LETTERS, MAX_ANSWERS
+from pact_eval.data.labelled.reading import AUTOMATIC, Reading
+from pact_eval.data.labelled.roles import (
+    IGNORED,
+    PREDICTED,
+    ROLES,
+    PublicSet,
+    check_columns,
+    columns_for,
+    groups_of_options,
+    is_options,
+    public_set,
+    unread_options,
+)
+from pact_eval.data.records import MAX_ANSWERS
 from pact_eval.errors import ShapeError
 
 __all__ = [
-    "ANSWER_NAMES",
-    "ROLES",
-    "SUBJECT_NAMES",
-    "AnswerForm",
     "ColumnReading",
-    "parse_columns",
+    "check_truths",
+    "minus_one",
+    "options_of_row",
     "read_columns",
+    "roles_of_file",
 ]
 
-ROLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "state": ("state", "context", "passage", "text", "document", "article", "sentence"),
-    "question": ("question", "instructions", "instruction", "query"),
-    "options": ("options", "choices", "candidates"),
-    "answer": ("answer", "label", "gold", "target", "answerKey", "answer_key", "correct_answer"),
-    "type": ("type", "kind"),
-    **{label: (label,) for label in LABELS},
-}
-"""What columns can be, and the names that are tried for each."""
-
-SUBJECT_NAMES: Final = frozenset((*ROLES["state"], *ROLES["question"]))
-ANSWER_NAMES: Final = frozenset(ROLES["answer"])
-
-AnswerForm = str
-"""How the file writes answers: "text", "letter" or "position"."""
-
-_FORMS: Final = ("text", "letter", "position")
 _QUESTION: Final = "Which answer is right?"
 _LABEL: Final = "Which {} fits?"
 _KINDS: Final = ("choice", "noul", "boolean", "score")
 _BOOLEAN: Final = frozenset({"true", "false"})
+_NO_LABEL: Final = "without a label"
 
 
 @dataclass(frozen=True)
@@ -75,18 +79,24 @@ class ColumnReading:
     """Reading of the columns of a file.
 
     Attributes:
-        roles: by role, the columns that have it; several only for the options.
+        roles: by role, the columns that have it.
         form: how the file writes answers.
         options: the options of every entry, if the file has no column of options.
-        names: names of integer labels, in their order; empty if they have none.
         question: the question, if the file has no column of questions.
+        levels: whether the options are the levels of a rubric.
+        unlabelled: cells that say that there is no label, besides empty ones.
+        ordered: whether the file or the user gives the order of the options.
+        remarks: what to know of the reading, one sentence each.
     """
 
     roles: Mapping[str, tuple[str, ...]]
-    form: AnswerForm = "text"
+    form: Form = TEXT
     options: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
     question: str = _QUESTION
+    levels: bool = False
+    unlabelled: frozenset[str] = frozenset()
+    ordered: bool = True
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     def draft(self, entry: Mapping[str, Json]) -> Draft:
         """Translate an entry.
@@ -96,150 +106,139 @@ class ColumnReading:
         """
         state, question = (self._value(entry, role) for role in ("state", "question"))
         subject = state if state is not None else question
-        answer = self._value(entry, "answer")
-        if subject is None or answer is None:
-            lacking = self.roles["answer"][0] if subject is not None else self._subject
-            message = f"{lacking}: expected a value, got none; fill it in or remove the row"
+        if subject is None:
+            names = self.roles.get("state") or self.roles["question"]
+            message = f"{names[0]}: expected a value, got none; fill it in or remove the row"
             raise DraftError(message, "missing values")
+        labels = {role: names[0] for role, names in self.roles.items() if role in LABELS}
+        named = own_labels(entry, labels)
+        answer = entry.get(self.roles["reference"][0])
+        if is_unlabelled(answer) or cell_text(answer) in self.unlabelled:
+            return Draft(subject, [], named, {}, {_NO_LABEL: 1})
         asked_text = question if question is not None and state is not None else self.question
-        options, letters = self.options_of(entry)
-        kind = self._kind(entry, options)
-        position = _position(answer, options, letters, self.form)
-        target = position if kind == "score" else self._answer(answer, options, position)
+        options = self.options_of(entry)
+        kind = self._kind(entry, options.texts)
+        index = options.index(_flagged(answer), self.form)
+        target: Json = (
+            answer if index is None else index if kind == "score" else options.texts[index]
+        )
         field_json: dict[str, Json] = {"type": kind, "instructions": asked_text}
         if kind == "score":
-            field_json["criteria"] = [*options]
+            field_json["criteria"] = [*options.texts]
         elif kind == "choice":
-            field_json["criteria"] = dict.fromkeys(options)
-        labels = {role: names[0] for role, names in self.roles.items() if role in LABELS}
+            field_json["criteria"] = dict.fromkeys(options.texts)
         used = {name for names in self.roles.values() for name in names}
-        own = remaining(entry, *used)
         question_of = [AskedQuestion(None, field_json, target)]
-        return Draft(subject, question_of, own_labels(entry, labels), own)
-
-    @property
-    def _subject(self) -> str:
-        return (self.roles.get("state") or self.roles["question"])[0]
+        return Draft(subject, question_of, named, remaining(entry, *used))
 
     def _value(self, entry: Mapping[str, Json], role: str) -> Json:
-        names = self.roles.get(role)
-        return entry.get(names[0]) if names else None
+        names = self.roles.get(role, ())
+        if len(names) < 2:
+            return entry.get(names[0]) if names else None
+        parts = {name: entry[name] for name in names if entry.get(name) is not None}
+        return {**parts} or None
 
     def _kind(self, entry: Mapping[str, Json], options: Sequence[str]) -> Json:
+        if self.levels:
+            return "score"
         kind = self._value(entry, "type")
         return ("boolean" if {*options} == _BOOLEAN else "choice") if kind is None else kind
 
-    def options_of(self, entry: Mapping[str, Json]) -> tuple[list[str], list[str]]:
-        """Return the options of an entry, and the names that stand for them.
+    def options_of(self, entry: Mapping[str, Json]) -> Options:
+        """Return the options of an entry.
 
         Raises:
             DraftError: they cannot be read.
         """
         columns = self.roles.get("options", ())
         if not columns:
-            return [*self.options], [*LETTERS]
-        if len(columns) > 1:
-            cells = [as_text(entry.get(name)) for name in columns]
-            texts = [text for text in cells if text is not None]
-            named = columns if columns != tuple(texts) else LETTERS
-            letters = [name for name, text in zip(named, cells, strict=False) if text is not None]
-            return _checked(texts, columns), letters
-        texts, letters = _listed(entry.get(columns[0]), columns[0])
-        return _checked(texts, columns), letters
-
-    def _answer(self, answer: Json, options: Sequence[str], position: int | None) -> Json:
-        """Return the answer as text; where it is not one of the options, as it is."""
-        if position is None:
-            text = _named(answer, self.names)
-            return answer if text is None else text
-        return options[position]
-
-
-def parse_columns(pairs: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Read `role=column` pairs, with commas between pairs and `+` between columns of options.
-
-    Raises:
-        ShapeError: a pair has no `=`, an unknown role, or a role twice.
-
-    Examples:
-        >>> parse_columns(["state=text,answer=label", "options=A+B"])
-        {'state': ('text',), 'answer': ('label',), 'options': ('A', 'B')}
-    """
-    columns: dict[str, tuple[str, ...]] = {}
-    for pair in (part for text in pairs for part in text.split(",")):
-        role, equals, names = pair.partition("=")
-        role = role.strip()
-        listed = (
-            tuple(name.strip() for name in names.split("+"))
-            if role == "options"
-            else (names.strip(),)
-        )
-        if not equals or role not in ROLES or not all(listed):
-            message = f"--columns {pair}: expected ROLE=COLUMN, ROLE one of {', '.join(ROLES)}"
-            raise ShapeError(f"{message}; options=A+B+C takes one column per option")
-        if role in columns:
-            message = f"--columns {pair}: {role} is already {'+'.join(columns[role])}"
-            raise ShapeError(message)
-        columns[role] = listed
-    return columns
+            return Options(self.options, ordered=self.ordered)
+        return options_of_row(entry, columns, self.roles["reference"][0])
 
 
 def read_columns(
-    entries: Entries,
-    columns: Mapping[str, tuple[str, ...]],
-    question: str | None = None,
-    source: str = "the file",
+    entries: Entries, reading: Reading = AUTOMATIC, source: str = "the file"
 ) -> ColumnReading:
-    """Tell how the columns of a file are read.
+    """Decide how the columns of a labelled file are read.
 
     Args:
         entries: its entries.
-        columns: the roles that the user names.
-        question: the question of every entry, if there is no column of questions.
+        reading: what the user says.
         source: name of the file, for messages.
 
     Raises:
-        ShapeError: a named column is missing, several columns fit one role, or no column has the
-            answer or the context.
+        ShapeError: a named column is missing, two readings fit and differ, columns look like
+            options and have no role, or no column has the answer or the context.
     """
-    roles = _roles(entries.columns, columns, source)
-    if "options" not in roles and (letters := _columns_of_letters(entries, roles)):
-        roles["options"] = letters
-    kinds = {entry.value.get(name) for name in roles.get("type", ()) for entry in entries.entries}
-    if "type" not in columns and not kinds <= {*_KINDS, None}:
+    roles, known = roles_of_file(entries, reading, source)
+    _check_roles(roles, entries.columns, reading, source)
+    kinds = {
+        cell_text(entry.value.get(name))
+        for name in roles.get("type", ())
+        for entry in entries.entries
+    }
+    if "type" not in reading.columns and not kinds <= {*_KINDS, None}:
         del roles["type"]  # another kind of type
-    answer = roles["answer"][0]
-    default = _QUESTION if "options" in roles else _LABEL.format(answer)
-    names = entries.class_names.get(answer, ())
-    reading = ColumnReading(roles, names=names, question=question or default)
+        kinds = set()
+    if reading.options:
+        roles.pop("options", None)
+    _check_unread(roles, entries, reading, source)
+    question = _QUESTION if "options" in roles else _LABEL.format(roles["reference"][0])
+    result = ColumnReading(roles, question=reading.question or question, levels=reading.levels)
+    if "options" in roles:
+        missing = _unlabelled_of_columns(result, entries.entries)
+        result = replace(result, unlabelled=missing)
+        form = reading.form or _form_of_columns(result, entries.entries, source, known)
+        result = replace(result, form=form)
+    else:
+        rubric = reading.levels or "score" in kinds
+        result = _labels_of_file(result, entries, reading, source, rubric=rubric)
+    _check_copies(result, entries.entries, source, reading)
+    return result
+
+
+def roles_of_file(
+    entries: Entries, reading: Reading, source: str
+) -> tuple[dict[str, tuple[str, ...]], PublicSet | None]:
+    """Return the columns by role, and the public set that has them.
+
+    Several columns may fit the context or the right answer; the caller decides between them.
+
+    Raises:
+        ShapeError: a named column is missing or has two roles.
+    """
+    check_columns(entries.columns, reading.columns, source)
+    roles = {role: names for role, names in reading.columns.items() if role in ROLES}
+    taken = {name for names in reading.columns.values() for name in names}
+    known = public_set([name for name in entries.columns if name not in taken])
+    for role, names in known.roles.items() if known else ():
+        if role not in roles:
+            roles[role] = names
+            taken |= {*names}
+    free = [name for name in entries.columns if name not in taken]
+    for role in ROLES:
+        fitting = columns_for(role, free)
+        if role not in roles and fitting:
+            roles[role] = tuple(fitting)
     if "options" not in roles:
-        options = _options_of_answers(entries.entries, answer, names)
-        return replace(reading, options=options)
-    return replace(reading, form=_form(reading, entries.entries))
+        references = roles.get("reference", ())
+        for group in groups_of_options(free):
+            outside = [name for name in references if name not in group.columns]
+            if outside and is_options(entries.entries, outside[0], group):
+                roles |= {"options": group.columns, "reference": tuple(outside)}
+                break
+    return roles, known
 
 
-def _roles(
-    present: Sequence[str], columns: Mapping[str, tuple[str, ...]], source: str
-) -> dict[str, tuple[str, ...]]:
-    missing = [name for names in columns.values() for name in names if name not in present]
-    if missing:
-        message = (
-            f"{source}: --columns names {', '.join(missing)}, which no entry has; there are "
-            f"{', '.join(present) or 'no columns'}"
-        )
-        raise ShapeError(message)
-    roles = dict(columns)
-    taken = {name for names in columns.values() for name in names}
-    for role, aliases in ROLES.items():
-        fitting = [name for name in aliases if name in present and name not in taken]
-        if role in roles or not fitting:
-            continue
-        if len(fitting) > 1:
-            either = " or ".join(f"--columns {role}={name}" for name in fitting)
-            message = f"{source}: {' and '.join(fitting)} both fit the {role}; use {either}"
-            raise ShapeError(message)
-        roles[role] = (fitting[0],)
-    lacking = [role for role in ("answer",) if role not in roles]
+def _check_roles(
+    roles: dict[str, tuple[str, ...]], present: Sequence[str], reading: Reading, source: str
+) -> None:
+    """Check that context and answer are known, and leave one column for every role.
+
+    Raises:
+        ShapeError: a role has no column, or two.
+    """
+    lacking = [] if "reference" in roles else ["reference"]
     lacking += [] if {"state", "question"} & roles.keys() else ["state"]
     if lacking:
         message = (
@@ -248,88 +247,299 @@ def _roles(
             f"{','.join(f'{role}=NAME' for role in lacking)}"
         )
         raise ShapeError(message)
-    return roles
+    known = public_set(present)
+    for role in (*ROLES,):
+        names = roles.get(role, ())
+        stated = role in reading.columns or (known is not None and role in known.roles)
+        if len(names) > 1 and not stated and role not in ("reference", "options"):
+            either = " or ".join(f"--columns {role}={name}" for name in names)
+            message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
+            raise ShapeError(message)
 
 
-def _columns_of_letters(entries: Entries, roles: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the columns A, B, ... if most entries have one of these letters as their answer."""
-    free = set(entries.columns) - {name for names in roles.values() for name in names}
-    letters = tuple(takewhile(free.__contains__, LETTERS))
-    column = roles["answer"][0]
-    named = sum(entry.value.get(column) in letters for entry in entries.entries)
-    return letters if len(letters) > 1 and 2 * named > len(entries.entries) else ()
+def _check_unread(
+    roles: Mapping[str, tuple[str, ...]], entries: Entries, reading: Reading, source: str
+) -> None:
+    """Refuse columns that look like options and are not read.
 
-
-def _options_of_answers(
-    entries: Sequence[Entry], column: str, names: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the different answers of a file, in their order; names of labels in theirs."""
-    if names:
-        return tuple(names)
-    values: set[str] = {
-        text for entry in entries if (text := _named(entry.value.get(column), ())) is not None
-    }
-    if len(values) > MAX_ANSWERS:
+    Raises:
+        ShapeError: there are such columns.
+    """
+    if "options" in roles or reading.options:
+        return
+    taken = {name for names in (*roles.values(), *reading.columns.values()) for name in names}
+    predicted = {name for role in PREDICTED for name in columns_for(role, entries.columns)}
+    unread = [name for name in entries.columns if name not in taken | predicted]
+    columns = unread_options(
+        entries.entries, roles["reference"][0], unread, groups_of_options(unread)
+    )
+    if columns:
+        joined = "+".join(columns)
         message = (
-            f"column {column} has {len(values):,} different answers, and a question at most "
-            f"{MAX_ANSWERS}; name the column of options: --columns options=NAME"
+            f"{source}: {', '.join(columns)} look like the options of each row, and were not read "
+            f"as such. Decide with --columns options={joined} or --columns {IGNORED}={joined}"
         )
         raise ShapeError(message)
-    if all(value.isascii() and value.isdigit() for value in values):
-        return tuple(sorted(values, key=int))
-    return tuple(sorted(values))
 
 
-def _named(answer: Json, names: Sequence[str]) -> str | None:
-    """Return an answer as text: the name of an integer label, or the text that it is."""
-    if isinstance(answer, bool):
-        return "true" if answer else "false"
-    if names and isinstance(answer, int) and 0 <= answer < len(names):
-        return names[answer]
-    if isinstance(answer, float) and answer.is_integer():
-        return str(int(answer))
-    return as_text(answer)
+def _form_of_columns(
+    reading: ColumnReading, rows: Sequence[Entry], source: str, known: PublicSet | None
+) -> Form:
+    """Return how a file with columns of options writes its answers."""
+    column = reading.roles["reference"][0]
+    answers = _answers(reading, rows, column)
+    if known is not None and known.form is not None and answers.readings(known.form):
+        return known.form
+    if any(options.names for options in answers.options) and answers.readings(LETTER):
+        return LETTER  # the file itself gives every option a name
+    return choose_form(answers, source)
 
 
-def _form(reading: ColumnReading, entries: Sequence[Entry]) -> AnswerForm:
-    """Return the form in which most answers are among the options; text wins ties."""
-    fits: Counter[str] = Counter()
-    column = reading.roles["answer"][0]
-    for entry in entries:
+def _answers(reading: ColumnReading, rows: Sequence[Entry], column: str) -> Answers:
+    """Return the cells of a column with the options of their rows; unreadable rows are left out."""
+    cells: list[Json] = []
+    options: list[Options] = []
+    places: list[str] = []
+    for entry in rows:
+        cell = _flagged(entry.value.get(column))
+        if is_unlabelled(cell) or cell_text(cell) in reading.unlabelled:
+            continue
         try:
-            options, letters = reading.options_of(entry.value)
+            options.append(reading.options_of(entry.value))
         except DraftError:
             continue
-        answer = entry.value.get(column)
-        fits.update(
-            form for form in _FORMS if _position(answer, options, letters, form) is not None
+        cells.append(cell)
+        places.append(f"line {entry.line}")
+    return Answers(column, cells, options, places)
+
+
+def _unlabelled_of_columns(reading: ColumnReading, rows: Sequence[Entry]) -> frozenset[str]:
+    """Return "-1" if it is no option of any row that has it."""
+    column = reading.roles["reference"][0]
+    for entry in rows:
+        if cell_text(entry.value.get(column)) == "-1":
+            try:
+                if "-1" in reading.options_of(entry.value).texts:
+                    return frozenset()
+            except DraftError:
+                continue
+    return frozenset({"-1"})
+
+
+def _labels_of_file(
+    result: ColumnReading, entries: Entries, reading: Reading, source: str, *, rubric: bool
+) -> ColumnReading:
+    """Return a reading with the options of a file that has no column of them.
+
+    They are those that the user gives, the names that a Parquet file keeps, or the different
+    answers of the file.
+
+    Raises:
+        ShapeError: there are too many, the order of a rubric is not known, or -1 may be a label or
+            the lack of one.
+    """
+    column = result.roles["reference"][0]
+    cells = [entry.value.get(column) for entry in entries.entries]
+    names = reading.options or entries.class_names.get(column, ())
+    if names:
+        missing = frozenset() if "-1" in names else frozenset({"-1"})
+        result = replace(result, options=tuple(names), unlabelled=missing)
+        answers = _answers(result, entries.entries, column)
+        fitting = answers.readings(reading.form)
+        if TEXT in fitting:
+            return result
+        named = not reading.options  # `datasets` counts its classes from 0
+        form = POSITIONS[0] if named else choose_form(answers, source, reading.form)
+        return replace(result, form=form)
+    labels, merged = distinct_labels(cells)
+    missing = minus_one(labels, column, source, rubric=rubric)
+    labels = [label for label in labels if label not in missing]
+    check_truths(labels, column, source)
+    if len(labels) > MAX_ANSWERS:
+        message = (
+            f"{source}: column {column} has {len(labels):,} different answers, and a question at "
+            f"most {MAX_ANSWERS}; name the column of options: --columns options=NAME"
         )
-    return max(_FORMS, key=lambda form: fits[form])
+        raise ShapeError(message)
+    remarks = [f"Read as one label: {', '.join(map(dumps, texts))}." for texts in merged]
+    if rubric:
+        labels, ordered = _levels(labels, source, column), True
+        remarks.append(
+            f"The levels are {labels[0]} to {labels[-1]}, as they occur; --levels states others."
+        )
+    else:
+        ordered = {*labels} == _BOOLEAN
+    return replace(
+        result,
+        options=tuple(labels),
+        unlabelled=missing,
+        ordered=ordered,
+        remarks=(*result.remarks, *remarks),
+    )
 
 
-def _position(
-    answer: Json, options: Sequence[str], letters: Sequence[str], form: AnswerForm
-) -> int | None:
-    """Return the position of an answer among the options; None if it is not there."""
-    text = _named(answer, ())
-    if text is None:
-        return None
-    if form == "position":
-        is_number = text.isascii() and text.isdigit() and len(text) < 5
-        return int(text) if is_number and int(text) < len(options) else None
-    listed = options if form == "text" else letters[: len(options)]
-    return listed.index(text) if text in listed else None
+def minus_one(labels: Sequence[str], column: str, source: str, *, rubric: bool) -> frozenset[str]:
+    """Return "-1" if it says that there is no label: the other labels count from 0.
+
+    Args:
+        labels: the different labels of a file.
+        column: their column, for the message.
+        source: name of the file, for the message.
+        rubric: whether they are levels, which may be negative.
+
+    Raises:
+        ShapeError: the others are 0 and 1, so -1, 0, 1 may be three labels.
+    """
+    numbers = {label for label in labels if label.removeprefix("-").isdigit()}
+    others = numbers - {"-1"}
+    if "-1" not in labels or rubric or numbers != {*labels} or len(others) < 2:
+        return frozenset()
+    if any(label.startswith("-") for label in others):
+        return frozenset()
+    if others == {"0", "1"}:
+        message = (
+            f"{source}: {column} has -1, 0 and 1: three labels, or -1 for rows without a label. "
+            "Decide with --options=-1,0,1 or --options 0,1"
+        )
+        raise ShapeError(message)
+    return frozenset({"-1"})
 
 
-def _listed(value: Json, name: str) -> tuple[list[str], list[str]]:
+def check_truths(labels: Sequence[str], column: str, source: str) -> None:
+    """Refuse labels that are true and false in two ways, such as true, false, 1 and 0.
+
+    Raises:
+        ShapeError: they are.
+    """
+    words = {fold_label(label) for label in labels}
+    if len(words) > 2 and words <= TRUE_WORDS | FALSE_WORDS:
+        listed = ",".join(labels)
+        message = (
+            f"{source}: {column} has {', '.join(labels)}: two labels, written in several ways, or "
+            f"{len(labels)}. Decide with --options false,true or --options {listed}"
+        )
+        raise ShapeError(message)
+
+
+def _levels(labels: Sequence[str], source: str, column: str) -> list[str]:
+    """Return the levels of a rubric by value, without gaps.
+
+    Raises:
+        ShapeError: they are words, whose order nobody gives.
+    """
+    try:
+        numbers = [int(label) for label in labels]
+    except ValueError:
+        message = (
+            f"{source}: {column} has the levels {', '.join(labels[:8])}, and no order of them is "
+            f"given; list them from the lowest to the highest: --options {','.join(labels[:8])}"
+        )
+        raise ShapeError(message) from None
+    low, high = min(numbers), max(numbers)
+    dense = high - low < MAX_ANSWERS
+    return [str(level) for level in (range(low, high + 1) if dense else sorted(numbers))]
+
+
+def _check_copies(
+    result: ColumnReading, rows: Sequence[Entry], source: str, reading: Reading
+) -> None:
+    """Check that further columns with the name of an answer say the same as the one that is read.
+
+    Raises:
+        ShapeError: one differs.
+    """
+    first, *others = result.roles["reference"]
+    for other in others if "reference" not in reading.columns else ():
+        pairs = [
+            (entry.line, entry.value.get(first), entry.value.get(other))
+            for entry in rows
+            if not is_unlabelled(entry.value.get(first))
+            and not is_unlabelled(entry.value.get(other))
+        ]
+        if _are_copies(result, rows, first, other, pairs):
+            continue
+        line, a, b = next((pair for pair in pairs if pair[1] != pair[2]), pairs[0])
+        message = (
+            f"{source}: {first} and {other} both fit the right answer and differ: line {line} has "
+            f"{dumps(a)} and {dumps(b)}. Decide with --columns reference={first} or --columns "
+            f"reference={other}"
+        )
+        raise ShapeError(message)
+
+
+def _are_copies(
+    result: ColumnReading,
+    rows: Sequence[Entry],
+    first: str,
+    other: str,
+    pairs: Sequence[tuple[int, Json, Json]],
+) -> bool:
+    """Return whether two columns name the same answers, one to one if there are no options."""
+    if "options" in result.roles:
+        ours = _answers(result, rows, first).read(result.form)
+        return any(ours == theirs for theirs in _answers(result, rows, other).readings().values())
+    folded = [(_folded(a), _folded(b)) for _, a, b in pairs]
+    if {a for a, _ in folded} & {b for _, b in folded}:  # the same words: they have to be equal
+        return all(a == b for a, b in folded)
+    return len({*folded}) == len({a for a, _ in folded}) == len({b for _, b in folded})
+
+
+def _folded(cell: Json) -> str:
+    return fold_label(cell_text(cell) or "")
+
+
+def options_of_row(
+    entry: Mapping[str, Json], columns: Sequence[str], reference: str | None = None
+) -> Options:
+    """Return the options in the columns of a row.
+
+    If the right answer is one of these columns, the others have wrong ones, and all are sorted by
+    their texts: otherwise their order would give the answer away.
+
+    Raises:
+        DraftError: they cannot be read.
+    """
+    if len(columns) == 1:
+        listed, names = _listed(entry.get(columns[0]), columns[0])
+        return Options(_checked(listed, columns), names)
+    texts: list[str | None] = []
+    for name in columns:
+        cell = entry.get(name)
+        texts += [as_text(item) for item in cell] if isinstance(cell, list) else [as_text(cell)]
+    present = [text for text in texts if text is not None]
+    if reference in columns:
+        return Options(tuple(sorted(_checked(present, columns))))
+    groups = groups_of_options(columns)
+    suffixes = (
+        groups[0].names if len(groups) == 1 and len(groups[0].columns) == len(columns) else columns
+    )
+    if len(texts) != len(suffixes):
+        return Options(_checked(present, columns))
+    named = zip(suffixes, texts, strict=True)
+    return Options(
+        _checked(present, columns), tuple(name for name, text in named if text is not None)
+    )
+
+
+def _flagged(cell: Json) -> Json:
+    """Return the position of the only true one of the labels 1, 0, ... next to choices."""
+    labels = cell.get("labels") if isinstance(cell, dict) else None
+    return labels.index(1) if isinstance(labels, list) and labels.count(1) == 1 else cell
+
+
+def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the options of one cell, and the names that stand for them."""
     if isinstance(value, str):
         value = _unpacked(value)
-    if isinstance(value, dict) and {"text", "label"} <= value.keys():
-        return _texts(value["text"], name), _texts(value["label"], name)
     if isinstance(value, dict):
-        return _texts([*value.values()], name), [*value]
-    return _texts(value, name), [*LETTERS]
+        texts = value.get("text", value.get("choices"))
+        if isinstance(texts, list) and isinstance(value.get("label"), list):
+            return _texts(texts, name), tuple(_texts(value["label"], name))
+        if isinstance(texts, list):
+            return _texts(texts, name), ()
+        present = {key: text for key, text in value.items() if text is not None}
+        return _texts([*present.values()], name), tuple(present)
+    return _texts(value, name), ()
 
 
 def _unpacked(text: str) -> Json:
@@ -338,7 +548,8 @@ def _unpacked(text: str) -> Json:
             return loads(text)
         except ValueError:
             return None
-    return [part.strip() for part in text.split("|")]
+    # A bar inside an option does not end it if the options have " | " between them.
+    return [part.strip() for part in text.split(" | " if " | " in text else "|")]
 
 
 def _texts(value: Json, name: str) -> list[str]:
@@ -352,10 +563,10 @@ def _texts(value: Json, name: str) -> list[str]:
     return [text for text in texts if text is not None]
 
 
-def _checked(options: list[str], columns: Sequence[str]) -> list[str]:
+def _checked(options: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     twice = [option for option, count in Counter(options).items() if count > 1]
     if twice or len(options) < 2:
         what = f"different options, got {twice[0]!r:.40} twice" if twice else "two or more options"
         message = f"{'+'.join(columns)}: expected {what}; correct the options"
         raise DraftError(message, "options that cannot be read")
-    return options
+    return tuple(options)

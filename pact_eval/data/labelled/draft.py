@@ -87,13 +87,14 @@ class Draft:
     always_named: bool = False
 
 
-def target_of(field_: Field, answer: Json) -> str | bool | int:
+def target_of(field_: Field, answer: Json, levels_from: int = 0) -> str | bool | int:
     """Return an answer as the full format writes it.
 
     Args:
         field_: the question.
         answer: the key of a choice; true or false, also as text or as yes and no; a level, also as
             text or as its description.
+        levels_from: number of the first level.
 
     Raises:
         DraftError: it is not one of the allowed answers.
@@ -111,10 +112,11 @@ def target_of(field_: Field, answer: Json) -> str | bool | int:
     if field_.kind == "boolean" and text is not None and text.strip().lower() in _NO | _YES:
         return text.strip().lower() in _YES
     if field_.kind == "score" and text is not None and not isinstance(answer, bool):
-        level = _level(field_.answers, text)
+        level = _level(field_.answers, text, levels_from)
         if level is not None:
             return level
-    expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
+    last = len(keys) - 1 + levels_from
+    expected = {"boolean": "true or false", "score": f"a level from {levels_from} to {last}"}
     allowed = expected.get(field_.kind, f"one of {_listed(keys)}")
     got = "null" if answer is None else short(answer)
     message = f"expected {allowed}, got {got}; correct the answer, or add it to the options"
@@ -129,11 +131,13 @@ def _text_of(answer: Json) -> str | None:
     return str(answer) if isinstance(answer, str | int) else None
 
 
-def _level(answers: Sequence[Answer], text: str) -> int | None:
+def _level(answers: Sequence[Answer], text: str, first: int) -> int | None:
     """Return the level that a text names: its number, or the description of one level."""
     number = text.strip()
-    if number.isascii() and number.isdigit() and len(number) < 5 and int(number) < len(answers):
-        return int(number)
+    if number.isascii() and number.isdigit() and len(number) < 5:
+        level = int(number) - first
+        if 0 <= level < len(answers):
+            return level
     described = [level for level, option in enumerate(answers) if option.description == text]
     return described[0] if len(described) == 1 else None
 

@@ -1,10 +1,13 @@
-"""Entries of a labelled file: the objects of JSON lines, the rows of CSV and Parquet.
+"""Entries of a file: the objects of JSON, the rows of CSV and Parquet.
 
-    .jsonl, .json    JSON lines; `.gz` after the name or gzip inside is unpacked
-    .csv, .tsv       one header, then one row per entry; an empty cell is a missing value
-    .parquet         by its first bytes; null is a missing value
+    JSON lines       one object per line
+    JSON             an array of objects, or an object with one such array
+    CSV              one header, then one row per entry; an empty cell is a missing value. Commas,
+                     semicolons, tabs or bars; UTF-8, with a byte order mark or not, or Windows-1252
+    Parquet          by its first bytes; null is a missing value. Also a folder of such files
 
-Only the container is read here. What an entry means is decided by `shapes.py`.
+Text may be packed with gzip or zstd. Only the container is read here: `shapes.py` and `columns.py`
+decide what an entry means.
 """
 
 from __future__ import annotations
@@ -13,25 +16,27 @@ import csv
 import datetime as dt
 import decimal
 import gzip
+import importlib
 import io
 import itertools
 import json
 import math
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from pact_eval._files import MOST_TEXT_BYTES, decoded, open_regular, read_bytes, reading
+from pact_eval._files import MOST_TEXT_BYTES, decoded, open_regular, reading
 from pact_eval._json import Json, describe, loads
 from pact_eval.data.panics import without_panics
-from pact_eval.errors import InputError, Problem
+from pact_eval.errors import InputError, Problem, ShapeError, missing_extra
 
 __all__ = [
     "ENCODING",
@@ -43,11 +48,16 @@ __all__ = [
     "read_entries",
 ]
 
-Container = Literal["JSON lines", "CSV", "Parquet"]
+Container = Literal["JSON lines", "JSON", "CSV", "Parquet"]
 """What a file is made of."""
 
 _PARQUET: Final = b"PAR1"
 _GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_PACKED: Final = (".gz", ".zst")
+_PEEK: Final = 1 << 16
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_ROW_NAMES: Final = "row"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _MOST_BYTES: Final = 16 * MOST_TEXT_BYTES
@@ -62,12 +72,14 @@ class Entry:
     """One object or row.
 
     Attributes:
-        line: 1-based number of its line; of Parquet, of its row.
+        line: 1-based number of its line; of Parquet and JSON arrays, of its row.
         value: its values by name; CSV has text only.
+        part: name of its file, if a folder has several.
     """
 
     line: int
     value: dict[str, Json]
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,12 +91,14 @@ class Entries:
         entries: those that could be read, in file order.
         problems: what could not be read, in file order.
         class_names: by column of Parquet, the names of its integers, as `datasets` writes them.
+        remarks: what to know of the file, one sentence each.
     """
 
     container: Container
     entries: Sequence[Entry]
     problems: Sequence[Problem] = ()
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -101,22 +115,37 @@ def container_of(path: Path) -> Container:
     Raises:
         InputError: the file cannot be read.
     """
-    with reading(path), open_regular(path) as file:
-        start = file.read(len(_PARQUET))
-    if start == _PARQUET:
+    if path.is_dir():
         return "Parquet"
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:] if suffix.lower() != ".gz"]
-    return "CSV" if suffixes[-1:] in ([".csv"], [".tsv"]) else "JSON lines"
+    with _unpacked(path) as file:
+        start = file.read(_PEEK)
+    if start.startswith(_PARQUET):
+        return "Parquet"
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
+    if suffixes[-1:] in ([".csv"], [".tsv"]):
+        return "CSV"
+    text = start.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    first = text.split(b"\n", 1)[0].strip()
+    if text.startswith(b"["):
+        return "JSON"
+    if text.startswith(b"{"):
+        spread = len(first) < len(text) and not first.endswith(b"}")
+        return "JSON" if spread and _parses(path) else "JSON lines"
+    is_json = suffixes[-1:] in ([".json"], [".jsonl"], [".ndjson"])
+    has_cells = any(delimiter.encode() in first for delimiter in _DELIMITERS)
+    is_table = has_cells and not is_json and not start.startswith(_UTF_16)
+    return "CSV" if is_table else "JSON lines"
 
 
 def read_entries(path: Path) -> Entries:
-    """Read every entry of a labelled file.
+    """Read every entry of a file, whatever it is made of.
 
     Args:
-        path: a file of JSON lines, CSV or Parquet.
+        path: a file of JSON lines, JSON, CSV or Parquet, or a folder of Parquet files.
 
     Raises:
         InputError: the file cannot be read, or is longer than 1 GiB.
+        ShapeError: two delimiters fit a table.
     """
     container = container_of(path)
     if container == "Parquet":
@@ -125,7 +154,7 @@ def read_entries(path: Path) -> Entries:
         return _csv(path)
     entries: list[Entry] = []
     problems: list[Problem] = []
-    for item in json_lines(path):
+    for item in json_lines(path) if container == "JSON lines" else _json(path):
         if isinstance(item, Problem):
             problems.append(item)
         else:
@@ -134,7 +163,7 @@ def read_entries(path: Path) -> Entries:
 
 
 def json_lines(path: Path) -> Iterator[Entry | Problem]:
-    """Yield the objects of a file of JSON lines, packed with gzip or not.
+    """Yield the objects of a file of JSON lines, packed or not.
 
     Args:
         path: the file.
@@ -142,23 +171,55 @@ def json_lines(path: Path) -> Iterator[Entry | Problem]:
     Raises:
         InputError: it cannot be read, is damaged, or has a line of more than 64 MiB.
     """
-    with reading(path), open_regular(path) as file:
-        start = file.read(len(_GZIP))
-        file.seek(0)
-        if start in _UTF_16:
-            yield Problem(1, None, _utf_16(path), ENCODING)
-            return
-        with _unpacking(path):
-            opened = gzip.GzipFile(fileobj=file) if start == _GZIP else file
-            for number in itertools.count(1):
-                line = opened.readline(MOST_TEXT_BYTES + 1)
-                if not line:
-                    return
-                if len(line) > MOST_TEXT_BYTES:
-                    message = f"{path}:{number}: expected a line of at most 64 MiB, got more"
-                    raise InputError(message)
-                if line.strip():
-                    yield _object(number, line)
+    with _unpacked(path) as file:
+        for number in itertools.count(1):
+            line = file.readline(MOST_TEXT_BYTES + 1)
+            if not line:
+                return
+            if number == 1 and line.startswith(_UTF_16):
+                yield Problem(1, None, _utf_16(path), ENCODING)
+                return
+            if len(line) > MOST_TEXT_BYTES:
+                message = f"{path}:{number}: expected a line of at most 64 MiB, got more"
+                raise InputError(message)
+            if line.strip():
+                yield _object(number, line)
+
+
+def _json(path: Path) -> Iterator[Entry | Problem]:
+    """Yield the objects of a JSON array, or of the only array in a JSON object.
+
+    Raises:
+        InputError: the file is not JSON, or is longer than 1 GiB.
+    """
+    content = _content(path)
+    try:
+        value = loads(decoded(content.removeprefix(_BYTE_ORDER_MARK), 1))
+    except ValueError as error:
+        yield Problem(None, None, f"{error}; write one object per line", _SYNTAX)
+        return
+    if isinstance(value, dict):
+        lists = [item for item in value.values() if _is_table(item)]
+        value = lists[0] if len(lists) == 1 else [value]
+    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
+        if isinstance(item, dict):
+            yield Entry(number, item)
+        else:
+            message = f"expected an object, got {describe(item)}"
+            yield Problem(number, None, message, _SYNTAX)
+
+
+def _is_table(value: Json) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(i, dict) for i in value)
+
+
+def _parses(path: Path) -> bool:
+    """Return whether a file is one JSON document: an object over several lines."""
+    try:
+        json.loads(_content(path))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _object(number: int, line: bytes) -> Entry | Problem:
@@ -182,41 +243,75 @@ def _utf_16(path: Path) -> str:
 
 
 @contextmanager
-def _unpacking(path: Path) -> Iterator[None]:
+def _unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file; gzip and zstd are unpacked.
+
+    Raises:
+        InputError: it cannot be read, or is damaged.
+        MissingExtraError: it is packed with zstd, and nothing here can read that.
+    """
+    with reading(path), open_regular(path) as file:
+        start = file.read(len(_ZSTD))
+        file.seek(0)
+        if start.startswith(_GZIP):
+            opened: Any = gzip.GzipFile(fileobj=file)
+        elif start == _ZSTD:
+            opened = _zstd(file)
+        else:
+            yield file
+            return
+        try:
+            yield opened
+        except _damage() as error:
+            message = f"{path}: damaged or cut short ({error})"
+            raise InputError(message) from None
+
+
+def _zstd(file: IO[bytes]) -> IO[bytes]:
     try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        message = f"{path}: damaged or cut short ({error})"
-        raise InputError(message) from None
+        library = importlib.import_module("zstandard")
+    except ImportError:
+        raise missing_extra("reading .zst files", "zstandard", "inspect") from None
+    reader = library.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    return io.BufferedReader(reader)
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """Return what the unpacking libraries raise on damaged files."""
+    zstd = sys.modules.get("zstandard")
+    known = (EOFError, gzip.BadGzipFile, zlib.error)
+    return known if zstd is None else (*known, zstd.ZstdError)
+
+
+def _content(path: Path) -> bytes:
+    with _unpacked(path) as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        message = f"{path}: expected at most 1 GiB of text, got more"
+        raise InputError(message)
+    return content
 
 
 def _csv(path: Path) -> Entries:
-    content = _unpacked(path)
+    content = _content(path)
     if content.startswith(_UTF_16):
         return Entries("CSV", (), [Problem(1, None, _utf_16(path), ENCODING)])
+    remarks: tuple[str, ...] = ()
     try:
         text = content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError:
-        return Entries("CSV", (), _undecodable(content))
+        try:
+            text = content.decode("cp1252")
+        except UnicodeDecodeError:
+            return Entries("CSV", (), _undecodable(content))
+        remarks = ("The file is not UTF-8; it was read as Windows-1252 (cp1252).",)
     names, rows, problems = _rows(text, path)
     problems = _bad_names(names) or problems
-    return Entries("CSV", () if _bad_names(names) else rows, problems)
-
-
-def _unpacked(path: Path) -> bytes:
-    content = read_bytes(path)
-    if not content.startswith(_GZIP):
-        return content
-    with _unpacking(path), gzip.open(io.BytesIO(content)) as file:
-        unpacked = file.read(_MOST_BYTES + 1)
-    if len(unpacked) > _MOST_BYTES:
-        message = f"{path}: expected at most 1 GiB of text, got more"
-        raise InputError(message)
-    return unpacked
+    return Entries("CSV", () if _bad_names(names) else rows, problems, remarks=remarks)
 
 
 def _undecodable(content: bytes) -> list[Problem]:
-    """Return every line that is not UTF-8."""
+    """Return every line that is neither UTF-8 nor Windows-1252."""
     problems = []
     for number, line in enumerate(content.split(b"\n"), 1):
         try:
@@ -230,19 +325,48 @@ def _undecodable(content: bytes) -> list[Problem]:
     return problems
 
 
+def _table(text: str, delimiter: str) -> Any:
+    csv.field_size_limit(MOST_TEXT_BYTES)
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+
+
+def _delimiter(text: str, path: Path) -> str:
+    """Return what divides the cells of a table: the one under which its first rows are equal.
+
+    Raises:
+        ShapeError: two of them fit.
+    """
+    if ".tsv" in path.suffixes:
+        return "\t"
+    widths = {}
+    for delimiter in _DELIMITERS:
+        try:
+            rows = [cells for cells in itertools.islice(_table(text, delimiter), 200) if any(cells)]
+        except csv.Error:
+            continue
+        if rows and len(rows[0]) > 1:
+            widths[delimiter] = {len(cells) for cells in rows}
+    even = [delimiter for delimiter, width in widths.items() if len(width) == 1]
+    if len(even) > 1:
+        both = " and ".join(repr(delimiter) for delimiter in even)
+        message = (
+            f"{path}: {both} both divide every row into cells; quote the cells, or save a .tsv"
+        )
+        raise ShapeError(message)
+    header = text.split("\n", 1)[0]
+    return even[0] if even else max(_DELIMITERS, key=header.count)
+
+
 def _rows(text: str, path: Path) -> tuple[list[str], list[Entry], list[Problem]]:
     """Return header, rows and problems of a table; a row starts where the one before ends."""
-    header = text.split("\n", 1)[0]
-    delimiter = "\t" if "\t" in header and "," not in header else ","
-    delimiter = ";" if ";" in header and delimiter not in header else delimiter
-    delimiter = "\t" if ".tsv" in path.suffixes else delimiter
     entries: list[Entry] = []
     problems: list[Problem] = []
     names: list[str] = []
-    csv.field_size_limit(MOST_TEXT_BYTES)
-    table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    table = _table(text, _delimiter(text, path))
     try:
         names = [name.strip() for name in next(table, [])]
+        if names and not names[0] and _ROW_NAMES not in names:
+            names[0] = _ROW_NAMES  # pandas and R write the names of rows without a header
         end = table.line_num
         for cells in table:
             line, end = end + 1, table.line_num
@@ -276,6 +400,25 @@ def _bad_names(names: Sequence[str]) -> list[Problem]:
 
 
 def _parquet(path: Path) -> Entries:
+    """Read a Parquet file, or the files of a folder by their names."""
+    if not path.is_dir():
+        return _parquet_file(path)
+    read = {part.name: _parquet_file(part) for part in sorted(path.glob("*.parquet"))}
+    rows = [
+        replace(entry, part=name if len(read) > 1 else "")
+        for name, entries in read.items()
+        for entry in entries.entries
+    ]
+    problems = [
+        replace(problem, line=None, message=f"{name}, row {problem.line}: {problem.message}")
+        for name, entries in read.items()
+        for problem in entries.problems
+    ]
+    names = {name: classes for each in read.values() for name, classes in each.class_names.items()}
+    return Entries("Parquet", rows, problems, names)
+
+
+def _parquet_file(path: Path) -> Entries:
     try:
         with reading(path), open_regular(path) as file, without_panics():
             if file.seek(0, io.SEEK_END) > _MOST_BYTES:

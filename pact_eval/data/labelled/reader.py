@@ -10,6 +10,7 @@ full format is read as before, line by line.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import read_json, sha256_of_file
-from pact_eval._json import Json
+from pact_eval._json import Json, dumps
 from pact_eval.data.defaults import Defaults, defaults_of
-from pact_eval.data.labelled.columns import ColumnReading, parse_columns, read_columns
-from pact_eval.data.labelled.draft import Draft, DraftError, as_text
+from pact_eval.data.labelled.answers import POSITIONS
+from pact_eval.data.labelled.columns import ColumnReading, read_columns
+from pact_eval.data.labelled.draft import AskedQuestion, Draft, DraftError, as_text
 from pact_eval.data.labelled.entries import (
     Container,
     Entry,
@@ -45,9 +47,9 @@ __all__ = [
     "LabelledData",
     "read_dataset_records",
     "read_labelled",
-    "reading_of",
 ]
 
+_DIGITS: Final = re.compile(r"\d{1,4}")
 _QUESTIONS_SUFFIX: Final = ".questions.json"
 _OTHER_SHAPE: Final = "entries of another shape"
 
@@ -67,6 +69,7 @@ class LabelledData:
         left_out: questions without one right answer, counted by the reason.
         reading: what the user said of it.
         questions_sha256: hash of the file of questions of the shape "labels".
+        remarks: what to know of the reading, one sentence each.
     """
 
     path: Path
@@ -79,6 +82,7 @@ class LabelledData:
     left_out: Mapping[str, int] = field(default_factory=dict)
     reading: Reading = AUTOMATIC
     questions_sha256: str | None = None
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def defaults(self) -> Defaults:
@@ -91,6 +95,8 @@ class LabelledData:
         if self.columns is not None:
             value["columns"] = {role: [*names] for role, names in self.columns.roles.items()}
             value["answers"] = self.columns.form
+            if self.columns.options:
+                value["options"] = [*self.columns.options]
         if self.questions_sha256 is not None:
             value["questions_sha256"] = self.questions_sha256
         return value
@@ -102,36 +108,6 @@ class LabelledData:
         for record in self.records:
             names |= dict.fromkeys(record.metadata)
         return tuple(names)
-
-
-def reading_of(
-    shape: str | None = None,
-    columns: Mapping[str, str] | Sequence[str] = (),
-    question: str | None = None,
-    questions: Path | str | None = None,
-) -> Reading:
-    """Return how a labelled file is read, from options.
-
-    Args:
-        shape: name of its shape; None detects it.
-        columns: names of columns by role, or `role=column` pairs.
-        question: the question of every entry, if there is no column of questions.
-        questions: file of the questions of the shape "labels".
-
-    Raises:
-        ShapeError: there is no such shape or role.
-
-    Examples:
-        >>> reading_of(columns={"state": "text", "answer": "label"}).columns
-        {'state': ('text',), 'answer': ('label',)}
-    """
-    if shape is not None and shape not in SHAPES:
-        message = f"--shape {shape}: expected one of {', '.join(SHAPES)}"
-        raise ShapeError(message)
-    if isinstance(columns, Mapping):
-        columns = [f"{role}={name}" for role, name in columns.items()]
-    place = None if questions is None else Path(questions)
-    return Reading(shape, parse_columns(columns), question, place)
 
 
 def read_dataset_records(
@@ -178,15 +154,19 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
     if not entries.entries:
         raise RecordError(short_name(path), entries.problems or [_EMPTY])
     name = short_name(path)
-    shape = shape_of(entries, name, name=reading.shape, named_columns=bool(reading.columns))
+    shape = shape_of(
+        entries, name, name=reading.shape, named_columns=bool(reading.columns or reading.options)
+    )
     columns, questions, questions_sha256 = None, dict[str, Json](), None
     if shape is COLUMNS:
-        columns = read_columns(entries, reading.columns, reading.question, name)
+        columns = read_columns(entries, reading, name)
     elif shape.name == "labels":
         place = _questions_file(path, reading.questions)
         questions = _questions(place, path)
         questions_sha256 = sha256_of_file(place)
     reader = _Reader(shape, columns, questions)
+    if columns is None:
+        reader.levels_from = _first_level(reader.asked(entries.entries), reading, name)
     for entry in entries.entries:
         reader.read(entry)
     problems = [*entries.problems, *reader.problems]
@@ -203,6 +183,7 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
         left_out=reader.left_out,
         reading=reading,
         questions_sha256=questions_sha256,
+        remarks=(*entries.remarks, *(() if columns is None else columns.remarks)),
     )
 
 
@@ -234,6 +215,52 @@ def _questions(place: Path, path: Path) -> dict[str, Json]:
     return value
 
 
+def _first_level(
+    asked_questions: Sequence[tuple[int, AskedQuestion]], reading: Reading, source: str
+) -> int:
+    """Return the number of the first level of rubrics: 0, unless their texts say 1.
+
+    Args:
+        asked_questions: questions with their lines.
+        reading: what the user says.
+        source: name of the file, for the message.
+
+    Raises:
+        ShapeError: texts are numbered from 1, and no answer is the first or the last number.
+    """
+    if reading.form in POSITIONS:
+        return POSITIONS.index(reading.form)
+    levels = [
+        (line, answer, *numbered)
+        for line, asked_question in asked_questions
+        if isinstance(answer := asked_question.answer, int) and not isinstance(answer, bool)
+        if (numbered := _numbers_of_levels(asked_question.question)) is not None
+    ]
+    from_1 = all(numbers == [*range(1, len(numbers) + 1)] for _, _, _, numbers in levels)
+    if not levels or not from_1 or any(answer == 0 for _, answer, _, _ in levels):
+        return 0
+    if any(answer == len(numbers) for _, answer, _, numbers in levels):
+        return 1
+    line, answer, texts, _ = levels[0]
+    message = (
+        f"{source}: levels can be counted from 0 or from 1, and both fit every entry. Line {line}: "
+        f"{answer} is {dumps(texts[answer])} or {dumps(texts[answer - 1])}. Decide with "
+        "--positions-from 0 or --positions-from 1"
+    )
+    raise ShapeError(message)
+
+
+def _numbers_of_levels(question: Json) -> tuple[list[str], list[int]] | None:
+    """Return the texts of the levels of a rubric, and the first number in each."""
+    criteria = question.get("criteria") if isinstance(question, dict) else None
+    is_score = isinstance(question, dict) and question.get("type") == "score"
+    if not is_score or not isinstance(criteria, list):
+        return None
+    texts = [text if isinstance(text, str) else "" for text in criteria]
+    numbers = [_DIGITS.search(text) for text in texts]
+    return texts, [int(number[0]) if number else -1 for number in numbers]
+
+
 class _Reader:
     """Translates entries, and gathers records and problems."""
 
@@ -244,11 +271,25 @@ class _Reader:
         self.records: list[Record] = []
         self.problems: list[Problem] = []
         self.left_out: Counter[str] = Counter()
+        self.levels_from = 0
         self._shape = shape
         self._columns = columns
         self._questions = questions
         self._line_of: dict[str, int] = {}
         self._repeats: Counter[str] = Counter()
+
+    def asked(self, entries: Sequence[Entry]) -> list[tuple[int, AskedQuestion]]:
+        """Return the questions of all entries that can be read, with their lines."""
+        if self._shape is RECORDS:
+            return []
+        asked_questions = []
+        for entry in entries:
+            try:
+                questions = self._draft(entry).questions
+            except DraftError:
+                continue
+            asked_questions += [(entry.line, question) for question in questions]
+        return asked_questions
 
     def read(self, entry: Entry) -> None:
         """Read one entry."""
@@ -280,7 +321,7 @@ class _Reader:
             return [entry.value]
         draft = self._draft(entry)
         own_id = None if "id" in draft.labels else self._own_id(draft)
-        values = [*records_of_draft(draft, entry.line, self._shape.name, own_id)]
+        values = [*records_of_draft(draft, entry.line, self._shape.name, own_id, self.levels_from)]
         self.left_out.update(draft.left_out)
         return values
 

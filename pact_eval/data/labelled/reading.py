@@ -1,26 +1,33 @@
-"""Settings for reading a labelled file, and recognition of such files, without the reader.
+"""Settings for reading a file of others, and recognition of labelled files, without the reader.
 
 Most datasets are in the full format, and most commands never need more than this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypedDict
 
 from pact_eval._json import Json
+from pact_eval.data.labelled.answers import FORMS, LETTER, POSITIONS, TEXT, Form
 from pact_eval.data.labelled.entries import ENCODING, Entry, container_of, json_lines
-from pact_eval.errors import Problem
+from pact_eval.data.labelled.roles import ALIASES, parse_columns
+from pact_eval.errors import Problem, ShapeError
 
 __all__ = [
+    "ANSWER_FORMS",
     "AUTOMATIC",
     "RECORDS_NAME",
     "SHAPE_NAMES",
     "Reading",
+    "ReadingOptions",
     "is_labelled",
+    "reading_of",
     "reading_of_json",
+    "take_reading",
 ]
 
 RECORDS_NAME: Final = "records"
@@ -32,25 +39,35 @@ SHAPE_NAMES: Final = (
 )
 """The shapes that `--shape` may name."""
 
+ANSWER_FORMS: Final = (TEXT, LETTER)
+"""What `--answers` may name."""
+
 _INPUT: Final = "input"
 _OF_RECORDS: Final = frozenset({"source_family", "variant"})
+_LEVELS: Final = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Choices of the user for reading a labelled file.
+    """Choices of the user for reading a file of others.
 
     Attributes:
         shape: name of its shape; None detects it.
-        columns: by role, the columns that have it; see `columns.py`.
+        columns: by role, the columns that have it; see `roles.py`.
         question: the question of every entry, if there is no column of questions.
         questions: file of the questions of the shape "labels"; None takes FILE.questions.json.
+        options: the answers of every entry in their order, if there is no column of them.
+        form: how the file writes answers; see `answers.py`.
+        levels: whether `options` are the levels of a rubric.
     """
 
     shape: str | None = None
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     question: str | None = None
     questions: Path | None = None
+    options: tuple[str, ...] = ()
+    form: Form | None = None
+    levels: bool = False
 
     @property
     def named(self) -> bool:
@@ -68,26 +85,141 @@ class Reading:
             value["question"] = self.question
         if self.questions is not None:
             value["questions"] = str(self.questions)
+        if self.options:
+            value["options"] = [*self.options]
+        if self.form is not None:
+            value["answers"] = self.form
+        if self.levels:
+            value["levels"] = True
         return value
+
+
+class ReadingOptions(TypedDict, total=False):
+    """Options of `reading_of`, which documents them; they have the names of the command line."""
+
+    shape: str | None
+    columns: Mapping[str, str] | Sequence[str]
+    question: str | None
+    questions: Path | str | None
+    options: Sequence[str]
+    positions_from: int | None
+    answers: str | None
+    levels: str | None
 
 
 AUTOMATIC: Final = Reading()
 """Everything is detected."""
 
 
+def reading_of(
+    shape: str | None = None,
+    columns: Mapping[str, str] | Sequence[str] = (),
+    question: str | None = None,
+    questions: Path | str | None = None,
+    options: Sequence[str] = (),
+    positions_from: int | None = None,
+    answers: str | None = None,
+    levels: str | None = None,
+) -> Reading:
+    """Return how a file is read, from options.
+
+    Args:
+        shape: name of its shape; None detects it.
+        columns: names of columns by role, or `role=column` pairs.
+        question: the question of every entry, if there is no column of questions.
+        questions: file of the questions of the shape "labels".
+        options: the answers of every entry in their order.
+        positions_from: 0 or 1, if answers are positions.
+        answers: "text" or "letter", if that is what answers are.
+        levels: the levels of a rubric, such as "1..5".
+
+    Raises:
+        ShapeError: there is no such shape, role or form, or two options contradict each other.
+
+    Examples:
+        >>> reading_of(columns={"state": "text", "answer": "label"}).columns
+        {'state': ('text',), 'reference': ('label',)}
+        >>> reading_of(levels="1..3").options
+        ('1', '2', '3')
+    """
+    if shape is not None and shape not in SHAPE_NAMES:
+        message = f"--shape {shape}: expected one of {', '.join(SHAPE_NAMES)}"
+        raise ShapeError(message)
+    if isinstance(columns, Mapping):
+        columns = [f"{role}={name}" for role, name in columns.items()]
+    place = None if questions is None else Path(questions)
+    form = _form(positions_from, answers)
+    listed = tuple(option.strip() for option in options)
+    if levels is not None:
+        if listed:
+            raise ShapeError("--levels and --options both give the answers; leave one out")
+        listed = _levels(levels)
+    if len({*listed}) < len(listed) or len(listed) == 1:
+        message = f"--options {','.join(listed)}: expected two or more different answers"
+        raise ShapeError(message)
+    return Reading(
+        *(shape, parse_columns(columns), question, place, listed, form), levels=levels is not None
+    )
+
+
+def _form(positions_from: int | None, answers: str | None) -> Form | None:
+    if positions_from is None and answers is None:
+        return None
+    if positions_from not in (None, 0, 1) or answers not in (None, *ANSWER_FORMS):
+        message = "expected --positions-from 0 or 1, or --answers text or letter"
+        raise ShapeError(message)
+    if positions_from is None:
+        return answers
+    if answers is not None:
+        raise ShapeError("--positions-from and --answers both say what answers are; leave one out")
+    return POSITIONS[positions_from]
+
+
+def _levels(text: str) -> tuple[str, ...]:
+    ends = _LEVELS.fullmatch(text.strip())
+    low, high = (int(ends[1]), int(ends[2])) if ends else (0, 0)
+    if not 0 < high - low < 255:
+        message = f"--levels {text}: expected the first and the last level, such as 1..5"
+        raise ShapeError(message)
+    return tuple(str(level) for level in range(low, high + 1))
+
+
+def take_reading(options: dict[str, Any]) -> Reading:
+    """Take the options of a reading out of others, and return the reading.
+
+    Raises:
+        ShapeError: as for `reading_of`.
+
+    Examples:
+        >>> options = {"levels": "0..1", "k": 4}
+        >>> take_reading(options).options, options
+        (('0', '1'), {'k': 4})
+    """
+    names = ReadingOptions.__annotations__
+    return reading_of(**{name: options.pop(name) for name in names if name in options})
+
+
 def reading_of_json(value: Json) -> Reading:
     """Return the reading that `LabelledData.to_json` describes; automatic if it is not one."""
     if not isinstance(value, dict) or value.get("shape") not in SHAPE_NAMES:
         return AUTOMATIC
-    columns = value.get("columns")
+    columns: Any = value.get("columns")
     named = columns.items() if isinstance(columns, dict) else ()
-    roles = {role: tuple(map(str, names)) for role, names in named if isinstance(names, list)}
+    roles = {
+        ALIASES.get(role, role): tuple(map(str, names))
+        for role, names in named
+        if isinstance(names, list)
+    }
     question, questions = value.get("question"), value.get("questions")
+    options, form = value.get("options"), value.get("answers")
     return Reading(
         str(value["shape"]),
         roles,
         question if isinstance(question, str) else None,
         Path(questions) if isinstance(questions, str) else None,
+        tuple(map(str, options)) if isinstance(options, list) else (),
+        str(form) if form in FORMS else POSITIONS[0] if form == "position" else None,
+        levels=value.get("levels") is True,
     )
 
 

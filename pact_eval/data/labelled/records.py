@@ -49,7 +49,7 @@ def default_id(draft: Draft) -> str:
 
 
 def records_of_draft(
-    draft: Draft, line: int, shape: str, own_id: str | None = None
+    draft: Draft, line: int, shape: str, own_id: str | None = None, levels_from: int = 0
 ) -> Iterator[dict[str, Json]]:
     """Yield the full format of every question of an entry.
 
@@ -58,6 +58,7 @@ def records_of_draft(
             line: its line in the file.
             shape: name of its shape.
             own_id: the id if the entry names none; None takes `default_id`.
+            levels_from: number of the first level of a rubric.
 
     Raises:
         DraftError: a question is malformed, or its answer is not one of the options.
@@ -93,7 +94,7 @@ def records_of_draft(
             **labels,
             "id": f"{entry_id}/{asked_question.name}" if several else entry_id,
             "input": {"state": draft.state, "questions": {FIELD: question}},
-            "reference": {"target": target_of(field, asked_question.answer)},
+            "reference": {"target": target_of(field, asked_question.answer, levels_from)},
             "provenance": {
                 **(provenance if isinstance(provenance, dict) else {}),
                 LABELLED: {"line": line, "shape": shape, "defaults": defaults},

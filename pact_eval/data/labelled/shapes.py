@@ -14,9 +14,9 @@ from typing import Final
 
 from pact_eval._json import Json
 from pact_eval.data.labelled import questions as named
-from pact_eval.data.labelled.columns import ANSWER_NAMES, SUBJECT_NAMES
 from pact_eval.data.labelled.draft import Draft, ShapeName
 from pact_eval.data.labelled.entries import Entries
+from pact_eval.data.labelled.roles import columns_for, public_set
 from pact_eval.errors import ShapeError
 
 __all__ = ["COLUMNS", "RECORDS", "SHAPES", "Shape", "shape_of", "shapes_of_entry"]
@@ -47,11 +47,13 @@ def _has(entry: Mapping[str, Json], **types: type | tuple[type, ...]) -> bool:
 
 
 def _is_columns(entry: Mapping[str, Json]) -> bool:
-    """Return whether a known name has the context or the question, and another a plain answer."""
-    subjects = [entry[name] for name in SUBJECT_NAMES & entry.keys()]
-    answers = [entry[name] for name in ANSWER_NAMES & entry.keys()]
+    """Return whether known names have the context or the question, and a plain answer."""
+    if public_set([*entry]) is not None:
+        return True
+    subjects = [entry[name] for role in ("state", "question") for name in columns_for(role, entry)]
+    answers = [entry[name] for name in columns_for("reference", entry)]
     return any(isinstance(value, str) for value in subjects) and any(
-        isinstance(value, str | int | float) for value in answers
+        isinstance(value, str | int | float | list) for value in answers
     )
 
 

@@ -1,4 +1,4 @@
-"""Source "rows": JSON lines or Parquet in our own format; see `row_reader.py`."""
+"""Source "rows": rows in our own format (`row_reader.py`), and tables of others (`tables.py`)."""
 
 from __future__ import annotations
 
@@ -7,88 +7,166 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pact_eval._files import decoded, read_lines
-from pact_eval._json import Json, loads
+from pact_eval.data.labelled.entries import Entries, Entry, read_entries
+from pact_eval.data.labelled.reading import Reading
+from pact_eval.data.labelled.roles import IGNORED, PREDICTED, ROLES, columns_for
 from pact_eval.errors import InputError, Problem
-from pact_eval.importing.grouping import Grouping
-from pact_eval.importing.parquet_rows import parquet_files, parquet_rows
 from pact_eval.importing.references import References, read_references
-from pact_eval.importing.row_reader import RowReader, as_object
+from pact_eval.importing.row_reader import RowReader
 from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
+from pact_eval.importing.tables import read_table
 
 _ANSWERED: Final = ("probabilities", "log_probabilities", "logits", "answer", "status")
+_NUMBERS: Final = ("probabilities", "log_probabilities", "logits")
+_REFERENCES: Final = ("reference", "gold")
+_ROLE_OF: Final[Mapping[str, str]] = {"kind": "type", "answer": "prediction"}
+_RUN: Final = "run.json"
+_CHECKED: Final[Mapping[str, str]] = {"correct": "correct"}
 
 
 class Rows(Source):
-    """Rows in our own format, whatever made them."""
+    """Rows in our own format, and tables that anything else made."""
 
     title = "anything"
-    reads = "JSON lines, `.parquet`, or a folder of `.parquet` files"
+    reads = "JSON, CSV, `.parquet`, or a folder of `.parquet` files"
     own = True
 
     def recognises(self, start: Start) -> bool:
         """Every file that no other source recognises, and every folder of Parquet files."""
-        return not start.path.is_dir() or bool(parquet_files(start.path))
+        return not start.path.is_dir() or any(start.path.glob("*.parquet"))
 
     def open(self, path: Path, options: ImportOptions) -> Log:
-        """Open a file of rows, or a folder of Parquet files."""
-        names = RowReader(options.mapping)
-        files = parquet_files(path)
-        rows = (
-            parquet_rows(files, names, options.grouping)
-            if files
-            else _rows(path, names, options.grouping)
-        )
-        if options.data is None:
-            return Log(rows, files or (path,))
-        references = read_references(options.data, options.reading)
-        return Log(
-            _completed(rows, references, names),
-            files or (path,),
-            facts=lambda _outcome: LogFacts(remarks=references.remarks),
-            references=references,
-        )
+        """Open a file of rows, or a folder of Parquet files.
+
+        Raises:
+            InputError: the file cannot be read, or is a dataset or a run.
+            ShapeError: two readings of a table fit, or none.
+        """
+        if path.is_dir() and (path / _RUN).exists():
+            message = f"{path}: a run folder; `report` and `compare` read it as it is"
+            raise InputError(message)
+        parts = tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else (path,)
+        entries = read_entries(path)
+        _refuse_questions(path, entries)
+        if is_own(entries, options):
+            return Log(_own_rows(entries, options), parts)
+        return _table_log(path, parts, entries, options)
 
 
 SOURCE: Final = Rows()
 """The entry of the registry."""
 
 
-def _completed(
-    rows: Iterator[LogRow | Problem], references: References, names: RowReader
-) -> Iterator[LogRow | Problem]:
-    """Yield rows with what their records know."""
-    for entry in rows:
-        if isinstance(entry, Problem):
-            yield entry
-            continue
-        try:
-            yield replace(entry, row=references.complete(entry.row, names))
-        except ValueError as error:
-            yield Problem(entry.line, entry.record, f"{entry.where}{error}")
+def is_own(entries: Entries, options: ImportOptions) -> bool:
+    """Tell whether rows are in our own format: positions from 0, and lists in canonical order.
+
+    Any fact in words, in a column of another name, or in a second column makes them a table.
+
+    Args:
+        entries: the rows.
+        options: how they are read.
+    """
+    if not entries.entries:
+        return True
+    if options.data is not None or options.reading.named or entries.container == "CSV":
+        return False
+    mapped = options.mapping
+    present = {*entries.columns}
+    references = [mapped["reference"]] if "reference" in mapped else [*_REFERENCES]
+    references = [name for name in references if name in present]
+    answer = mapped.get("answer", "answer")
+    facts = {*references, answer, *mapped.values()}
+    others = {
+        name
+        for role in ("reference", "prediction", "correct", *_NUMBERS)
+        for name in columns_for(role, present)
+    }
+    if others - facts - {*_NUMBERS} or (answer in present and "n_choices" not in present):
+        return False
+    if len(references) != 1:
+        return not references and not others and "status" in present
+    values = [mapped.get(name, name) for name in _NUMBERS]
+    return all(
+        not isinstance(entry.value.get(references[0]), str)
+        and not isinstance(entry.value.get(answer), str)
+        and not any(isinstance(entry.value.get(name), str | dict) for name in values)
+        for entry in entries.entries
+    )
 
 
-def _rows(path: Path, names: RowReader, grouping: Grouping) -> Iterator[LogRow | Problem]:
-    for number, raw in read_lines(path):
-        record_id: str | None = None
+def _own_rows(entries: Entries, options: ImportOptions) -> Iterator[LogRow | Problem]:
+    names = RowReader(options.mapping)
+    yield from entries.problems
+    for entry in entries.entries:
+        line, where = _place(entry, entries)
         try:
-            value = loads(decoded(raw, number))
-            record_id = names.id_if_readable(value)
-            row = as_object(value)
-            row |= grouping.of_entry(row)
+            row = {**entry.value, **options.grouping.of_entry(entry.value)}
         except ValueError as error:
-            yield Problem(number, record_id, str(error))
+            yield Problem(line, names.id_if_readable(entry.value), f"{where}{error}")
             continue
-        if _is_question(row):
+        yield LogRow(line, names.id_if_readable(entry.value), row, where)
+
+
+def _place(entry: Entry, entries: Entries) -> tuple[int | None, str]:
+    """Return the line of a row, or its place in words if its file has no lines."""
+    if entries.container != "Parquet":
+        return entry.line, ""
+    return None, f"{entry.part}, row {entry.line:,}: " if entry.part else f"row {entry.line:,}: "
+
+
+def _table_log(
+    path: Path, parts: tuple[Path, ...], entries: Entries, options: ImportOptions
+) -> Log:
+    """Read a table; with `--data`, columns of labelled data are roles of that file."""
+    references: References | None = None
+    reading = options.reading
+    if options.data is not None:
+        of_data = {role: names for role, names in reading.columns.items() if role in ROLES}
+        references = read_references(options.data, replace(reading, columns=of_data))
+        others = {role: names for role, names in reading.columns.items() if role not in of_data}
+        reading = replace(reading, columns=others, options=(), shape=None)
+    elif reading.columns.keys() - {*ROLES, *PREDICTED, IGNORED}:
+        reading = replace(reading, columns={})
+    entries, reading = _mapped(entries, reading, options.mapping)
+    table = read_table(entries, reading, str(path), references, options.grouping)
+    block = {**table.block, **({} if references is None else references.block)}
+    remarks = (*table.remarks, *(() if references is None else references.remarks))
+    facts = LogFacts(block, remarks=remarks)
+    return Log(iter(table.rows), parts, lambda _: facts, references=references, mapping=_CHECKED)
+
+
+def _mapped(
+    entries: Entries, reading: Reading, mapping: Mapping[str, str]
+) -> tuple[Entries, Reading]:
+    """Return rows and reading with the columns of `--map` under our names."""
+    stated = {_ROLE_OF.get(column, column): (name,) for column, name in mapping.items()}
+    roles = {role: names for role, names in stated.items() if role in ROLES or role in PREDICTED}
+    renamed = {
+        name: column
+        for column, name in mapping.items()
+        if _ROLE_OF.get(column, column) not in roles
+    }
+    if renamed:
+        rows = [
+            Entry(entry.line, {renamed.get(name, name): cell for name, cell in entry.value.items()})
+            for entry in entries.entries
+        ]
+        entries = replace(entries, entries=rows)
+    return entries, replace(reading, columns={**roles, **reading.columns})
+
+
+def _refuse_questions(path: Path, entries: Entries) -> None:
+    """Refuse the records of a dataset: contexts and questions, and no answers of a model.
+
+    Raises:
+        InputError: the first row is one.
+    """
+    for entry in entries.entries[:1]:
+        inputs = entry.value.get("input")
+        is_record = isinstance(inputs, dict) and "questions" in inputs
+        if is_record and not entry.value.keys() & {*_ANSWERED}:
             message = (
-                f"{path}:{number}: a record of a dataset, which has no answer of a model; score it "
-                f"with `pact-eval score ADAPTER --data {path}`"
+                f"{path}:{entry.line}: a record of a dataset, which has no answer of a model; "
+                f"score it with `pact-eval score ADAPTER --data {path}`"
             )
             raise InputError(message)
-        yield LogRow(number, record_id, row)
-
-
-def _is_question(row: Mapping[str, Json]) -> bool:
-    """Tell whether a row is a record of a dataset: a context and questions, and no answers."""
-    inputs = row.get("input")
-    return isinstance(inputs, dict) and "questions" in inputs and not row.keys() & {*_ANSWERED}

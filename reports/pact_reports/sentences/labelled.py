@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _FORMS: Final = {
     "text": "texts of options",
     "letter": "letters or names of options",
-    "position": "positions from 0",
+    "position-0": "positions from 0",
+    "position-1": "positions from 1",
 }
 
 
@@ -32,6 +33,7 @@ def labelled_remarks(data: LabelledData) -> tuple[str, ...]:
         remarks.append(_columns_text(data.columns))
         if data.metadata:
             remarks.append(one_line(f"Kept, and not read as options: {_listed(data.metadata)}"))
+    remarks += [one_line(remark) for remark in data.remarks]
     remarks += [f"Left out: {count:,} questions {why}" for why, count in data.left_out.items()]
     return (*remarks, *default_remarks(data.defaults))
 

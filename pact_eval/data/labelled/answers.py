@@ -1,0 +1,309 @@
+"""Answers as cells write them: text, letter or position of an option, and the form that a file has.
+
+One cell can often be read in several forms: 0 is the first option, or the option "0". A form is
+taken if the user states it, or if it is the only one that fits every row. If two fit and give
+different answers, nothing is guessed: `ShapeError` shows one row under both, and the options that
+decide.
+
+    text         the text of an option; "Yes", "yes " and "1.0", "1" are one text each
+    letter       A, B, ..., or the name that the file gives to an option
+    position-0   its position, counted from 0
+    position-1   its position, counted from 1
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from pact_eval._json import Json, dumps
+from pact_eval.data.records import LETTERS
+from pact_eval.errors import ShapeError
+
+__all__ = [
+    "FALSE_WORDS",
+    "FORMS",
+    "LETTER",
+    "POSITIONS",
+    "TEXT",
+    "TRUE_WORDS",
+    "Answers",
+    "Form",
+    "Options",
+    "cell_text",
+    "choose_form",
+    "distinct_labels",
+    "fold_label",
+    "is_unlabelled",
+    "sort_labels",
+    "two_readings",
+]
+
+Form = str
+TEXT: Final = "text"
+LETTER: Final = "letter"
+POSITIONS: Final[tuple[Form, Form]] = ("position-0", "position-1")
+FORMS: Final[Mapping[Form, str]] = {
+    TEXT: "--answers text",
+    LETTER: "--answers letter",
+    POSITIONS[0]: "--positions-from 0",
+    POSITIONS[1]: "--positions-from 1",
+}
+"""Every form, and the option that states it."""
+
+_TITLES: Final = {
+    TEXT: "the text of an option",
+    LETTER: "the letter or name of an option",
+    POSITIONS[0]: "a position counted from 0",
+    POSITIONS[1]: "a position counted from 1",
+}
+FALSE_WORDS: Final = frozenset({"false", "no", "0"})
+TRUE_WORDS: Final = frozenset({"true", "yes", "1"})
+"""Spellings of the answers of a boolean question."""
+
+_BOOLEAN: Final = ("false", "true")
+_NUMBER: Final = re.compile(r"[-+]?\d{1,15}(\.\d{1,15})?")
+_LETTER: Final = re.compile(r"\(?([A-Z]{1})[).:]?")
+
+
+def cell_text(cell: Json) -> str | None:
+    """Return a cell as text; None if it has no value or is a list or an object.
+
+    A list of one value is this value.
+
+    Examples:
+        >>> cell_text(1.0), cell_text(True), cell_text(" yes "), cell_text([3]), cell_text("")
+        ('1', 'true', 'yes', '3', None)
+    """
+    if isinstance(cell, list) and len(cell) == 1:
+        cell = cell[0]
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() else str(cell)
+    if isinstance(cell, int):
+        return str(cell)
+    return (cell.strip() or None) if isinstance(cell, str) else None
+
+
+def fold_label(text: str) -> str:
+    """Return what spellings of one label share: NFC, case, spaces, and the form of a number.
+
+    Examples:
+        >>> fold_label("True ") == fold_label("true"), fold_label("1.0"), fold_label("-2")
+        (True, '1', '-2')
+    """
+    folded = " ".join(unicodedata.normalize("NFC", text).casefold().split())
+    if not _NUMBER.fullmatch(folded):
+        return folded
+    number = float(folded)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def is_unlabelled(cell: Json) -> bool:
+    """Tell whether a cell says that there is no label: nothing, empty text or a dash.
+
+    Examples:
+        >>> is_unlabelled(None), is_unlabelled(" "), is_unlabelled("-"), is_unlabelled(0)
+        (True, True, True, False)
+    """
+    if isinstance(cell, float) and math.isnan(cell):
+        return True
+    return cell is None or (isinstance(cell, str) and cell.strip() in ("", "-")) or cell == []
+
+
+def sort_labels(labels: Iterable[str]) -> list[str]:
+    """Sort labels by their value if all are numbers, and by their text otherwise.
+
+    Examples:
+        >>> sort_labels(["10", "9", "-1"]), sort_labels(["b", "10", "a"])
+        (['-1', '9', '10'], ['10', 'a', 'b'])
+    """
+    texts = [*labels]
+    if all(_NUMBER.fullmatch(text) for text in texts):
+        return sorted(texts, key=float)
+    return sorted(texts)
+
+
+def distinct_labels(cells: Iterable[Json]) -> tuple[list[str], list[list[str]]]:
+    """Return the different labels of cells in order, and the spellings that were taken as one.
+
+    Examples:
+        >>> distinct_labels([True, "true", "True", "no"])
+        (['no', 'true'], [['True', 'true']])
+    """
+    spellings: dict[str, Counter[str]] = {}
+    for cell in cells:
+        text = cell_text(cell)
+        if text is not None and not is_unlabelled(text):
+            spellings.setdefault(fold_label(text), Counter())[text] += 1
+    labels = [min(counts, key=lambda text: (-counts[text], text)) for counts in spellings.values()]
+    merged = [sorted(counts) for counts in spellings.values() if len(counts) > 1]
+    return sort_labels(labels), merged
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one row or of a file.
+
+    Attributes:
+        texts: (C,) their texts; empty if only their number is known.
+        names: (C,) what stands for them in the file; empty for the letters A, B, ...
+        count: how many there are, if their texts are not known.
+        ordered: whether the file or the user gives their order: letters and positions need one.
+    """
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    count: int = 0
+    ordered: bool = True
+
+    def __len__(self) -> int:
+        return len(self.texts) or self.count
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms in which a cell can name one of them."""
+        if not self.texts:
+            return POSITIONS
+        return tuple(FORMS) if self.ordered else (TEXT,)
+
+    @cached_property
+    def _texts(self) -> dict[str, int]:
+        return {text: index for index, text in reversed([*enumerate(self.texts)])}
+
+    @cached_property
+    def _folded(self) -> dict[str, int]:
+        keys = [fold_label(text) for text in self.texts]
+        folded = {key: index for index, key in enumerate(keys) if keys.count(key) == 1}
+        if folded.keys() == {*_BOOLEAN}:
+            folded |= dict.fromkeys(FALSE_WORDS, folded["false"])
+            folded |= dict.fromkeys(TRUE_WORDS, folded["true"])
+        return folded
+
+    @cached_property
+    def _names(self) -> dict[str, int]:
+        names = self.names or tuple(LETTERS[: len(self)])
+        return {name.strip().upper(): index for index, name in enumerate(names)}
+
+    def index(self, cell: Json, form: Form) -> int | None:
+        """Return the canonical index of the option that a cell names; None if it names none.
+
+        Examples:
+            >>> options = Options(("red", "blue"))
+            >>> options.index("Blue", TEXT), options.index("(B)", LETTER), options.index(2, TEXT)
+            (1, 1, None)
+            >>> options.index(1, "position-0"), options.index("1", "position-1")
+            (1, 0)
+        """
+        text = cell_text(cell)
+        if text is None:
+            return None
+        if form == TEXT:
+            exact = self._texts.get(text)
+            return self._folded.get(fold_label(text)) if exact is None else exact
+        if form == LETTER:
+            named = self._names.get(text.upper())
+            letter = _LETTER.fullmatch(text.upper())
+            return self._names.get(letter[1]) if named is None and letter else named
+        if isinstance(cell, bool):
+            return None
+        number = fold_label(text)
+        position = int(number) if number.isascii() and number.isdigit() else -1
+        position -= int(form == POSITIONS[1])
+        return position if 0 <= position < len(self) else None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The cells of one column, each with the options of its row.
+
+    Attributes:
+        column: its name, for messages.
+        cells: what the rows have; rows without a label are left out.
+        options: of each row.
+        places: of each row, for messages.
+    """
+
+    column: str
+    cells: Sequence[Json]
+    options: Sequence[Options]
+    places: Sequence[str] = field(default=())
+
+    def read(self, form: Form) -> list[int | None]:
+        """Return the index of every cell under a form."""
+        return [
+            options.index(cell, form) if form in options.forms else None
+            for cell, options in zip(self.cells, self.options, strict=True)
+        ]
+
+    def readings(self, stated: Form | None = None) -> dict[Form, list[int]]:
+        """Return the forms that fit every row, with the indices of all rows.
+
+        Forms that give the same indices are one reading, under the first of their names.
+        """
+        fitting: dict[Form, list[int]] = {}
+        for form in FORMS if stated is None else (stated,):
+            indices = [index for index in self.read(form) if index is not None]
+            if len(indices) == len(self.cells) and indices not in fitting.values():
+                fitting[form] = indices
+        return fitting
+
+    def likeliest(self) -> Form:
+        """Return the form that fits most rows, for messages about the others."""
+        fits = {form: sum(i is not None for i in self.read(form)) for form in FORMS}
+        return max(FORMS, key=fits.__getitem__)
+
+    def named(self, row: int, index: int) -> str:
+        """Return an option in words: its text, or its position."""
+        texts = self.options[row].texts
+        return dumps(texts[index]) if texts else f"answer {index + 1} of {len(self.options[row])}"
+
+
+def choose_form(answers: Answers, source: str, stated: Form | None = None) -> Form:
+    """Return the form of a column: the stated one, or the only one that fits every row.
+
+    Where none fits every row, the likeliest is returned: the reader then lists the other rows.
+
+    Args:
+        answers: the column.
+        source: name of the file, for the message.
+        stated: what the user says.
+
+    Raises:
+        ShapeError: two forms fit every row and differ.
+    """
+    if stated is not None:
+        return stated
+    readings = answers.readings()
+    if not readings:
+        return answers.likeliest()
+    if len(readings) > 1:
+        first, second, *_ = readings
+        raise two_readings(source, answers, (first, readings[first]), (second, readings[second]))
+    return next(iter(readings))
+
+
+def two_readings(
+    source: str,
+    answers: Answers,
+    first: tuple[Form, Sequence[int]],
+    second: tuple[Form, Sequence[int]],
+) -> ShapeError:
+    """Return the error of two readings that fit: a row under both, and what decides."""
+    pairs = enumerate(zip(first[1], second[1], strict=True))
+    row = next((number for number, (a, b) in pairs if a != b), 0)
+    place = answers.places[row] if answers.places else f"row {row + 1}"
+    message = (
+        f"{source}: {answers.column} can be read as {_TITLES[first[0]]} or as {_TITLES[second[0]]},"
+        f" and both fit every row. {place}: {answers.column} = {dumps(answers.cells[row])} is "
+        f"{answers.named(row, first[1][row])} or {answers.named(row, second[1][row])}. Decide with "
+        f"{FORMS[first[0]]} or {FORMS[second[0]]}"
+    )
+    return ShapeError(message)

@@ -1,0 +1,1018 @@
+"""Tables of others with the answers of a model, translated to rows of our own format.
+
+A row has the right answer and what a model said: numbers for the answers (`scores.py`), its answer
+alone, or both. The right answer may be in a dataset file instead (`--data`), joined by id.
+
+    role                names of columns
+    reference           label, answer, gold, target, ... (`data/labelled/roles.py`)
+    prediction          prediction, predicted, pred, y_pred, ...
+    probabilities       probabilities, probs, ..., or one column per answer: p_refund, prob.refund
+    log_probabilities   logprobs, top_logprobs, ..., logprob_refund; logits likewise
+    correct             correct, is_correct, ...: a check of every row
+    options             options, choices, option1, ...; --options; the names of the numbers
+
+All rows decide together what cells mean: a reading has to fit every row, the prediction has to be
+the most probable answer, and `correct` has to agree. If two readings pass and differ, nothing is
+guessed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from pact_eval._json import Json, dumps, loads, sha256_of_json
+from pact_eval.data.labelled.answers import (
+    FORMS,
+    LETTER,
+    POSITIONS,
+    TEXT,
+    Answers,
+    Form,
+    Options,
+    cell_text,
+    distinct_labels,
+    fold_label,
+    is_unlabelled,
+    sort_labels,
+    two_readings,
+)
+from pact_eval.data.labelled.columns import (
+    check_truths,
+    minus_one,
+    options_of_row,
+    roles_of_file,
+)
+from pact_eval.data.labelled.draft import DraftError, as_text
+from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.reading import Reading
+from pact_eval.data.labelled.roles import IGNORED, PREDICTED, columns_for, fold_name
+from pact_eval.data.records import Record
+from pact_eval.errors import Problem, ShapeError
+from pact_eval.importing.grouping import Grouping
+from pact_eval.importing.references import References
+from pact_eval.importing.scores import Scores, number_of, scores_of, truth_of
+from pact_eval.importing.source import LogRow
+from pact_eval.runs.probabilities import SUM_TOLERANCE
+from pact_eval.runs.rows import STATUSES
+
+__all__ = ["Table", "read_table", "roles_of_predictions"]
+
+_KINDS: Final = ("probabilities", "log_probabilities", "logits")
+_GROUPS: Final = (
+    ("log_probabilities", r"log[_ ]?prob(?:s|abilit(?:y|ies))?|logp|log[_ ]p|lp"),
+    ("logits", r"logits?"),
+    ("probabilities", r"prob(?:s|a|abilit(?:y|ies))?|p|pr"),
+)
+_OWN_NAMES: Final = ("reference", "gold")
+_NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
+_TYPES: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+_VARIANTS: Final = ("base", "counterfactual")
+_TIE: Final = 1e-12
+_HASH: Final = 12
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that was read.
+
+    Attributes:
+        rows: its rows in our format, and what is wrong with others.
+        remarks: what to know of the reading, one sentence each.
+        block: what `run.json` keeps of it.
+    """
+
+    rows: Sequence[LogRow | Problem]
+    remarks: tuple[str, ...] = ()
+    block: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass
+class _Row:
+    """One row, parsed; what its cells name is not yet decided."""
+
+    entry: Entry
+    id: str
+    scores: Scores | None = None
+    correct: bool | None = None
+    record: Record | None = None
+    options: Options = field(default_factory=lambda: Options(()))
+    vector: list[float | None] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        """Where the row is, for messages."""
+        part = f"{self.entry.part}, row" if self.entry.part else "line"
+        return f"{part} {self.entry.line} (id {self.id})"
+
+    def named(self, index: int) -> str:
+        """Return an option in words."""
+        texts = self.options.texts
+        return dumps(texts[index]) if texts else f"answer {index + 1} of {len(self.options)}"
+
+    @cached_property
+    def tops(self) -> set[int]:
+        """The most probable answers; several if they tie."""
+        known = [value for value in self.vector if value is not None]
+        best = max(known, default=-math.inf)
+        tie = _TIE * max(1.0, abs(best)) if math.isfinite(best) else 0.0
+        return {i for i, v in enumerate(self.vector) if v is not None and v >= best - tie}
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Columns by role, and columns with one number for one answer each.
+
+    Attributes:
+        columns: by role, its columns.
+        groups: by kind of number, the answer that each column is of.
+        stated: roles that the user names.
+    """
+
+    columns: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, Mapping[str, str]]
+    stated: frozenset[str]
+
+    def first(self, role: str) -> str | None:
+        """Return the column of a role; None without one."""
+        return next(iter(self.columns.get(role, ())), None)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there are numbers for the answers."""
+        return bool(self.groups) or any(kind in self.columns for kind in _KINDS)
+
+    @property
+    def used(self) -> set[str]:
+        """Columns that have a role."""
+        named = {name for names in self.columns.values() for name in names}
+        return named | {name for names in self.groups.values() for name in names}
+
+
+def read_table(
+    entries: Entries,
+    reading: Reading,
+    source: str,
+    references: References | None = None,
+    grouping: Grouping | None = None,
+) -> Table:
+    """Read a table of others.
+
+    Args:
+        entries: its rows.
+        reading: what the user says of it.
+        source: name of the file, for messages.
+        references: records with the right answers, joined by id; None if the table has them.
+        grouping: what names families and domains.
+
+    Raises:
+        ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
+            column.
+    """
+    roles = roles_of_predictions(entries, reading, source)
+    rows, problems = _parsed(entries, roles, references)
+    problems = [*entries.problems, *problems]
+    if problems:
+        return Table(problems)
+    labels = grouping or Grouping({})
+    return _TableReader(entries, roles, rows, reading, source, references, labels).table()
+
+
+def roles_of_predictions(entries: Entries, reading: Reading, source: str) -> _Roles:
+    """Return the columns of a table by role.
+
+    Raises:
+        ShapeError: a named column is missing.
+    """
+    roles, _ = roles_of_file(entries, reading, source)
+    stated = reading.columns
+    taken = {name for names in (*roles.values(), *stated.values()) for name in names}
+    free = [name for name in entries.columns if name not in taken]
+    groups: dict[str, Mapping[str, str]] = {}
+    for role in PREDICTED:
+        names = stated.get(role) or tuple(columns_for(role, free))
+        if len(names) > 1 and role in stated:
+            shared = _shared_prefix(names)
+            groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
+        elif names:
+            roles[role] = names[:1] if role in stated or role in _KINDS else names
+    free = [name for name in free if name not in {n for names in roles.values() for n in names}]
+    for kind, prefix in _GROUPS:
+        pattern = re.compile(rf"(?:{prefix})[_. :/\-(\[]+(.+?)[)\]]?", re.IGNORECASE)
+        named = {name: match[1] for name in free if (match := pattern.fullmatch(name))}
+        if len(named) > 1 and not {*_KINDS} & {*stated}:
+            groups[kind] = named
+            free = [name for name in free if name not in named]
+    found = _Roles(roles, groups, frozenset(stated))
+    if not found.has_scores:
+        found = _Roles(roles, _scores_by_label(entries, found, free), found.stated)
+    return found
+
+
+def _shared_prefix(names: Sequence[str]) -> str:
+    """Return what all names begin with, up to a separator."""
+    low, high = min(names), max(names)
+    same = next((i for i, c in enumerate(low) if i >= len(high) or high[i] != c), len(low))
+    ends = [match.end() for match in re.finditer(r"[_. :/\-(\[]+", low[:same])]
+    return low[: ends[-1]] if ends else ""
+
+
+def _scores_by_label(
+    entries: Entries, roles: _Roles, free: Sequence[str]
+) -> dict[str, Mapping[str, str]]:
+    """Return columns of numbers whose names are the labels, if they sum to 1 in every row."""
+    column = roles.first("reference")
+    labels = {cell_text(entry.value.get(column or "")) for entry in entries.entries}
+    labels = {fold_label(label) for label in labels if label not in (None, "-") and label}
+    named = [name for name in free if fold_label(name) in labels]
+    if len(named) < 2 or {fold_label(name) for name in named} != labels:
+        return {}
+    for entry in entries.entries:
+        try:
+            numbers = [number_of(entry.value.get(name)) or 0.0 for name in named]
+        except ValueError:
+            return {}
+        if abs(math.fsum(numbers) - 1) > 1e-2:
+            return {}
+    return {"probabilities": {name: name for name in named}}
+
+
+def _parsed(
+    entries: Entries, roles: _Roles, references: References | None
+) -> tuple[list[_Row], list[Problem]]:
+    """Parse the cells of every row, and join it with its record."""
+    rows: list[_Row] = []
+    problems: list[Problem] = []
+    repeats: Counter[str] = Counter()
+    has_views = "view" in entries.columns
+    for entry in entries.entries:
+        row = _Row(entry, _id_of(entry, roles))
+        repeats[row.id] += 1
+        if roles.first("id") is None and repeats[row.id] > 1 and not has_views:
+            row.id = f"{row.id}-{repeats[row.id]}"
+        try:
+            if references is not None:
+                row.record = references.record(row.id)
+            row.scores = _scores(entry.value, roles)
+            column = roles.first("correct")
+            if column is not None:
+                with naming(column):
+                    row.correct = truth_of(entry.value.get(column))
+        except ValueError as error:
+            problems.append(Problem(entry.line, row.id, str(error), "cells that cannot be read"))
+        rows.append(row)
+    return rows, problems
+
+
+def _id_of(entry: Entry, roles: _Roles) -> str:
+    """Return the id of a row: its own, a hash of its text, or its number."""
+    column = roles.first("id")
+    own = None if column is None else as_text(entry.value.get(column))
+    if own is not None:
+        return own
+    names = (*roles.columns.get("state", ()), *roles.columns.get("question", ()))
+    texts = {name: entry.value[name] for name in names if name in entry.value}
+    return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)
+
+
+def _scores(value: Mapping[str, Json], roles: _Roles) -> Scores | None:
+    """Return the numbers of a row.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
+    for kind in _KINDS:
+        column = roles.first(kind)
+        if column is not None:
+            with naming(column):
+                return scores_of(kind, value.get(column))
+    for kind, group in roles.groups.items():
+        numbers = []
+        for name in group:
+            with naming(name):
+                numbers.append(number_of(value.get(name)))
+        present = [number for number in numbers if number is not None]
+        if present and len(present) < len(numbers):
+            lacking = [*group][numbers.index(None)]
+            raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
+        return Scores(kind, tuple(present), tuple(group.values())) if present else None
+    return None
+
+
+@contextmanager
+def naming(column: str) -> Iterator[None]:
+    """Put the name of a column before the message of a `ValueError` of the block."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{column}: {error}") from None
+
+
+@dataclass
+class _Reading:
+    """One reading of all rows that have a label.
+
+    Attributes:
+        forms: of the right answer and of the prediction; None without a column.
+        references: index of the right answer of every row.
+        predictions: that of the prediction; None without a column.
+    """
+
+    forms: tuple[Form | None, Form | None]
+    references: Sequence[int]
+    predictions: Sequence[int] | None
+
+    def answers(self, rows: Sequence[_Row]) -> list[set[int]]:
+        """Return the answers of the model: the most probable ones, or the prediction."""
+        if self.predictions is None:
+            return [row.tops for row in rows]
+        return [
+            {prediction} if row.scores is None else row.tops
+            for row, prediction in zip(rows, self.predictions, strict=True)
+        ]
+
+    def contradiction(self, rows: Sequence[_Row], roles: _Roles) -> str | None:
+        """Return what a row says against this reading; None if nothing does."""
+        for number, (row, answer) in enumerate(zip(rows, self.answers(rows), strict=True)):
+            right = self.references[number]
+            if self.predictions is not None and self.predictions[number] not in answer:
+                column = roles.first("prediction")
+                return (
+                    f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))} is not the "
+                    f"most probable answer ({', '.join(map(row.named, sorted(answer)))}). If it is "
+                    f"no fact about these numbers: --columns {IGNORED}={column}"
+                )
+            if row.correct is not None and row.correct not in {right == top for top in answer}:
+                column = roles.first("correct")
+                return (
+                    f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))}, but the "
+                    f"answer is read as {', '.join(map(row.named, sorted(answer)))} and the right "
+                    f"one as {row.named(right)}. If it is no fact about these answers: --columns "
+                    f"{IGNORED}={column}"
+                )
+        return None
+
+
+class _TableReader:
+    """Steps from parsed rows to rows in our format."""
+
+    def __init__(
+        self,
+        entries: Entries,
+        roles: _Roles,
+        rows: Sequence[_Row],
+        reading: Reading,
+        source: str,
+        references: References | None,
+        grouping: Grouping,
+    ) -> None:
+        self._entries = entries
+        self._roles = roles
+        self._reading = reading
+        self._source = source
+        self._references = references
+        self._grouping = grouping
+        self._remarks = [*entries.remarks]
+        self._literal = False
+        self._reference = None if references is not None else roles.first("reference")
+        self._prediction = roles.first("prediction")
+        self._copies = [
+            name for name in roles.columns.get("reference", ()) if name != self._reference
+        ]
+        self._settle_answer()
+        self._check_roles()
+        self._rows = self._labelled(rows)
+
+    def table(self) -> Table:
+        """Return the rows in our format."""
+        problems = self._find_options() or self._place_scores()
+        if problems:
+            return Table(problems)
+        answered = [row for row in self._rows if self._has_answer(row)]
+        chosen = self._choose(answered)
+        self._check_copies(answered, chosen)
+        predictions: Sequence[int | None] = chosen.predictions or [None] * len(answered)
+        pairs = zip(answered, chosen.references, predictions, strict=True)
+        indices = {id(row): (right, said) for row, right, said in pairs}
+        made: list[LogRow | Problem] = []
+        for row in self._rows:
+            reference, prediction = indices.get(id(row), (None, None))
+            try:
+                values = self._values(row, reference, prediction)
+                made.append(LogRow(row.entry.line, row.id, values, further=self._further(row)))
+            except ValueError as error:
+                made.append(Problem(row.entry.line, row.id, str(error), "values out of range"))
+        return Table(made, tuple(self._remarks), self._block(chosen))
+
+    # Roles
+
+    def _settle_answer(self) -> None:
+        """Take a column "answer" as what a model said, if another column is the right answer.
+
+        Raises:
+            ShapeError: nothing decides which of the two it is.
+        """
+        answers = [name for name in self._copies if fold_name(name) == "answer"]
+        if self._reference is not None and fold_name(self._reference) == "answer" and self._copies:
+            if "reference" in self._roles.stated:
+                return
+            answers, self._copies = [self._reference], self._copies
+            self._reference = next(n for n in self._copies if n not in answers)
+            self._copies = [*answers, *(n for n in self._copies if n != self._reference)]
+        if not answers or self._prediction is not None or self._same(answers[0]):
+            return
+        documented = self._reference is None or fold_name(self._reference) in _OWN_NAMES
+        if self._roles.has_scores or documented:
+            self._copies.remove(answers[0])
+            self._prediction = answers[0]
+            columns = {**self._roles.columns, "prediction": (answers[0],)}
+            self._roles = _Roles(columns, self._roles.groups, self._roles.stated)
+            return
+        message = (
+            f"{self._source}: {self._reference} or {answers[0]} can be the right answer, and the "
+            f"other one that of the model. Decide with --columns reference={self._reference},"
+            f"prediction={answers[0]} or --columns reference={answers[0]},prediction="
+            f"{self._reference}"
+        )
+        raise ShapeError(message)
+
+    def _same(self, column: str) -> bool:
+        """Return whether a column says the same as the right answer in every row."""
+        if self._reference is None:
+            return self._roles.has_scores
+        pairs = [
+            (entry.value.get(self._reference), entry.value.get(column))
+            for entry in self._entries.entries
+        ]
+        same = all(cell_text(a) == cell_text(b) for a, b in pairs)
+        return same and (self._roles.has_scores or self._prediction is not None)
+
+    def _check_roles(self) -> None:
+        """Check that there is a right answer, and something that a model said.
+
+        Raises:
+            ShapeError: there is none, or one column has both roles.
+        """
+        names = ", ".join(self._entries.columns) or "no columns"
+        if self._references is None and self._reference is None:
+            message = (
+                f"{self._source}: no column is known as the right answer; there are {names}. Name "
+                "it: --columns reference=NAME, or give the file that has it: --data FILE"
+            )
+            raise ShapeError(message)
+        if not self._roles.has_scores and self._prediction is None:
+            message = (
+                f"{self._source}: no column is known as what a model said; there are {names}. Name "
+                "it: --columns probabilities=NAME or --columns prediction=NAME"
+            )
+            raise ShapeError(message)
+        kinds = [name for kind in _KINDS for name in self._roles.columns.get(kind, ())]
+        kinds += [next(iter(group)) for group in self._roles.groups.values()]
+        if len(kinds) > 1:
+            either = " or ".join(f"--columns {IGNORED}={name}" for name in kinds)
+            message = (
+                f"{self._source}: {' and '.join(kinds)} all have numbers for the answers; leave "
+                f"all but one out: {either}"
+            )
+            raise ShapeError(message)
+
+    def _labelled(self, rows: Sequence[_Row]) -> list[_Row]:
+        """Return the rows that have a right answer, and say how many have none."""
+        if self._reference is None:
+            return [*rows]
+        column = self._reference
+        cells = [row.entry.value.get(column) for row in rows]
+        labels, _ = distinct_labels(cells)
+        missing = frozenset[str]()
+        if "-1" in labels and "-1" not in self._reading.options:
+            counted = self._roles.has_scores or bool(self._reading.options)
+            missing = (
+                frozenset({"-1"})
+                if counted
+                else minus_one(labels, column, self._source, rubric=False)
+            )
+        labelled = [
+            row
+            for row, cell in zip(rows, cells, strict=True)
+            if not is_unlabelled(cell) and cell_text(cell) not in missing
+        ]
+        left_out = len(rows) - len(labelled)
+        if left_out:
+            self._remarks.append(f"Left out: {left_out:,} rows without a label ({column}).")
+        return labelled
+
+    # Options
+
+    def _find_options(self) -> list[Problem]:
+        """Give every row its options; return what is wrong with rows."""
+        reading, roles = self._reading, self._roles
+        if self._references is not None:
+            for row in self._rows:
+                row.options = _options_of_record(row.record, self._references)
+            self._literal = True
+            lists = [row for row in self._rows if row.scores is not None and not row.scores.names]
+            if lists and not all(row.options.ordered for row in lists):
+                self._options_of_lists([record_answer(row) for row in self._rows])
+        elif reading.options:
+            self._give(Options(reading.options), literal=True)
+        elif "options" in roles.columns:
+            return self._options_of_columns()
+        elif any(row.scores is not None and row.scores.names for row in self._rows):
+            self._options_of_names()
+        elif self._entries.class_names.get(str(self._reference)):
+            self._give(Options(self._entries.class_names[str(self._reference)]), literal=True)
+        elif roles.has_scores:
+            self._options_of_lists(
+                [row.entry.value.get(str(self._reference)) for row in self._rows]
+            )
+        else:
+            names = (self._reference, self._prediction)
+            cells = [row.entry.value.get(str(name)) for row in self._rows for name in names]
+            labels, merged = distinct_labels(cells)
+            check_truths(labels, str(self._reference), self._source)
+            self._remarks += [f"Read as one label: {', '.join(map(dumps, m))}." for m in merged]
+            self._give(Options(tuple(labels), ordered=False), literal=True)
+        return []
+
+    def _give(self, options: Options, *, literal: bool) -> None:
+        for row in self._rows:
+            row.options = options
+        self._literal = literal
+
+    def _options_of_columns(self) -> list[Problem]:
+        problems = []
+        columns = self._roles.columns["options"]
+        for row in self._rows:
+            try:
+                row.options = options_of_row(row.entry.value, columns, self._reference)
+            except DraftError as error:
+                problems.append(Problem(row.entry.line, row.id, str(error), error.kind))
+        return problems
+
+    def _options_of_names(self) -> None:
+        """Take the names of the numbers as options, sorted: a file has no other order of them.
+
+        Raises:
+            ShapeError: only some tokens are listed, so the options are not known.
+        """
+        named = [row for row in self._rows if row.scores is not None and row.scores.names]
+        if any(row.scores is not None and row.scores.listed for row in named):
+            labels, _ = distinct_labels(row.entry.value.get(str(self._reference)) for row in named)
+            message = (
+                f"{self._source}: the most probable tokens are listed, and the answers are not "
+                f"known. Name them: --options {','.join(labels[:6])}"
+            )
+            raise ShapeError(message)
+        self._literal = True
+        for row in named:
+            names = row.scores.names if row.scores else None
+            row.options = Options(tuple(sort_labels(names or ())), ordered=False)
+        sets = {frozenset(row.options.texts) for row in named}
+        shared = Options(tuple(sort_labels(set.union(*map(set, sets)))), ordered=False)
+        for row in self._rows:
+            if row not in named or len(sets) == 1:
+                row.options = shared
+
+    def _options_of_lists(self, cells: Sequence[Json]) -> None:
+        """Take the positions of the numbers, or their texts if predictions prove the order.
+
+        Args:
+            cells: the right answer of every row.
+
+        Raises:
+            ShapeError: nothing gives the order.
+        """
+        counts = {len(row.scores.numbers) for row in self._rows if row.scores is not None}
+        count = max(counts, default=0)
+        numbers = all(fold_label(cell_text(cell) or "").isdigit() for cell in cells)
+        if (numbers and self._references is None) or len(counts) != 1:
+            for row in self._rows:
+                size = len(row.scores.numbers) if row.scores is not None else count
+                row.options = Options((), count=size)
+            return
+        labels, _ = distinct_labels(cells)
+        order = self._order_by_prediction(count, labels)
+        if order is None:
+            listed = ",".join(labels) if len(labels) == count else "FIRST,SECOND,..."
+            first = self._rows[0]
+            message = (
+                f"{self._source}: the {count} numbers of a row are in an order that the file does "
+                f"not give: {first.place} may have {dumps(labels[0])} first or "
+                f"{dumps(labels[-1])} first. Name the answers in their order: --options {listed}"
+            )
+            raise ShapeError(message)
+        self._remarks.append(f"Order of the numbers, by {self._prediction}: {', '.join(order)}.")
+        self._give(Options(order), literal=True)
+
+    def _order_by_prediction(self, count: int, labels: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the only order of labels in which every prediction is the most probable answer."""
+        if self._prediction is None:
+            return None
+        texts: dict[int, set[str]] = {}
+        cells = [row.entry.value.get(self._prediction) for row in self._rows]
+        known, _ = distinct_labels([*labels, *cells])
+        spelling = {fold_label(label): label for label in known}
+        for row, cell in zip(self._rows, cells, strict=True):
+            numbers = row.scores.numbers if row.scores else ()
+            best = [i for i, number in enumerate(numbers) if number == max(numbers)]
+            text = cell_text(cell)
+            if text is not None and len(best) == 1:
+                texts.setdefault(best[0], set()).add(spelling[fold_label(text)])
+        if any(len(of_place) > 1 for of_place in texts.values()) or len(known) > count:
+            return None
+        order = {place: min(of_place) for place, of_place in texts.items()}
+        left = [label for label in known if label not in order.values()]
+        places = [place for place in range(count) if place not in order]
+        if len(left) == len(places) == 1:
+            order[places[0]] = left[0]
+        distinct = len({*order.values()}) == len(order) == count
+        return tuple(order[place] for place in range(count)) if distinct else None
+
+    # Numbers
+
+    def _place_scores(self) -> list[Problem]:
+        """Put the numbers of every row in the order of its options."""
+        form = self._form_of_names()
+        problems = []
+        for row in self._rows:
+            try:
+                row.vector = _vector(row, form)
+            except ValueError as error:
+                problems.append(Problem(row.entry.line, row.id, str(error), "numbers of answers"))
+        return problems
+
+    def _form_of_names(self) -> Form:
+        """Return how the names of the numbers name options.
+
+        Raises:
+            ShapeError: two forms fit and differ.
+        """
+        named = [row for row in self._rows if row.scores is not None and row.scores.names]
+        listed = any(row.scores is not None and row.scores.listed for row in named)
+        if self._literal and not listed and all(_fits(row, TEXT) for row in named):
+            return TEXT
+        fitting = [form for form in FORMS if named and all(_fits(row, form) for row in named)]
+        if len(fitting) > 1:
+            first = named[0]
+            cells = list[Json](first.scores.names or ()) if first.scores else []
+            answers = Answers("the names of the numbers", cells, [first.options] * len(cells))
+            a, b = (
+                [i if i is not None else -1 for i in answers.read(form)] for form in fitting[:2]
+            )
+            if a != b:
+                raise two_readings(self._source, answers, (fitting[0], a), (fitting[1], b))
+        return fitting[0] if fitting else TEXT
+
+    def _has_answer(self, row: _Row) -> bool:
+        if row.scores is not None:
+            return True
+        cell = None if self._prediction is None else row.entry.value.get(self._prediction)
+        return not is_unlabelled(cell)
+
+    # Answers
+
+    def _choose(self, rows: Sequence[_Row]) -> _Reading:
+        """Return the only reading of right answers and predictions that every row allows.
+
+        Raises:
+            ShapeError: two of them pass and differ, or a check contradicts each.
+        """
+        references = self._readings(rows, self._reference)
+        predictions = self._readings(rows, self._prediction)
+        pairs = [
+            _Reading((a, b), right, said if self._prediction is not None else None)
+            for a, right in references.items()
+            for b, said in predictions.items()
+        ]
+        equal = [pair for pair in pairs if None in pair.forms or pair.forms[0] == pair.forms[1]]
+        against = {id(pair): pair.contradiction(rows, self._roles) for pair in pairs}
+        for tried in (equal, pairs):
+            passing = [pair for pair in tried if against[id(pair)] is None]
+            if passing:
+                self._ask(rows, passing)
+                return passing[0]
+        raise ShapeError(f"{self._source}: {against[id((equal or pairs)[0])]}")
+
+    def _ask(self, rows: Sequence[_Row], passing: Sequence[_Reading]) -> None:
+        """Refuse two readings that differ.
+
+        Raises:
+            ShapeError: they do.
+        """
+        first = passing[0]
+        for other in passing[1:]:
+            column, number = self._reference, 0
+            if other.references == first.references:
+                if other.predictions == first.predictions or self._roles.has_scores:
+                    continue
+                column, number = self._prediction, 1
+            cells = [row.entry.value.get(str(column)) for row in rows]
+            answers = Answers(
+                str(column), cells, [row.options for row in rows], [row.place for row in rows]
+            )
+            values = [(r.references, r.predictions or ())[number] for r in (first, other)]
+            raise two_readings(
+                self._source,
+                answers,
+                (str(first.forms[number]), values[0]),
+                (str(other.forms[number]), values[1]),
+            )
+
+    def _readings(self, rows: Sequence[_Row], column: str | None) -> dict[Form | None, list[int]]:
+        """Return the readings of a column that fit every row; those of the data without one.
+
+        Raises:
+            ShapeError: none does.
+        """
+        if column is None:
+            indices = [row.options.index(record_answer(row), TEXT) for row in rows]
+            return {None: [index for index in indices if index is not None]}
+        cells = [row.entry.value.get(column) for row in rows]
+        options = [row.options for row in rows]
+        answers = Answers(column, cells, options, [row.place for row in rows])
+        readings = dict[Form | None, list[int]](answers.readings())
+        stated = self._reading.form
+        if stated in readings:
+            return {stated: readings[stated]}
+        if self._literal and TEXT in readings:
+            return {TEXT: readings[TEXT]}
+        if fold_name(column) == _OWN_NAMES[0] and POSITIONS[0] in readings:
+            return {POSITIONS[0]: readings[POSITIONS[0]]}  # our own format counts from 0
+        if any(option.names for option in options) and LETTER in readings:
+            return {LETTER: readings[LETTER]}
+        if readings:
+            return dict[Form | None, list[int]](readings.items())
+        read = answers.read(answers.likeliest())
+        row = rows[read.index(None)]
+        wrong = sum(index is None for index in read)
+        names = ", ".join(map(dumps, row.options.texts[:8])) or f"{len(row.options)} positions"
+        role = "reference" if column == self._reference else "prediction"
+        message = (
+            f"{self._source}: {row.place}: {column} = {dumps(row.entry.value.get(column))} names "
+            f"none of the answers ({names}), and so in {wrong:,} of {len(rows):,} rows. Correct "
+            f"the column, or name another one: --columns {role}=NAME"
+        )
+        raise ShapeError(message)
+
+    def _check_copies(self, rows: Sequence[_Row], chosen: _Reading) -> None:
+        """Check that further columns with the right answer agree with the one that is read.
+
+        Raises:
+            ShapeError: one differs.
+        """
+        if "reference" in self._roles.stated and self._references is None:
+            return
+        for column in self._copies:
+            pairs = [
+                (row, index)
+                for row, index in zip(rows, chosen.references, strict=True)
+                if not is_unlabelled(row.entry.value.get(column))
+            ]
+            differing = self._first_difference(column, pairs)
+            if differing is None:
+                continue
+            row, index = differing
+            ours = self._reference if self._references is None else self._references.path
+            other = f"reference={column}" if self._references is None else f"{IGNORED}={column}"
+            message = (
+                f"{self._source}: two right answers differ: {row.place} has {column} = "
+                f"{dumps(row.entry.value.get(column))}, and {ours} has {row.named(index)}. Decide "
+                f"with --columns {other}"
+                + ("" if self._references else f" or --columns reference={self._reference}")
+            )
+            raise ShapeError(message)
+
+    def _first_difference(
+        self, column: str, pairs: Sequence[tuple[_Row, int]]
+    ) -> tuple[_Row, int] | None:
+        """Return the first row in which a copy differs under its best reading; None if none does.
+
+        Words of another language than the options' are a copy if they stand for them one to one.
+        """
+        cells = [row.entry.value.get(column) for row, _ in pairs]
+        ours = [index for _, index in pairs]
+        answers = Answers(column, cells, [row.options for row, _ in pairs])
+        readings = [answers.read(form) for form in FORMS]
+        if not pairs or ours in readings:
+            return None
+        if self._references is None and "options" not in self._roles.columns:
+            there = dict(zip(map(dumps, cells), ours, strict=True))
+            back = dict(zip(ours, map(dumps, cells), strict=True))
+            one_to_one = all(
+                there[dumps(cell)] == index and back[index] == dumps(cell)
+                for cell, index in zip(cells, ours, strict=True)
+            )
+            if one_to_one and all(None in reading for reading in readings):
+                return None
+        best = max(readings, key=lambda read: sum(map(int.__eq__, ours, map(_or_none, read))))
+        return next(pair for pair, index in zip(pairs, best, strict=True) if pair[1] != index)
+
+    # Rows of our format
+
+    def _values(self, row: _Row, reference: int | None, prediction: int | None) -> dict[str, Json]:
+        """Return a row in our format.
+
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        values: dict[str, Json] = {"id": row.id, **self._facts(row)}
+        values |= self._grouping.of_entry(row.entry.value)
+        count = len(row.options)
+        if reference is None:
+            cell = row.entry.value.get(self._reference or "") or record_answer(row)
+            indices = [row.options.index(cell, form) for form in row.options.forms]
+            reference = next((index for index in indices if index is not None), None)
+        values |= {"reference": reference, "n_choices": count}
+        if not self._has_answer(row):
+            return values | {"status": "missing", "reason": "no answer in the table"}
+        if row.correct is not None and len(row.tops) < 2:
+            values["correct"] = row.correct
+        if row.scores is None:
+            return values | {"answer": prediction}
+        return values | self._numbers(row, row.scores)
+
+    def _numbers(self, row: _Row, scores: Scores) -> dict[str, Json]:
+        """Return the numbers of a row as columns of our format.
+
+        Raises:
+            ValueError: log-probabilities are above 0, or sum to more than 1.
+        """
+        kind, vector = scores.kind, row.vector
+        if kind != "log_probabilities":
+            return {kind: [*vector]}
+        known = [value for value in vector if value is not None]
+        if max(scores.numbers) > SUM_TOLERANCE:
+            message = (
+                f"expected log-probabilities of at most 0, got {max(scores.numbers):.6g}; if "
+                "they are logits, say so: --columns logits=NAME"
+            )
+            raise ValueError(message)
+        mass = math.fsum(math.exp(min(value, 0.0)) for value in known)
+        if mass > 1 + SUM_TOLERANCE * len(known):
+            message = (
+                f"expected log-probabilities of different answers, whose probabilities sum to at "
+                f"most 1, got a sum of {mass:.6g}"
+            )
+            raise ValueError(message)
+        if not self._partial_mass and not scores.listed:
+            return {kind: [*vector]}
+        values: dict[str, Json] = {"logits": [*vector], "answer_mass": min(mass, 1.0)}
+        if len(known) < len(vector):
+            left = 1.0 - math.fsum(map(math.exp, scores.numbers))
+            values["ceiling"] = min(*scores.numbers, math.log(max(left, 1e-12)))
+        return values
+
+    @cached_property
+    def _partial_mass(self) -> bool:
+        """Whether log-probabilities of a row leave something for other tokens."""
+        for row in self._rows:
+            if row.scores is None or row.scores.kind != "log_probabilities":
+                continue
+            mass = math.fsum(math.exp(min(value, 0.0)) for value in row.vector if value is not None)
+            if row.scores.listed or mass < 1 - SUM_TOLERANCE:
+                return True
+        return False
+
+    def _facts(self, row: _Row) -> dict[str, Json]:
+        """Return the columns of an item and of a view that the row or its record has."""
+        cell, roles = row.entry.value, self._roles
+        facts: dict[str, Json] = {}
+        if row.record is not None:
+            facts |= facts_of_record(row.record)
+        for label in ("family", "source_family", "domain", "variant"):
+            column = roles.first(label)
+            text = None if column is None else as_text(cell.get(column))
+            if text is not None and (label != "variant" or text in _VARIANTS):
+                facts[label] = text
+        column = roles.first("type")
+        kind = _TYPES.get(str(cell.get(column))) if column is not None else None
+        if self._reading.levels:
+            kind = "score"
+        if kind is None and row.record is None and row.options.texts == ("false", "true"):
+            kind = "boolean"
+        facts |= {} if kind is None else {"kind": kind}
+        for name in (*_NUMBERS, "code_order"):
+            if cell.get(name) not in (None, ""):
+                facts[name] = _number_or_list(cell[name], name)
+        if str(cell.get("status")) in STATUSES:
+            facts |= {"status": cell["status"], "reason": cell.get("reason")}
+        return facts
+
+    def _further(self, row: _Row) -> dict[str, Json]:
+        used = self._roles.used | {*_NUMBERS, "code_order"}
+        return {name: value for name, value in row.entry.value.items() if name not in used}
+
+    def _block(self, chosen: _Reading) -> dict[str, Json]:
+        """Return how the table was read, for `run.json`."""
+        columns: dict[str, Json] = {r: [*names] for r, names in self._roles.columns.items()}
+        columns |= {kind: [*group] for kind, group in self._roles.groups.items()}
+        block: dict[str, Json] = {"columns": columns}
+        forms = [form for form in chosen.forms if form is not None]
+        if forms:
+            block["answers"] = forms[0]
+        shared = {row.options.texts for row in self._rows}
+        if len(shared) == 1 and self._rows[0].options.texts:
+            block["options"] = [*self._rows[0].options.texts]
+        checked = sum(
+            row.correct is not None or (self._prediction is not None and row.scores is not None)
+            for row in self._rows
+        )
+        if 0 < checked < len(self._rows):
+            block["unverified"] = len(self._rows) - checked
+        return block
+
+
+def _fits(row: _Row, form: Form) -> bool:
+    """Return whether the names of the numbers of a row name its options under a form."""
+    if row.scores is None or row.scores.names is None or form not in row.options.forms:
+        return False
+    indices = [row.options.index(name, form) for name in row.scores.names]
+    known = {index for index in indices if index is not None}
+    if row.scores.listed:
+        return bool(known)
+    return len(known) == len(indices) == len(row.options)
+
+
+def _vector(row: _Row, form: Form) -> list[float | None]:
+    """Return the numbers of a row by option; None for an option that is not listed.
+
+    Raises:
+        ValueError: they are not those of the options.
+    """
+    if row.scores is None:
+        return []
+    names, numbers = row.scores.names, row.scores.numbers
+    if names is None:
+        if len(numbers) != len(row.options):
+            message = f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}"
+            raise ValueError(message)
+        return [*numbers]
+    if not _fits(row, form):
+        texts = ", ".join(row.options.texts[:8])
+        message = f"expected a number for each of {texts}; got {', '.join(names)[:200]}"
+        raise ValueError(message)
+    vector: list[float | None] = [None] * len(row.options)
+    for name, number in zip(names, numbers, strict=True):
+        index = row.options.index(name, form)
+        if index is not None:
+            vector[index] = number
+    return vector
+
+
+def record_answer(row: _Row) -> str | None:
+    """Return the text of the right answer of the record of a row."""
+    record = row.record
+    if record is None or record.reference is None:
+        return None
+    options = _texts_of_record(record)
+    return options[record.reference]
+
+
+def _texts_of_record(record: Record) -> tuple[str, ...]:
+    """Return the texts of the answers of a record: of levels, their descriptions if all differ."""
+    keys = tuple(answer.key for answer in record.field.answers)
+    described = [answer.description for answer in record.field.answers]
+    if record.field.kind == "score" and all(described) and len({*described}) == len(keys):
+        return tuple(map(str, described))
+    return keys
+
+
+def _options_of_record(record: Record | None, references: References) -> Options:
+    """Return the answers of a record, and the names that may stand for them."""
+    if record is None:
+        return Options(())
+    keys = tuple(answer.key for answer in record.field.answers)
+    if record.field.kind == "boolean":
+        return Options(keys, ("no", "yes"))
+    texts = _texts_of_record(record)
+    return Options(texts, () if texts == keys else keys, ordered=references.ordered)
+
+
+def facts_of_record(record: Record) -> dict[str, Json]:
+    """Return what a record knows of its rows."""
+    return {
+        "family": record.family,
+        "source_family": record.source_family,
+        **({"domain": record.domain} if record.domain else {}),
+        "kind": record.field.kind,
+        "variant": record.variant,
+    }
+
+
+def _or_none(index: int | None) -> int:
+    return -1 if index is None else index
+
+
+def _number_or_list(cell: Json, name: str) -> Json:
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return loads(cell)
+    except ValueError:
+        raise ValueError(f"{name}: expected a number or a list, got {cell!r:.40}") from None
