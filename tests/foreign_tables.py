@@ -91,7 +91,8 @@ def _question(record: Mapping[str, Any]) -> Question:
 
 
 _OPTION: Final = re.compile(
-    r"--(columns|options|positions-from|levels|data|multi)[ =]('[^']*'|\"[^\"]*\"|[^\s`;)]+)"
+    r"--(answers|columns|options|positions-from|levels|data|multi)[ =]"
+    r"('[^']*'|\"[^\"]*\"|[^\s`;)]+)"
 )
 
 
@@ -103,7 +104,18 @@ def remedies_of(message: str) -> list[tuple[str, ...]]:
     ]
     several = [tuple(word for pair in group for word in pair) for group in groups if len(group) > 1]
     single = [pair for group in groups for pair in group]
-    return list(dict.fromkeys([*several, *single]))
+    listed = re.search(r"there are (.+?)(?:\. |$)", message, re.MULTILINE)
+    columns = [name.strip() for name in listed[1].split(",")] if listed else []
+    return list(
+        dict.fromkeys(filled for words in [*several, *single] for filled in _filled(words, columns))
+    )
+
+
+def _filled(words: tuple[str, ...], columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """The words with each column of the file for NAME, because the user knows which is meant."""
+    if not any("NAME" in word for word in words):
+        return [words]
+    return [tuple(word.replace("NAME", column) for word in words) for column in columns]
 
 
 def _unquoted(value: str) -> str:
@@ -126,22 +138,43 @@ def read_or_asked(run: Callable[..., Result], is_right: Callable[[], bool]) -> s
         assert is_right(), f"wrong with exit code 0:\n{result.output}"
         return ""
     assert_asks(result)
-    tried = []
-    for words in remedies_of(result.output):
+    assert_answerable(run, is_right, result)
+    return result.output
+
+
+def assert_answerable(
+    run: Callable[..., Result], is_right: Callable[[], bool], asked: Result, most: int = 40
+) -> None:
+    """Assert that the options of a question, and of those that follow, lead to the right value.
+
+    Args:
+        run: runs the command with the options that it gets.
+        is_right: whether what was written last is right.
+        asked: the first question.
+        most: how many commands are tried.
+    """
+    waiting: list[tuple[str, ...]] = [*remedies_of(asked.output)]
+    tried: dict[tuple[str, ...], str] = {}
+    while waiting and len(tried) < most:
+        words = waiting.pop(0)
+        if words in tried:
+            continue
         again = run(*words)
+        tried[words] = again.output
         if again.exit_code == 0 and is_right():
-            return result.output
-        tried.append(f"{shlex.join(words)}: {again.output}")
-    outputs = "\n".join(tried)
-    raise AssertionError(f"no remedy gives the right value:\n{result.output}\n{outputs}")
+            return
+        if again.exit_code == 2 and len(words) < 6:
+            waiting += [(*words, *more) for more in remedies_of(again.output)]
+    outputs = "\n".join(f"{shlex.join(words)}: {output}" for words, output in tried.items())
+    raise AssertionError(f"no remedy gives the right value:\n{asked.output}\n{outputs}")
 
 
 def assert_asks(result: Result) -> None:
-    """Assert that a command ended with exit code 2, and gave at least two ways out."""
+    """Assert that a command ended with exit code 2, and gave at least one way out."""
     assert result.exit_code == 2, f"exit code {result.exit_code}:\n{result.output}"
     assert result.stdout == ""
     assert "Traceback" not in result.output
-    assert len(remedies_of(result.output)) >= 2, f"no two remedies:\n{result.output}"
+    assert remedies_of(result.output), f"no remedy:\n{result.output}"
 
 
 CONTAINERS: Final = ("csv", "semicolon.csv", "tsv", "jsonl", "array.json", "object.json", "parquet")

@@ -192,7 +192,9 @@ def _add_reference(draft: _Draft, options: str, form: str) -> str:
         "from 0": lambda: [k for _, k in pairs],
         "from 1": lambda: [k + 1 for _, k in pairs],
     }[way]()
-    if way.startswith("from"):
+    if not way.startswith("from"):
+        draft.state(answers=way)
+    else:
         draft.state(positions_from=int(way[-1]))
         if rng.random() < 0.3:
             written = [str(k) for k in written]
@@ -470,15 +472,15 @@ def _writable(draft: _Draft, dialect: Dialect) -> Dialect:
     return dialect
 
 
-def _is_ambiguous(draft: _Draft, form: str) -> bool:
-    """Whether no option says if a digit or a letter is a text or a place."""
-    plain = (
-        form == "list"
-        and "prediction" not in draft.roles
-        and "positions_from" in (draft.statement or {})
-    )
+def _is_clear(draft: _Draft, options: str, form: str, way: str) -> bool:
+    """Whether one statement on answers holds for all columns, if texts are digits or letters."""
     kind = draft.answers.kind
-    return ("digits" in kind or "letters" in kind) and form != "pair" and not plain
+    if form == "pair" or not ("digits" in kind or "letters" in kind):
+        return True
+    if way == "text":
+        by_letter = options != "none" if form == "tokens" else not draft.answers.shared
+        return not (form in ("tokens", "columns") and by_letter)
+    return form == "list" and "prediction" not in draft.roles
 
 
 def _truth(draft: _Draft, kept: Sequence[int]) -> tuple[float, float | None]:
@@ -512,7 +514,7 @@ def random_table(seed: int) -> Table:
     count = len(draft.answers.right)
     rows = [{name: draft.columns[name][n] for name in order} for n in range(count)]
     draft.state(columns=_named_columns(draft))
-    if _is_ambiguous(draft, form):
+    if not _is_clear(draft, options, form, way):
         draft.statement = None
     accuracy, nll = _truth(draft, kept)
     kind = f"{draft.answers.kind}, options {options}, reference {way}, values {form}"

@@ -13,7 +13,15 @@ from typing import Any, Final
 
 import pytest
 from builders import write_jsonl
-from foreign_tables import Dialect, convert, import_file, last_questions, last_run, write_table
+from foreign_tables import (
+    Dialect,
+    Question,
+    convert,
+    import_file,
+    last_questions,
+    last_run,
+    write_table,
+)
 
 N: Final = 36
 NAMES: Final = ("refund", "replace", "reject")
@@ -125,6 +133,13 @@ READ: Final[Mapping[str, Writer]] = {
 
 
 CARELESS: Final[Mapping[str, Writer]] = {
+    "a label beside the answer of a model": rows(
+        lambda n: (
+            {"id": f"t{n}", "label": NAMES[RIGHT[n]], "answer": NAMES[CHOSEN[n]]}
+            | {"probabilities": names(n)}
+        )
+    ),
+    "a file that is not what it is called": raw(csv_text().encode(), "table.parquet"),
     "percent signs": table(
         lambda n: {"label": NAMES[RIGHT[n]]} | {k: f"{100 * p!r}%" for k, p in columns(n).items()}
     ),
@@ -188,14 +203,18 @@ REFUSED: Final[Mapping[str, Refused]] = {
         ),
         ("prediction", "pred"),
     ),
-    "a label that is the answer of a model": Refused(
-        rows(
+    "labels and predictions of other words": Refused(
+        table(
             lambda n: (
-                {"id": f"t{n}", "label": NAMES[RIGHT[n]], "answer": NAMES[CHOSEN[n]]}
-                | {"probabilities": names(n)}
+                {"id": f"t{n}", "label": RIGHT[n]}
+                | {"prediction": ("neg", "neu", "pos")[CHOSEN[n]]}
             )
         ),
-        ("label", "answer"),
+        ("label", "prediction"),
+    ),
+    "letters and texts without options": Refused(
+        table(lambda n: {"id": f"t{n}", "answer": "ABC"[RIGHT[n]], "pred": NAMES[CHOSEN[n]]}),
+        ("answer", "pred"),
     ),
     "an outcome that contradicts": Refused(
         rows(
@@ -279,9 +298,6 @@ REFUSED: Final[Mapping[str, Refused]] = {
     "a file that is cut short": Refused(
         raw(gzip.compress(csv_text().encode())[:-40], "table.csv.gz"), ("table.csv.gz",)
     ),
-    "a file that is not what it is called": Refused(
-        raw(csv_text().encode(), "table.parquet"), ("table.parquet",)
-    ),
     "one object": Refused(raw(json.dumps({"a": 1, "b": [1]}).encode(), "t.json"), ("t.json",)),
 }
 
@@ -316,6 +332,60 @@ def test_options_read_or_named(tmp_path: Path) -> None:
         (f"a{n}", f"b{n}") for n in range(N)
     ]
     assert [one.right for one in last_questions(tmp_path)] == [row["answer"] for row in made]
+
+
+@pytest.mark.parametrize("stem", ["option", "answer", "choice_", "ending", "opt"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_column_of_options_is_dropped(tmp_path: Path, stem: str, first: int) -> None:
+    made = [
+        {"question": f"q{n}"}
+        | {f"{stem}{k + first}": f"{'wxyz'[k]}{n}" for k in range(4)}
+        | {"label": n % 4}
+        for n in range(N)
+    ]
+    result = convert(tmp_path, write_jsonl(tmp_path / "rows.jsonl", made))
+    assert result.exit_code == 0, result.output
+    assert last_questions(tmp_path) == [
+        Question(tuple(f"{x}{n}" for x in "wxyz"), f"{'wxyz'[n % 4]}{n}") for n in range(N)
+    ]
+
+
+def test_numbers_of_columns_do_not_decide_where_positions_start(tmp_path: Path) -> None:
+    """Labels 1 and 2 of three options fit the numbers of the columns, and positions from 0."""
+    made = [
+        {"question": f"q{n}", "option1": f"x{n}", "option2": f"y{n}", "option3": f"z{n}"}
+        | {"label": n % 2 + 1}
+        for n in range(N)
+    ]
+    path = write_jsonl(tmp_path / "rows.jsonl", made)
+    result = convert(tmp_path, path)
+    assert result.exit_code == 2, result.output
+    for first in (0, 1):
+        again = convert(tmp_path, path, "--positions-from", first)
+        assert again.exit_code == 0, again.output
+        assert [one.right for one in last_questions(tmp_path)] == [
+            f"{'xyz'[n % 2 + 1 - first]}{n}" for n in range(N)
+        ]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_positions_beside_a_prediction_that_is_a_text_of_digits(tmp_path: Path, first: int) -> None:
+    """The form of the prediction is not that of the right answer: options are numbers."""
+    rng = random.Random(5)
+    options = [rng.sample(["0", "1", "2", "3"], 4) for _ in range(N)]
+    right = [rng.randrange(4) for _ in range(N)]
+    chosen = [k if rng.random() < 0.6 else rng.randrange(4) for k in right]
+    made = [
+        {"question": f"q{n}", "choices": options[n], "answer": right[n] + first}
+        | {"prediction": options[n][chosen[n]]}
+        for n in range(N)
+    ]
+    result = import_file(tmp_path, write_jsonl(tmp_path / "rows.jsonl", made))
+    if result.exit_code == 0:
+        true = sum(a == b for a, b in zip(right, chosen, strict=True)) / N
+        assert last_run(tmp_path).accuracy == pytest.approx(true, abs=1e-9)
+    else:
+        assert result.exit_code == 2, result.output
 
 
 def test_rows_with_fewer_options(tmp_path: Path) -> None:

@@ -44,6 +44,10 @@ def fault(table: Table, said: Numbers) -> str:
     return ""
 
 
+def _first(error: object) -> str:
+    return str(error).partition("\n")[0]
+
+
 def outcome(folder: Path, seed: int) -> tuple[str, str]:
     """How the table of a seed is read: "read", "asked" or "wrong", and what there is to say."""
     table = random_table(seed)
@@ -58,7 +62,7 @@ def outcome(folder: Path, seed: int) -> tuple[str, str]:
             return "asked", f"{told}: {said}"
         again = stated(path, folder / f"{seed}-stated", table.statement)
     except InputError as error:
-        return "wrong", f"{told}: {type(error).__name__}, exit {error.exit_code}: {error}"
+        return "wrong", f"{told}: {type(error).__name__}, exit {error.exit_code}: {_first(error)}"
     if isinstance(again, str):
         return "wrong", f"{told}: asked although all is stated by {table.statement}: {again}"
     wrong = fault(table, again)
