@@ -12,12 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from foreign_tables import Numbers, numbers_of, write_table
 from random_tables import Table, random_table
 
 import pact_eval
+from logs import read_rows
 from pact_eval.errors import InputError, ShapeError
+from pact_eval.importing.options import LogOptions, import_options
+from pact_eval.runs.predictions import Predictions
 
 TABLES: Final = int(os.environ.get("PACT_TABLES", "300"))
 FIRST: Final = int(os.environ.get("PACT_FIRST_TABLE", "0"))
@@ -27,10 +31,17 @@ LEAST_READ: Final = 0.6
 def stated(path: Path, out: Path, options: Mapping[str, Any]) -> Numbers | str:
     """What an import of a table says: its numbers, or its question."""
     try:
-        pact_eval.import_run(path, out, **options)
+        imported = read_rows(path, import_options(LogOptions(**options)))
+        if imported.values not in ("probabilities", "log_probabilities", "logits"):
+            pact_eval.import_run(path, out, **options)
+            return numbers_of(out)
     except ShapeError as error:
         return str(error)
-    return numbers_of(out)
+    predictions = Predictions.from_frame(imported.frame)
+    log_probs, items = predictions.log_probs("single"), np.arange(len(predictions))
+    hits = log_probs.argmax(axis=1) == predictions.reference
+    losses = -log_probs[items, predictions.reference]
+    return Numbers(float(hits.mean()), float(losses.mean()), None, len(predictions))
 
 
 def fault(table: Table, said: Numbers) -> str:
