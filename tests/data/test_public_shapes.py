@@ -18,11 +18,11 @@ import pytest
 from builders import write_jsonl
 from foreign_tables import (
     Question,
+    assert_asks,
     convert,
     import_file,
     last_questions,
     last_run,
-    read_or_asked,
 )
 
 N: Final = 24
@@ -38,14 +38,14 @@ class Shape:
     Attributes:
         row: the row of a number.
         question: what the row means.
-        may_ask: whether the reader may ask first, because the columns alone do not decide.
+        statement: the `--columns` that answer a question of the reader; "" if it need not ask.
         classes: names of the integer labels of a Parquet file, by column; none if JSON lines.
         any_order: whether the order of the options is not that of the columns.
     """
 
     row: RowOf
     question: QuestionOf
-    may_ask: bool = False
+    statement: str = ""
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     any_order: bool = False
 
@@ -434,7 +434,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"options": words(n, 4), "correct_option": right(n, 4)}
         ),
         of_words(4),
-        may_ask=True,
+        statement="state=context,question=query,options=options,reference=correct_option",
     ),
     "LogiQA with small letters": Shape(
         lambda n: (
@@ -442,7 +442,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"question": "What follows?", "options": words(n, 4)}
         ),
         of_words(4),
-        may_ask=True,
+        statement="state=context,question=question,options=options,reference=label",
     ),
     "CMMLU": Shape(
         lambda n: (
@@ -451,7 +451,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"Answer": "ABCD"[right(n, 4)]}
         ),
         of_words(4),
-        may_ask=True,
+        statement="question=Question,options=A+B+C+D,reference=Answer",
     ),
     "C-Eval": Shape(
         lambda n: (
@@ -469,7 +469,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"label": right(n, 4)}
         ),
         of_words(4),
-        may_ask=True,
+        statement="state=startphrase,options=ending0+ending1+ending2+ending3,reference=label",
     ),
     "Cosmos QA": Shape(
         lambda n: (
@@ -478,7 +478,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"label": right(n, 4)}
         ),
         of_words(4),
-        may_ask=True,
+        statement="state=context,question=question,"
+        "options=answer0+answer1+answer2+answer3,"
+        "reference=label",
     ),
     "Belebele": Shape(
         lambda n: (
@@ -492,7 +494,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
             }
         ),
         of_words(4),
-        may_ask=True,
+        statement="state=flores_passage,question=question,"
+        "options=mc_answer1+mc_answer2+mc_answer3+mc_answer4,"
+        "reference=correct_answer_num",
     ),
     "DREAM": Shape(
         lambda n: (
@@ -500,7 +504,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"choice": words(n, 3), "answer": words(n, 3)[right(n, 3)]}
         ),
         of_words(3),
-        may_ask=True,
+        statement="state=dialogue,question=question,options=choice,reference=answer",
     ),
     "GPQA": Shape(
         lambda n: (
@@ -508,7 +512,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {f"Incorrect Answer {k}": words(n, 4)[k] for k in (1, 2, 3)}
         ),
         sciq_question,
-        may_ask=True,
+        statement="question=Question,"
+        "options=Correct Answer+Incorrect Answer 1+Incorrect Answer 2+Incorrect Answer 3,"
+        "reference=Correct Answer",
         any_order=True,
     ),
     "story endings": Shape(
@@ -519,7 +525,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"AnswerRightEnding": right(n, 2) + 1}
         ),
         of_words(2),
-        may_ask=True,
+        statement="state=InputSentence1+InputSentence2+InputSentence3+InputSentence4,"
+        "options=RandomFifthSentenceQuiz1+RandomFifthSentenceQuiz2,"
+        "reference=AnswerRightEnding",
     ),
     "PubMedQA": Shape(
         lambda n: (
@@ -527,7 +535,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"long_answer": "It may.", "final_decision": ("yes", "no", "maybe")[right(n, 3)]}
         ),
         lambda n: Question(("yes", "no", "maybe"), ("yes", "no", "maybe")[right(n, 3)]),
-        may_ask=True,
+        statement="state=context,question=question,reference=final_decision",
         any_order=True,
     ),
     "AG News": Shape(
@@ -542,7 +550,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             | {"start1": 4, "start2": 2, "end1": 7, "end2": 5, "idx": n, "label": right(n, 2)}
         ),
         of_labels("0", "1"),
-        may_ask=True,
+        statement="state=sentence1+sentence2,reference=label",
     ),
     "case_hold": Shape(
         lambda n: (
@@ -584,14 +592,11 @@ def test_options_and_the_right_one_of_a_public_set(tmp_path: Path, name: str) ->
     shape = SHAPES[name]
     path = shape.write(tmp_path, [shape.row(n) for n in range(N)])
     result = convert(tmp_path, path)
-    if not shape.may_ask:
-        assert result.exit_code == 0, result.output
-        assert same(last_questions(tmp_path), shape)
-        return
-    read_or_asked(
-        lambda *words: convert(tmp_path, path, *words),
-        lambda: same(last_questions(tmp_path), shape),
-    )
+    if shape.statement and result.exit_code:
+        assert_asks(result)
+        result = convert(tmp_path, path, "--columns", shape.statement)
+    assert result.exit_code == 0, result.output
+    assert same(last_questions(tmp_path), shape)
 
 
 def model(shape: Shape, seed: str) -> tuple[list[list[float]], float]:
@@ -638,10 +643,12 @@ def test_accuracy_of_a_model_on_a_public_set(tmp_path: Path, name: str, form: st
         shape.row(n) | FORMS[form](values, shape.question(n)) for n, values in enumerate(answers)
     ]
     path = shape.write(tmp_path, rows)
-    read_or_asked(
-        lambda *words: import_file(tmp_path, path, *words),
-        lambda: abs((last_run(tmp_path).accuracy or 0) - accuracy) < 1e-9,
-    )
+    result = import_file(tmp_path, path)
+    if shape.statement and result.exit_code:
+        assert_asks(result)
+        result = import_file(tmp_path, path, "--columns", shape.statement)
+    assert result.exit_code == 0, result.output
+    assert last_run(tmp_path).accuracy == pytest.approx(accuracy, abs=1e-9)
 
 
 def test_two_sentences_are_no_options(tmp_path: Path) -> None:
