@@ -463,7 +463,7 @@ def test_a_hub_id_with_a_revision_is_that_snapshot(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for commit in commits:
-        base = resolve_base(f"organisation/base@{commit}", tmp_path, None)
+        base = resolve_base(f"organisation/base@{commit}", None)
         assert (base.name, base.revision) == ("organisation/base", commit)
         assert base.folder.name == commit
 

@@ -48,7 +48,7 @@ def plant_amx(monkeypatch: pytest.MonkeyPatch) -> None:
     linear = torch.nn.functional.linear
 
     def rounding(x: Any, weight: Any, bias: Any = None) -> Any:
-        if x.dtype == torch.float32 and torch.backends.mkldnn.matmul.fp32_precision == "bf16":
+        if x.dtype == torch.float32 and _place("mkldnn.matmul").fp32_precision == "bf16":
             x, weight = x.bfloat16().float(), weight.bfloat16().float()
         return linear(x, weight, bias)
 
