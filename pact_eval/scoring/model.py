@@ -532,6 +532,9 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             raise AdapterError(message) from error
         # With "auto", PEFT asks the hub for the configuration of the base model named there.
         expected = get_peft_model_state_dict(wrapped, save_embedding_layers=False)
+        stored = {tensor.name for tensor in adapter.tensors}
+        embeddings = _adapted_embeddings(wrapped)
+        expected |= {name: embeddings[name] for name in stored & embeddings.keys()}
         _refuse_misfit(adapter, expected)
         try:
             set_peft_model_state_dict(wrapped, load_file(adapter.weights))
@@ -539,6 +542,16 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             message = f"{adapter.weights}: cannot be read ({reason(error)})"
             raise AdapterError(message) from error
     return wrapped.eval()
+
+
+def _adapted_embeddings(wrapped: Any) -> dict[str, torch.Tensor]:
+    """Return the weights of adapted embeddings, which PEFT stores in full next to the factors."""
+    layers = (wrapped.get_input_embeddings(), wrapped.get_output_embeddings())
+    return {
+        f"{name}.base_layer.weight": module.base_layer.weight
+        for name, module in wrapped.named_modules()
+        if any(module is layer for layer in layers) and hasattr(module, "base_layer")
+    }
 
 
 def _refuse_misfit(adapter: AdapterFiles, expected: dict[str, torch.Tensor]) -> None:

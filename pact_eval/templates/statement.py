@@ -50,8 +50,9 @@ def check_statement(adapter: AdapterFiles, contract: PromptContract, *, named: b
     if not any(config.get(key) is not None for key in CONTRACT_KEYS):
         return _statement_of_files(adapter, contract, named=named)
     difference = _difference(contract, config)
-    if named and difference and not _difference(contract, completed(contract, config)):
-        return Statement("user")
+    if named and difference is not None:
+        difference = _difference(contract, completed(contract, config))
+        by_user = "user" if difference is None else by_user
     return Statement(by_user, difference)
 
 
