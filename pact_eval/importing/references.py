@@ -7,7 +7,7 @@ the record with this id. A row that has a right answer of its own has to agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pact_eval._files import sha256_of_file
@@ -92,5 +92,5 @@ def read_references(path: Path, reading: Reading = AUTOMATIC) -> References:
         ShapeError: nothing decides how it is read.
         RecordError: an entry is malformed; all problems together.
     """
-    opened = open_dataset(path, reading=reading, allow=("trained-on",))
+    opened = open_dataset(path, reading=replace(reading, bare=True), allow=("trained-on",))
     return References(path, opened.records, opened.labelled)

@@ -45,6 +45,7 @@ from pact_eval.data.labelled.answers import (
 )
 from pact_eval.data.labelled.columns import (
     check_truths,
+    check_unread,
     flagged,
     minus_one,
     options_of_row,
@@ -58,7 +59,7 @@ from pact_eval.data.records import Record
 from pact_eval.errors import Problem, ShapeError
 from pact_eval.importing.grouping import Grouping
 from pact_eval.importing.references import References
-from pact_eval.importing.scores import Scores, number_of, scores_of, truth_of
+from pact_eval.importing.scores import Scores, number_of, scores_of, truth_of, with_names
 from pact_eval.importing.source import LogRow
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.rows import STATUSES
@@ -178,7 +179,7 @@ def read_table(
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
             column.
     """
-    roles = roles_of_predictions(entries, reading, source)
+    roles = roles_of_predictions(entries, reading, source, references)
     rows, problems = _parsed(entries, roles, references)
     problems = [*entries.problems, *problems]
     if problems:
@@ -187,8 +188,16 @@ def read_table(
     return _TableReader(entries, roles, rows, reading, source, references, labels).table()
 
 
-def roles_of_predictions(entries: Entries, reading: Reading, source: str) -> _Roles:
+def roles_of_predictions(
+    entries: Entries, reading: Reading, source: str, references: References | None = None
+) -> _Roles:
     """Return the columns of a table by role.
+
+    Args:
+        entries: its rows.
+        reading: what the user says of it.
+        source: name of the file, for messages.
+        references: records with the right answers; None if the table has them.
 
     Raises:
         ShapeError: a named column is missing.
@@ -198,24 +207,25 @@ def roles_of_predictions(entries: Entries, reading: Reading, source: str) -> _Ro
     taken = {name for names in (*roles.values(), *stated.values()) for name in names}
     free = [name for name in entries.columns if name not in taken]
     groups: dict[str, Mapping[str, str]] = {}
-    for role in PREDICTED:
-        names = stated.get(role) or tuple(columns_for(role, free))
-        if len(names) > 1 and role in stated:
-            shared = _shared_prefix(names)
-            groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
-        elif names:
-            roles[role] = names[:1] if role in stated or role in _KINDS else names
-    free = [name for name in free if name not in {n for names in roles.values() for n in names}]
     for kind, prefix in _GROUPS:
         pattern = re.compile(rf"(?:{prefix})[_. :/\-(\[]+(.+?)[)\]]?", re.IGNORECASE)
         named = {name: match[1] for name in free if (match := pattern.fullmatch(name))}
         if len(named) > 1 and not {*_KINDS} & {*stated}:
             groups[kind] = named
             free = [name for name in free if name not in named]
+    for role in PREDICTED:
+        names = stated.get(role) or tuple(columns_for(role, free))
+        if len(names) > 1 and role in stated:
+            shared = _shared_prefix(names)
+            groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
+        elif names:
+            roles[role] = names
+    used = {name for names in roles.values() for name in names}
+    free = [name for name in free if name not in used]
     form = None if known is None else known.form
     found = _Roles(roles, groups, frozenset(stated), form)
     if not found.has_scores:
-        found = replace(found, groups=_scores_by_label(entries, found, free))
+        found = replace(found, groups=_scores_by_label(entries, found, free, references))
     return found
 
 
@@ -228,11 +238,13 @@ def _shared_prefix(names: Sequence[str]) -> str:
 
 
 def _scores_by_label(
-    entries: Entries, roles: _Roles, free: Sequence[str]
+    entries: Entries, roles: _Roles, free: Sequence[str], references: References | None
 ) -> dict[str, Mapping[str, str]]:
     """Return columns of numbers whose names are the labels, if they sum to 1 in every row."""
     column = roles.first("reference")
     labels = {cell_text(entry.value.get(column or "")) for entry in entries.entries}
+    if references is not None:
+        labels = {text for record in references.records for text in _texts_of_record(record)}
     labels = {fold_label(label) for label in labels if label not in (None, "-") and label}
     named = [name for name in free if fold_label(name) in labels]
     if len(named) < 2 or {fold_label(name) for name in named} != labels:
@@ -295,7 +307,8 @@ def _scores(value: Mapping[str, Json], roles: _Roles) -> Scores | None:
         column = roles.first(kind)
         if column is not None:
             with naming(column):
-                return scores_of(kind, value.get(column))
+                scores = scores_of(kind, value.get(column))
+            return None if scores is None else with_names(scores, value.get("labels"))
     for kind, group in roles.groups.items():
         numbers = []
         for name in group:
@@ -476,6 +489,7 @@ class _TableReader:
                 "it: --columns probabilities=NAME or --columns prediction=NAME"
             )
             raise ShapeError(message)
+        self._check_predictions()
         kinds = [name for kind in _KINDS for name in self._roles.columns.get(kind, ())]
         kinds += [next(iter(group)) for group in self._roles.groups.values()]
         if len(kinds) > 1:
@@ -485,6 +499,24 @@ class _TableReader:
                 f"all but one out: {either}"
             )
             raise ShapeError(message)
+
+    def _check_predictions(self) -> None:
+        """Check that columns with the name of a prediction say the same.
+
+        Raises:
+            ShapeError: one differs.
+        """
+        first, *others = self._roles.columns.get("prediction", ("",))
+        for other in others:
+            for entry in self._entries.entries:
+                a, b = entry.value.get(first), entry.value.get(other)
+                if fold_label(cell_text(a) or "") != fold_label(cell_text(b) or ""):
+                    message = (
+                        f"{self._source}: {first} and {other} both fit the prediction and differ: "
+                        f"line {entry.line} has {dumps(a)} and {dumps(b)}. Decide with --columns "
+                        f"prediction={first} or --columns prediction={other}"
+                    )
+                    raise ShapeError(message)
 
     def _labelled(self, rows: Sequence[_Row]) -> list[_Row]:
         """Return the rows that have a right answer, and say how many have none."""
@@ -527,7 +559,20 @@ class _TableReader:
             self._give(Options(reading.options), literal=True)
         elif "options" in roles.columns:
             return self._options_of_columns()
-        elif self._entries.class_names.get(str(self._reference)):
+        else:
+            self._options_of_file()
+        return []
+
+    def _options_of_file(self) -> None:
+        """Take the options from the whole file.
+
+        Raises:
+            ShapeError: columns look like options, or nothing gives an order that is needed.
+        """
+        roles = self._roles
+        read = {**roles.columns, "": tuple(roles.used)}
+        check_unread(read, self._entries, self._reading, self._source)
+        if self._entries.class_names.get(str(self._reference)):
             self._give(Options(self._entries.class_names[str(self._reference)]), literal=True)
             self._from_0 = True  # as `datasets` counts its classes
         elif any(row.scores is not None and row.scores.names for row in self._rows):
@@ -535,13 +580,33 @@ class _TableReader:
         elif roles.has_scores:
             self._options_of_lists([_cell(row, self._reference) for row in self._rows])
         else:
+            self._check_words()
             names = (self._reference, self._prediction)
             cells = [row.entry.value.get(str(name)) for row in self._rows for name in names]
             labels, merged = distinct_labels(cells)
             check_truths(labels, str(self._reference), self._source)
             self._remarks += [f"Read as one label: {', '.join(map(dumps, m))}." for m in merged]
             self._give(Options(tuple(labels), ordered=False), literal=True)
-        return []
+
+    def _check_words(self) -> None:
+        """Check that right answers and predictions are written in the same words.
+
+        Raises:
+            ShapeError: no prediction is one of the right answers.
+        """
+        words = []
+        for column in (self._reference, self._prediction):
+            labels, _ = distinct_labels(_cell(row, column) for row in self._rows)
+            words.append({fold_label(label): label for label in labels})
+        if words[0].keys() & words[1].keys() or not all(words):
+            return
+        ours, theirs = (", ".join([*each.values()][:4]) for each in words)
+        message = (
+            f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: no "
+            f"word is in both. Name the answers in their order, so that positions and letters have "
+            f"a meaning: --options {','.join([*words[0].values()][:6])}"
+        )
+        raise ShapeError(message)
 
     def _give(self, options: Options, *, literal: bool) -> None:
         for row in self._rows:
@@ -679,6 +744,8 @@ class _TableReader:
         if self._literal and not listed and all(_fits(row, TEXT) for row in named):
             return TEXT
         fitting = [form for form in FORMS if named and all(_fits(row, form) for row in named)]
+        if self._reading.form in fitting:
+            return self._reading.form or TEXT
         if len(fitting) > 1:
             first = named[0]
             cells = list[Json](first.scores.names or ()) if first.scores else []
@@ -872,9 +939,10 @@ class _TableReader:
             return {kind: [*vector]}
         known = [value for value in vector if value is not None]
         if max(scores.numbers) > SUM_TOLERANCE:
+            column = self._roles.first("log_probabilities") or "logprob columns"
             message = (
-                f"expected log-probabilities of at most 0, got {max(scores.numbers):.6g}; if "
-                "they are logits, say so: --columns logits=NAME"
+                f"{column}: expected log-probabilities of at most 0, got "
+                f"{max(scores.numbers):.6g}; if they are logits, say so: --columns logits={column}"
             )
             raise ValueError(message)
         mass = math.fsum(math.exp(min(value, 0.0)) for value in known)
@@ -979,7 +1047,10 @@ def _vector(row: _Row, form: Form) -> list[float | None]:
     names, numbers = row.scores.names, row.scores.numbers
     if names is None:
         if len(numbers) != len(row.options):
-            message = f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}"
+            message = (
+                f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}; if rows "
+                "have options of their own, name them: --columns options=NAME"
+            )
             raise ValueError(message)
         return [*numbers]
     if not _fits(row, form):

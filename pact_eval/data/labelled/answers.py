@@ -194,8 +194,10 @@ class Options:
 
     @cached_property
     def _names(self) -> dict[str, int]:
-        names = self.names or tuple(LETTERS[: len(self)])
-        return {name.strip().upper(): index for index, name in enumerate(names)}
+        named = {name.strip().upper(): index for index, name in enumerate(self.names)}
+        # Options that are numbered in the file may still be named by letters.
+        letters = {} if self.named else {name: at for at, name in enumerate(LETTERS[: len(self)])}
+        return letters | named
 
     def index(self, cell: Json, form: Form) -> int | None:
         """Return the canonical index of the option that a cell names; None if it names none.

@@ -61,6 +61,7 @@ from pact_eval.errors import ShapeError
 __all__ = [
     "ColumnReading",
     "check_truths",
+    "check_unread",
     "flagged",
     "minus_one",
     "options_of_row",
@@ -183,7 +184,7 @@ def read_columns(
         kinds = set()
     if reading.options:
         roles.pop("options", None)
-    _check_unread(roles, entries, reading, source)
+    check_unread(roles, entries, reading, source)
     question = _QUESTION if "options" in roles else _LABEL.format(roles["reference"][0])
     result = ColumnReading(roles, question=reading.question or question, levels=reading.levels)
     if "options" in roles:
@@ -239,6 +240,8 @@ def _check_roles(
     Raises:
         ShapeError: a role has no column, or two.
     """
+    if reading.bare and "id" in roles and not {"state", "question"} & roles.keys():
+        roles["state"] = roles["id"]
     lacking = [] if "reference" in roles else ["reference"]
     lacking += [] if {"state", "question"} & roles.keys() else ["state"]
     if lacking:
@@ -258,7 +261,7 @@ def _check_roles(
             raise ShapeError(message)
 
 
-def _check_unread(
+def check_unread(
     roles: Mapping[str, tuple[str, ...]], entries: Entries, reading: Reading, source: str
 ) -> None:
     """Refuse columns that look like options and are not read.

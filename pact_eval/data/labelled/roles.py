@@ -61,7 +61,9 @@ PREDICTED: Final[Mapping[str, tuple[str, ...]]] = {
         *("prediction", "predicted", "pred", "y_pred", "predicted_label", "pred_label"),
         *("predicted_answer", "predicted_class", "model_answer", "model_prediction"),
     ),
-    "probabilities": ("probabilities", "probs", "prob", "proba", "predict_proba", "p"),
+    "probabilities": (
+        *("probabilities", "probs", "prob", "proba", "predict_proba", "p", "scores", "classes"),
+    ),
     "log_probabilities": (
         *("log_probabilities", "logprobs", "log_probs", "logprob", "log_likelihoods", "lls"),
         *("top_logprobs", "loglikelihoods"),
@@ -390,10 +392,7 @@ def unread_options(
     lists = [
         name
         for name in unread
-        if all(
-            isinstance(cell := entry.value.get(name), list) and entry.value.get(column) in cell
-            for entry in entries
-        )
+        if all(_lists_once(entry.value.get(name), entry.value.get(column)) for entry in entries)
     ]
     if lists:
         return (lists[0],)
@@ -427,6 +426,13 @@ def _is_number(text: str) -> bool:
 
 def _same_text(cell: Json, answer: Json) -> bool:
     return isinstance(cell, str) and bool(cell.strip()) and cell == answer
+
+
+def _lists_once(cell: Json, answer: Json) -> bool:
+    """Return whether a cell is a list of different values with the answer among them."""
+    if not isinstance(cell, list) or len(cell) < 2 or answer not in cell:
+        return False
+    return all(cell.count(value) == 1 for value in cell)
 
 
 def unwrapped(entries: Entries) -> Entries:
