@@ -51,6 +51,7 @@ PROPER_SCORES: Final = ("nll_nats", "brier")
 """Scores that say whether temperatures help."""
 
 _ROUNDING: Final = 1e-9
+_OF_GAPS: Final = (report_notes.Incomplete, report_notes.Unverified)
 _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
     "k": lambda provenance: provenance.k,
     "order_seed": lambda provenance: provenance.order_seed,
@@ -699,16 +700,16 @@ def _version(provenance: Provenance, name: str) -> Json:
 def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
     """Return the notes of the report; a note that all runs share is returned once."""
     # By their text: a note that counts by status holds a mapping, which has no hash.
-    labels: dict[str, tuple[Note, list[str]]] = {}
+    labels: dict[str, tuple[Note, list[str | None]]] = {}
     for run in experiment.runs:
         for note in _notes(experiment, run):
             labels.setdefault(repr(note), (note, []))[1].append(run.label)
     for note, runs in labels.values():
         if len(runs) == len(experiment.runs) > 1:
-            yield ReportNote("info", None, note)
-        else:
-            for label in runs:
-                yield ReportNote("info", label, note)
+            runs = [None]
+        severity: Severity = "warning" if isinstance(note, _OF_GAPS) else "info"
+        for label in runs:
+            yield ReportNote(severity, label, note)
 
 
 def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[Note, ...]:

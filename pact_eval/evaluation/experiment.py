@@ -22,7 +22,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
@@ -56,7 +55,7 @@ from pact_eval.evaluation.notes import (
     numeric_noise,
     run_notes,
 )
-from pact_eval.evaluation.order_effect import OrderEffect, flip_floor, order_effect
+from pact_eval.evaluation.order_effect import OrderEffect, Ties, flip_floor, order_effect
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.run_data import conclude_on_data
@@ -67,6 +66,7 @@ from pact_eval.evaluation.run_rates import (
     other_decoding,
 )
 from pact_eval.evaluation.settings import Settings
+from pact_eval.metrics.decisions import tied_answers
 from pact_eval.results import Framed, short_repr
 from pact_eval.runs.folder import (
     RunFolder,
@@ -712,6 +712,7 @@ class Experiment:
                 repeats=of_one_order and (recorded.k or 1) > 1,
                 adaptive=recorded.view_rule is not None,
                 untested=left,
+                ties=Ties.of(items),
             )
 
         return run.once(("order conclusion", settings.unit, settings.seed), concluded)
@@ -725,7 +726,7 @@ class Experiment:
             views = items.predictions
             return slot_preferences(
                 views.tested_orders,
-                metrics.predicted(views.log_probs_by_view),
+                tied_answers(views.log_probs_by_view),
                 items.cluster,
                 rng=settings.rng(),
             )

@@ -319,7 +319,8 @@ def join(
             f"  {difference.words}: {difference.before} and {difference.after}"
             for difference in refused
         ]
-        options = " ".join(f"--allow {difference.allowance}" for difference in refused)
+        allowances = dict.fromkeys(difference.allowance for difference in refused)
+        options = " ".join(f"--allow {allowance}" for allowance in allowances)
         message = (
             f"{first.place} and {other.place} do not belong together:\n"
             + "\n".join(lines)

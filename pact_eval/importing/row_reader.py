@@ -63,7 +63,7 @@ _LARGEST = 3.4028234663852886e38
 _MOST_VIEWS = 10_000
 _MOST_TOKENS = 2**31 - 1
 _EXACT_SUM = 1e-6
-_TIE = 1e-12
+_TIE = 4e-12  # more than `metrics.TIE`
 
 
 def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:

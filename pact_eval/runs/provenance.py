@@ -344,6 +344,22 @@ class Censored:
 
 
 @dataclass(frozen=True)
+class LogGaps:
+    """What an import lacks of its source, as `log` records it.
+
+    Attributes:
+        read: number of items, or samples, that the run has; None if it has all of them, or if the
+            source does not say.
+        of: number that the source has, likewise.
+        unverified: number of answers that nothing in the log checks.
+    """
+
+    read: int | None = None
+    of: int | None = None
+    unverified: int = 0
+
+
+@dataclass(frozen=True)
 class ImportFacts:
     """Facts of an import.
 
@@ -355,7 +371,8 @@ class ImportFacts:
         rounding: how probabilities are rounded; None if they are not.
         censored: views that the log does not list in full; None if it lists all.
         several_right: number of items with several right answers.
-        log: format of the log, what it says of itself, and the answers that both count as right.
+        log: format of the log, what it says of itself, and the answers that both count as right. It
+            has `{"incomplete": {"read", "of"}}` if items are missing, and `unverified` answers.
     """
 
     ignored_columns: tuple[str, ...] = ()
@@ -539,6 +556,7 @@ class Provenance(Mapping[str, Json]):
             mean. Epochs ask one prompt again; `trials` have other examples in it.
         shuffled: whether the repeats of an item show its answers in other orders.
         trials: whether the repeats have other examples in the prompt.
+        gaps: what an import lacks of its source.
         custody: what the adapter was trained on, and what was allowed.
         hub: what came from the Hub, "adapter" or "data": its place there, with the commit.
         seal: hashes of the rows and of this file; None while the run is being written.
@@ -584,6 +602,7 @@ class Provenance(Mapping[str, Json]):
     repeats: bool
     shuffled: bool
     trials: bool
+    gaps: LogGaps
     custody: Custody
     hub: Mapping[str, str]
     seal: Seal | None
@@ -650,6 +669,7 @@ class Provenance(Mapping[str, Json]):
             repeats=top.object("log").text("views") in (REPEATS, SHUFFLED, TRIALS),
             shuffled=top.object("log").text("views") == SHUFFLED,
             trials=top.object("log").text("views") == TRIALS,
+            gaps=top.object("log").gaps(),
             custody=top.custody("custody"),
             hub=top.object("hub").hub_places(),
             seal=top.seal("seal"),
@@ -900,6 +920,11 @@ class _Reader:
             message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
             raise RunError(message)
         return Seal(**texts, **counts, unanswered_sha256=section.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
+
+    def gaps(self) -> LogGaps:
+        incomplete = self.object("incomplete")
+        unverified = self.whole("unverified") or 0
+        return LogGaps(incomplete.whole("read"), incomplete.whole("of"), unverified)
 
     def hub_places(self) -> dict[str, str]:
         if not self.value:

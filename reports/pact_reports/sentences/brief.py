@@ -35,6 +35,7 @@ from pact_reports.sentences.conclusions import (
     followed_words,
     gap_text,
     is_other_letter,
+    ties_words,
 )
 from pact_reports.sentences.data import leak_prefix
 
@@ -145,6 +146,7 @@ def order_text(conclusion: OrderConclusion) -> str:
         "FOLLOWS THE LETTER A: chosen 24.2 points [21.8, 26.7] above chance (p < 0.001); ..."
     """
     flips = conclusion.flip_rate
+    ties = ties_words(conclusion.ties.tied, conclusion.ties.views)
     match conclusion.status:
         case "follows a letter" | "follows a position":
             first, *others = conclusion.followed
@@ -155,12 +157,12 @@ def order_text(conclusion: OrderConclusion) -> str:
             change = value_text(flips.value, "percent")
             return (
                 f"{finding}: chosen {_from_chance(first, interval=True)} ({test}){also}; "
-                f"{change}% of answers change"
+                f"{change}% of answers change{ties}"
             )
         case "cannot tell":
             return f"cannot tell: {one_line(str(conclusion.reason))}"
         case status:
-            return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change"
+            return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change{ties}"
 
 
 def _from_chance(slot: SlotPreference, *, interval: bool = False) -> str:

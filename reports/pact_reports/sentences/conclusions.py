@@ -92,6 +92,7 @@ def order_words(conclusion: OrderConclusion) -> Said:
     """
     flips = conclusion.flip_rate
     share = f"{interval_text(flips, 'percent', '%')} of the answers change"
+    ties = ties_words(conclusion.ties.tied, conclusion.ties.views)
     change = f"{share} with the order"
     match conclusion.status:
         case "follows a letter" | "follows a position":
@@ -100,14 +101,28 @@ def order_words(conclusion: OrderConclusion) -> Said:
             rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
             finding = followed_words(first)
             sentence = f"{finding[0].upper()}{finding[1:]}"
-            return Said(sentence, f"{_preference(first)}{rest}; {share}.")
+            return Said(sentence, f"{_preference(first)}{rest}; {share}{ties}.")
         case "unstable":
-            return Said("Unstable", f"{change}; no letter or position is shown to be preferred.")
+            return Said(
+                "Unstable", f"{change}; no letter or position is shown to be preferred{ties}."
+            )
         case "stable":
             most = value_text(flips.high, "percent")
-            return Said("Stable", f"{change}, at most {most}%.")
+            return Said("Stable", f"{change}, at most {most}%{ties}.")
         case "cannot tell":
             return Said("Cannot tell", f"{one_line(str(conclusion.reason))}.")
+
+
+def ties_words(tied: int, views: int) -> str:
+    """Say how tied answers are counted; nothing without ties.
+
+    Examples:
+        >>> ties_words(3, 240), ties_words(0, 240)
+        ('; 3 of 240 views tie: each tied letter has a share of the choice', '')
+    """
+    if not tied:
+        return ""
+    return f"; {tied:,} of {views:,} views tie: each tied letter has a share of the choice"
 
 
 def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:

@@ -26,6 +26,7 @@ from pact_eval.evaluation.notes import (
     AnswersOnly,
     ChangedModel,
     DifferentViews,
+    Incomplete,
     IncompletePairs,
     InfiniteNll,
     LowAnswerMass,
@@ -40,6 +41,7 @@ from pact_eval.evaluation.notes import (
     TooFewResamples,
     Unanswered,
     UnmatchedSeeds,
+    Unverified,
 )
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
@@ -97,6 +99,19 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _about_items(note)
 
 
+def gap_words(note: Incomplete | Unverified) -> str:
+    """Name what an import lacks of its source.
+
+    Examples:
+        >>> gap_words(Incomplete(8, 100))
+        'incomplete: 8 of 100 items'
+    """
+    if isinstance(note, Incomplete):
+        return f"incomplete: {note.read:,} of {note.of:,} items"
+    verb = "has" if note.answers == 1 else "have"
+    return f"unverified: {note.answers:,} of {note.of:,} answers {verb} no check in the log"
+
+
 def named_note(note: Note, names: ArmNames) -> Note:
     """Return a note with the display names of its arms and runs."""
     match note:
@@ -144,9 +159,12 @@ def _about_views(note: DifferentViews | AdaptiveViews) -> str:
 
 
 def _about_items(
-    note: Unanswered | InfiniteNll | LowAnswerMass | OneOrder | NearTies,
+    note: Incomplete | Unverified | Unanswered | InfiniteNll | LowAnswerMass | OneOrder | NearTies,
 ) -> str:
     match note:
+        case Incomplete() | Unverified():
+            words = gap_words(note)
+            return f"{words[0].upper()}{words[1:]}."
         case Unanswered():
             listed = ", ".join(f"{number:,} {status}" for status, number in note.by_status.items())
             return (
