@@ -133,6 +133,14 @@ class ContractMismatch(Diagnostic):
 
 
 @dataclass(frozen=True)
+class ContractStated(Diagnostic):
+    """The files of an adapter state no prompt contract; `remark` says who did."""
+
+    remark: str
+    kind: ClassVar[str] = "contract-stated"
+
+
+@dataclass(frozen=True)
 class LowAnswerMass(Diagnostic):
     """Little of the next-token probability is on the answer letters; `mean` is a fraction."""
 
@@ -623,10 +631,13 @@ def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[LeadDiagnosti
             yield DifferenceNotShown("warning", None, conclusion)
 
 
-def on_contract(run: str, provenance: Provenance) -> tuple[ContractMismatch, ...]:
-    """Check whether an adapter was scored with the contract that it was trained on."""
-    mismatch = provenance.contract.mismatch
-    return () if mismatch is None else (ContractMismatch("critical", run, mismatch),)
+def on_contract(run: str, provenance: Provenance) -> tuple[Diagnostic, ...]:
+    """Check whether an adapter was scored with the contract that its files state."""
+    contract = provenance.contract
+    if contract.mismatch is not None:
+        return (ContractMismatch("critical", run, contract.mismatch),)
+    remark = contract.remark
+    return () if remark is None else (ContractStated("info", run, remark),)
 
 
 def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, ...]:

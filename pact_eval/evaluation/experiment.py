@@ -42,6 +42,7 @@ from pact_eval.evaluation.joins import (
     SkippedRun,
     UnlikeRuns,
     check_relabels,
+    contract_notices,
     join_all,
     of_one_role,
     other_training,
@@ -420,7 +421,7 @@ class Experiment:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Runs left out, not alike, the same twice, not all sealed, or with another training.
+        """Runs left out, not alike, the same twice, of a contract that is not the adapter's, ...
 
         Reads no predictions.
         """
@@ -435,7 +436,7 @@ class Experiment:
             *left_out,
         )
         notices += tuple(run for run in relabelled if run is not None)
-        return (*notices, *unsealed(opened), *other_training(opened))
+        return (*notices, *contract_notices(opened), *unsealed(opened), *other_training(opened))
 
     @property
     def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:

@@ -162,7 +162,7 @@ def _checked_adapter(
         message = f"{out}: already exists; nothing was written"
         raise InputError(message)
     request = ModelRequest(adapter, base_model, device="cpu", dtype="fp32", contract=contract)
-    model = identify(request)
+    model = identify(request, may_differ=False)
     if model.adapter is None:
         message = f"{adapter}: expected an adapter, found a full model without one"
         raise AdapterError(message)
@@ -227,7 +227,14 @@ def export_adapter(
                 moved = check_answers(folder, layout, ours, getattr(torch, stored))
         compared = f"within {tolerance:g} on {len(ours):,} questions"
         precision = _precision(stored, moved)
-        text = readme(out.name, layout, files, compared=compared, precision=precision)
+        text = readme(
+            out.name,
+            layout,
+            files,
+            compared=compared,
+            precision=precision,
+            remark=model.recorded_contract.remark,
+        )
         text += "" if prior is None else PRIOR_NOTE
         write_atomically(folder / README, text)
         _moved(folder, out)

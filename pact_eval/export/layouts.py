@@ -98,7 +98,13 @@ def _save_merged(model: ScoringModel, folder: Path) -> None:
 
 
 def readme(
-    name: str, layout: Layout, files: DecisionFiles, *, compared: str, precision: str
+    name: str,
+    layout: Layout,
+    files: DecisionFiles,
+    *,
+    compared: str,
+    precision: str,
+    remark: str | None = None,
 ) -> str:
     """Return the README of an exported folder.
 
@@ -108,6 +114,7 @@ def readme(
         files: the decision files: the contract that it renders, and the temperatures by type.
         compared: how far its probabilities are from those of pact-eval, and on what.
         precision: in which precision they are compared, and what the stored one moves.
+        remark: what to say of the contract; None if the adapter states it.
     """
     more = f', decision_config="./{name}"' if layout == "adapter" else ""
     shipped = json.dumps({kind: round(number, 4) for kind, number in files.temperature.items()})
@@ -115,7 +122,7 @@ def readme(
         name=name,
         more=more,
         layout=layout,
-        contract=files.fingerprint,
+        contract=files.fingerprint if remark is None else f"{files.fingerprint} ({remark})",
         compared=compared,
         precision=precision,
         temperatures=shipped if files.temperature else "none (raw probabilities)",

@@ -23,7 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -45,6 +45,7 @@ from pact_eval.data.labelled.answers import (
 )
 from pact_eval.data.labelled.columns import (
     check_truths,
+    flagged,
     minus_one,
     options_of_row,
     roles_of_file,
@@ -133,11 +134,13 @@ class _Roles:
         columns: by role, its columns.
         groups: by kind of number, the answer that each column is of.
         stated: roles that the user names.
+        form: how the public set that has these columns writes answers.
     """
 
     columns: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, Mapping[str, str]]
     stated: frozenset[str]
+    form: Form | None = None
 
     def first(self, role: str) -> str | None:
         """Return the column of a role; None without one."""
@@ -190,7 +193,7 @@ def roles_of_predictions(entries: Entries, reading: Reading, source: str) -> _Ro
     Raises:
         ShapeError: a named column is missing.
     """
-    roles, _ = roles_of_file(entries, reading, source)
+    roles, known = roles_of_file(entries, reading, source)
     stated = reading.columns
     taken = {name for names in (*roles.values(), *stated.values()) for name in names}
     free = [name for name in entries.columns if name not in taken]
@@ -209,9 +212,10 @@ def roles_of_predictions(entries: Entries, reading: Reading, source: str) -> _Ro
         if len(named) > 1 and not {*_KINDS} & {*stated}:
             groups[kind] = named
             free = [name for name in free if name not in named]
-    found = _Roles(roles, groups, frozenset(stated))
+    form = None if known is None else known.form
+    found = _Roles(roles, groups, frozenset(stated), form)
     if not found.has_scores:
-        found = _Roles(roles, _scores_by_label(entries, found, free), found.stated)
+        found = replace(found, groups=_scores_by_label(entries, found, free))
     return found
 
 
@@ -379,7 +383,7 @@ class _TableReader:
         self._references = references
         self._grouping = grouping
         self._remarks = [*entries.remarks]
-        self._literal = False
+        self._literal = self._from_0 = False
         self._reference = None if references is not None else roles.first("reference")
         self._prediction = roles.first("prediction")
         self._copies = [
@@ -432,7 +436,7 @@ class _TableReader:
             self._copies.remove(answers[0])
             self._prediction = answers[0]
             columns = {**self._roles.columns, "prediction": (answers[0],)}
-            self._roles = _Roles(columns, self._roles.groups, self._roles.stated)
+            self._roles = replace(self._roles, columns=columns)
             return
         message = (
             f"{self._source}: {self._reference} or {answers[0]} can be the right answer, and the "
@@ -523,14 +527,13 @@ class _TableReader:
             self._give(Options(reading.options), literal=True)
         elif "options" in roles.columns:
             return self._options_of_columns()
-        elif any(row.scores is not None and row.scores.names for row in self._rows):
-            self._options_of_names()
         elif self._entries.class_names.get(str(self._reference)):
             self._give(Options(self._entries.class_names[str(self._reference)]), literal=True)
+            self._from_0 = True  # as `datasets` counts its classes
+        elif any(row.scores is not None and row.scores.names for row in self._rows):
+            self._options_of_names()
         elif roles.has_scores:
-            self._options_of_lists(
-                [row.entry.value.get(str(self._reference)) for row in self._rows]
-            )
+            self._options_of_lists([_cell(row, self._reference) for row in self._rows])
         else:
             names = (self._reference, self._prediction)
             cells = [row.entry.value.get(str(name)) for row in self._rows for name in names]
@@ -614,7 +617,7 @@ class _TableReader:
         """Return the only order of labels in which every prediction is the most probable answer."""
         if self._prediction is None:
             return None
-        texts: dict[int, set[str]] = {}
+        texts: dict[int, dict[str, _Row]] = {}
         cells = [row.entry.value.get(self._prediction) for row in self._rows]
         known, _ = distinct_labels([*labels, *cells])
         spelling = {fold_label(label): label for label in known}
@@ -623,9 +626,10 @@ class _TableReader:
             best = [i for i, number in enumerate(numbers) if number == max(numbers)]
             text = cell_text(cell)
             if text is not None and len(best) == 1:
-                texts.setdefault(best[0], set()).add(spelling[fold_label(text)])
-        if any(len(of_place) > 1 for of_place in texts.values()) or len(known) > count:
+                texts.setdefault(best[0], {}).setdefault(spelling[fold_label(text)], row)
+        if len(known) > count:
             return None
+        self._refuse_two_texts(texts)
         order = {place: min(of_place) for place, of_place in texts.items()}
         left = [label for label in known if label not in order.values()]
         places = [place for place in range(count) if place not in order]
@@ -633,6 +637,23 @@ class _TableReader:
             order[places[0]] = left[0]
         distinct = len({*order.values()}) == len(order) == count
         return tuple(order[place] for place in range(count)) if distinct else None
+
+    def _refuse_two_texts(self, texts: Mapping[int, Mapping[str, _Row]]) -> None:
+        """Refuse predictions that no order of the numbers explains.
+
+        Raises:
+            ShapeError: one place is most probable, and rows with it have different predictions.
+        """
+        for place, rows in texts.items():
+            if len(rows) > 1:
+                (a, first), (b, second), *_ = rows.items()
+                message = (
+                    f"{self._source}: number {place + 1} is the largest in two rows with different "
+                    f"predictions: {first.place} has {dumps(a)}, {second.place} has {dumps(b)}. If "
+                    f"{self._prediction} is no fact about these numbers: --columns "
+                    f"{IGNORED}={self._prediction}"
+                )
+                raise ShapeError(message)
 
     # Numbers
 
@@ -712,7 +733,7 @@ class _TableReader:
                 if other.predictions == first.predictions or self._roles.has_scores:
                     continue
                 column, number = self._prediction, 1
-            cells = [row.entry.value.get(str(column)) for row in rows]
+            cells = [_cell(row, column) for row in rows]
             answers = Answers(
                 str(column), cells, [row.options for row in rows], [row.place for row in rows]
             )
@@ -733,7 +754,7 @@ class _TableReader:
         if column is None:
             indices = [row.options.index(record_answer(row), TEXT) for row in rows]
             return {None: [index for index in indices if index is not None]}
-        cells = [row.entry.value.get(column) for row in rows]
+        cells = [_cell(row, column) for row in rows]
         options = [row.options for row in rows]
         answers = Answers(column, cells, options, [row.place for row in rows])
         readings = dict[Form | None, list[int]](answers.readings())
@@ -742,9 +763,12 @@ class _TableReader:
             return {stated: readings[stated]}
         if self._literal and TEXT in readings:
             return {TEXT: readings[TEXT]}
-        if fold_name(column) == _OWN_NAMES[0] and POSITIONS[0] in readings:
-            return {POSITIONS[0]: readings[POSITIONS[0]]}  # our own format counts from 0
-        if any(option.names for option in options) and LETTER in readings:
+        own = fold_name(column) == _OWN_NAMES[0]  # our own format counts from 0
+        if (own or self._from_0) and POSITIONS[0] in readings:
+            return {POSITIONS[0]: readings[POSITIONS[0]]}
+        if self._roles.form in readings and column == self._reference:
+            return {self._roles.form: readings[self._roles.form]}
+        if any(option.named for option in options) and LETTER in readings:
             return {LETTER: readings[LETTER]}
         if readings:
             return dict[Form | None, list[int]](readings.items())
@@ -795,7 +819,7 @@ class _TableReader:
 
         Words of another language than the options' are a copy if they stand for them one to one.
         """
-        cells = [row.entry.value.get(column) for row, _ in pairs]
+        cells = [_cell(row, column) for row, _ in pairs]
         ours = [index for _, index in pairs]
         answers = Answers(column, cells, [row.options for row, _ in pairs])
         readings = [answers.read(form) for form in FORMS]
@@ -825,7 +849,7 @@ class _TableReader:
         values |= self._grouping.of_entry(row.entry.value)
         count = len(row.options)
         if reference is None:
-            cell = row.entry.value.get(self._reference or "") or record_answer(row)
+            cell = _cell(row, self._reference) if self._reference else record_answer(row)
             indices = [row.options.index(cell, form) for form in row.options.forms]
             reference = next((index for index in indices if index is not None), None)
         values |= {"reference": reference, "n_choices": count}
@@ -926,6 +950,11 @@ class _TableReader:
         if 0 < checked < len(self._rows):
             block["unverified"] = len(self._rows) - checked
         return block
+
+
+def _cell(row: _Row, column: str | None) -> Json:
+    """Return what a row has in a column of answers."""
+    return flagged(row.entry.value.get(str(column)))
 
 
 def _fits(row: _Row, form: Form) -> bool:

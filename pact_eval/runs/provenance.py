@@ -146,21 +146,43 @@ class Contract:
         name: name of the contract.
         fingerprint: SHA-256 of the renderings of the probe set.
         mismatch: why the adapter's own contract differs, if that was allowed; None otherwise.
+        stated_by: "user" if the adapter's files state no contract, and the user did; else None.
         temperatures: those that a decision template ships, by field kind; without one, 1 is meant.
     """
 
     name: str | None = None
     fingerprint: str | None = None
     mismatch: str | None = None
+    stated_by: str | None = None
     temperatures: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def remark(self) -> str | None:
+        """What to say of the contract wherever the run is shown; None if the adapter states it.
+
+        Examples:
+            >>> Contract("nimble", stated_by="user").remark
+            'contract stated by the user'
+        """
+        if self.mismatch is not None:
+            return f"{self.short_remark}: {self.mismatch}"
+        return self.short_remark
+
+    @property
+    def short_remark(self) -> str | None:
+        """The remark without the mismatch itself."""
+        if self.mismatch is not None:
+            return "contract mismatch allowed"
+        return None if self.stated_by is None else f"contract stated by the {self.stated_by}"
+
     def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`; without temperatures, there is no key for them."""
+        """Return the object for `run.json`; the last two keys are there only if they are known."""
         names: dict[str, Json] = {
             "name": self.name,
             "fingerprint": self.fingerprint,
             "mismatch": self.mismatch,
         }
+        names |= {} if self.stated_by is None else {"stated_by": self.stated_by}
         return names | ({"temperatures": dict(self.temperatures)} if self.temperatures else {})
 
 
@@ -899,7 +921,9 @@ class _Reader:
 
     def contract(self, key: str) -> Contract:
         section = self.object(key)
-        names = {name: section.text(name) for name in ("name", "fingerprint", "mismatch")}
+        names = {
+            name: section.text(name) for name in ("name", "fingerprint", "mismatch", "stated_by")
+        }
         return Contract(**names, temperatures=section.object("temperatures").numbers())
 
     def custody(self, key: str) -> Custody:

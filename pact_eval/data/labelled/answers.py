@@ -168,6 +168,11 @@ class Options:
         return len(self.texts) or self.count
 
     @property
+    def named(self) -> bool:
+        """Whether the file gives the options names that are no numbers."""
+        return any(not name.isdigit() for name in self.names)
+
+    @property
     def forms(self) -> tuple[Form, ...]:
         """The forms in which a cell can name one of them."""
         if not self.texts:

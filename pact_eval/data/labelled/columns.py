@@ -61,6 +61,7 @@ from pact_eval.errors import ShapeError
 __all__ = [
     "ColumnReading",
     "check_truths",
+    "flagged",
     "minus_one",
     "options_of_row",
     "read_columns",
@@ -118,7 +119,7 @@ class ColumnReading:
         asked_text = question if question is not None and state is not None else self.question
         options = self.options_of(entry)
         kind = self._kind(entry, options.texts)
-        index = options.index(_flagged(answer), self.form)
+        index = options.index(flagged(answer), self.form)
         target: Json = (
             answer if index is None else index if kind == "score" else options.texts[index]
         )
@@ -290,7 +291,7 @@ def _form_of_columns(
     answers = _answers(reading, rows, column)
     if known is not None and known.form is not None and answers.readings(known.form):
         return known.form
-    if any(options.names for options in answers.options) and answers.readings(LETTER):
+    if any(options.named for options in answers.options) and answers.readings(LETTER):
         return LETTER  # the file itself gives every option a name
     return choose_form(answers, source)
 
@@ -301,7 +302,7 @@ def _answers(reading: ColumnReading, rows: Sequence[Entry], column: str) -> Answ
     options: list[Options] = []
     places: list[str] = []
     for entry in rows:
-        cell = _flagged(entry.value.get(column))
+        cell = flagged(entry.value.get(column))
         if is_unlabelled(cell) or cell_text(cell) in reading.unlabelled:
             continue
         try:
@@ -392,7 +393,11 @@ def minus_one(labels: Sequence[str], column: str, source: str, *, rubric: bool) 
     """
     numbers = {label for label in labels if label.removeprefix("-").isdigit()}
     others = numbers - {"-1"}
-    if "-1" not in labels or rubric or numbers != {*labels} or len(others) < 2:
+    if "-1" not in labels or rubric or len(labels) < 3:
+        return frozenset()
+    if numbers == {"-1"}:
+        return frozenset(numbers)
+    if numbers != {*labels}:
         return frozenset()
     if any(label.startswith("-") for label in others):
         return frozenset()
@@ -456,7 +461,7 @@ def _check_copies(
             if not is_unlabelled(entry.value.get(first))
             and not is_unlabelled(entry.value.get(other))
         ]
-        if _are_copies(result, rows, first, other, pairs):
+        if not pairs or _are_copies(result, rows, first, other, pairs):
             continue
         line, a, b = next((pair for pair in pairs if pair[1] != pair[2]), pairs[0])
         message = (
@@ -521,8 +526,15 @@ def options_of_row(
     )
 
 
-def _flagged(cell: Json) -> Json:
-    """Return the position of the only true one of the labels 1, 0, ... next to choices."""
+def flagged(cell: Json) -> Json:
+    """Return the position of the only true one of the labels 1, 0, ... next to choices.
+
+    Any other cell is returned as it is.
+
+    Examples:
+        >>> flagged({"choices": ["a", "b"], "labels": [0, 1]}), flagged("b")
+        (1, 'b')
+    """
     labels = cell.get("labels") if isinstance(cell, dict) else None
     return labels.index(1) if isinstance(labels, list) and labels.count(1) == 1 else cell
 
@@ -531,6 +543,8 @@ def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the options of one cell, and the names that stand for them."""
     if isinstance(value, str):
         value = _unpacked(value)
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        value = _of_pairs([item for item in value if isinstance(item, dict)])
     if isinstance(value, dict):
         texts = value.get("text", value.get("choices"))
         if isinstance(texts, list) and isinstance(value.get("label"), list):
@@ -540,6 +554,16 @@ def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
         present = {key: text for key, text in value.items() if text is not None}
         return _texts([*present.values()], name), tuple(present)
     return _texts(value, name), ()
+
+
+def _of_pairs(items: Sequence[Mapping[str, Json]]) -> Json:
+    """Return options by name, of objects with a name and a text each; None if they have others."""
+    keys = [*items[0]]
+    name = next((key for key in ("key", "label", "letter", "name", "id") if key in keys), None)
+    text = next((key for key in ("value", "text", "option", "content") if key in keys), None)
+    if name is None or text is None or any({name, text} - item.keys() for item in items):
+        return None
+    return {str(item[name]): item[text] for item in items}
 
 
 def _unpacked(text: str) -> Json:

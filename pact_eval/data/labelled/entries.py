@@ -102,10 +102,10 @@ class Entries:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all values, in the order in which they first occur."""
+        """Names of all values that are not null, in the order in which they first occur."""
         names: dict[str, None] = {}
         for entry in self.entries:
-            names |= dict.fromkeys(entry.value)
+            names |= {name: None for name, value in entry.value.items() if value is not None}
         return tuple(names)
 
 

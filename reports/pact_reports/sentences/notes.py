@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.joins import (
+    ContractNotice,
     Notice,
     OtherTraining,
     RelabelledRun,
@@ -275,6 +276,11 @@ def published_sentence(metrics: ArmMetrics) -> str:
     return f"Published metrics ({files}): values without intervals, no difference is tested."
 
 
+_SAYS_ITSELF: Final = (
+    ContractNotice, ItemMismatch, LeftOutItems, RelabelledRun, SameRun, UnsealedFiles,
+)  # fmt: skip
+
+
 def warning_sentence(
     warning: CalibrationWarning | ItemMismatch | Notice,
 ) -> str:
@@ -299,7 +305,7 @@ def warning_sentence(
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):
         return same_weights_sentence(warning)
-    if isinstance(warning, ItemMismatch | LeftOutItems | RelabelledRun | SameRun | UnsealedFiles):
+    if isinstance(warning, _SAYS_ITSELF):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.
     from pact_reports.sentences.calibration import calibration_sentence

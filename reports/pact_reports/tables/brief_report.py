@@ -114,6 +114,7 @@ def run_text(report: RunReport, names: ArmNames) -> str:
     facts = (
         None if arm == report.run.name else arm,
         provenance.quantisation,
+        provenance.contract.short_remark,
         None if seed is None else f"seed {seed}",
         sample_text(everything.items, everything.clusters, evaluation.unit),
         *_decoding(evaluation),

@@ -86,6 +86,7 @@ def run_facts(provenance: Provenance, names: ArmNames = KEYS) -> dict[str, objec
         "trained on": None
         if provenance.custody.training is None
         else training_text(provenance.custody),
+        "contract": provenance.contract.remark,
         "quantised": provenance.quantisation,
     }
     return {label: value for label, value in facts.items() if value is not None}
