@@ -84,13 +84,13 @@ def _names(rng: Random, kind: str, size: int, count: int) -> list[list[str]]:
         if kind not in _SORTED:
             rng.shuffle(names)
         return [names] * count
-    made = {
+    made: Mapping[str, Callable[[int], list[str]]] = {
         "own words": lambda n: [f"thing {k} of {n}" for k in range(size)],
         "own digits": lambda _: rng.sample([str(k) for k in range(size)], size),
         "own letters": lambda _: rng.sample(LETTERS[:size], size),
         "own punctuation": lambda n: [f"P(x|{k}, {n}); a" for k in range(size)],
-    }[kind]
-    return [made(n) for n in range(count)]
+    }
+    return [made[kind](n) for n in range(count)]
 
 
 def draw_answers(rng: Random) -> Answers:
@@ -186,12 +186,13 @@ def _add_reference(draft: _Draft, options: str, form: str) -> str:
         ways += ["from 0", "from 0", "from 1"]
     way = rng.choice(ways)
     pairs = list(zip(answers.names, answers.right, strict=True))
-    written: list[Any] = {
+    writers: Mapping[str, Callable[[], list[Any]]] = {
         "text": lambda: [names[k] for names, k in pairs],
         "letter": lambda: [LETTERS[k] for _, k in pairs],
         "from 0": lambda: [k for _, k in pairs],
         "from 1": lambda: [k + 1 for _, k in pairs],
-    }[way]()
+    }
+    written = writers[way]()
     if not way.startswith("from"):
         draft.state(answers=way)
     else:
@@ -417,7 +418,12 @@ def _vary_texts(draft: _Draft, way: str) -> None:
     if way != "text" or draft.rng.random() >= 0.12 or draft.answers.kind != "words":
         return
     (name,) = draft.roles["reference"]
-    vary = [str.upper, str.title, lambda text: f" {text}", lambda text: f"{text} "]
+    vary: list[Callable[[str], str]] = [
+        str.upper,
+        str.title,
+        lambda text: f" {text}",
+        lambda text: f"{text} ",
+    ]
     draft.columns[name] = [
         draft.rng.choice(vary)(text) if text and n % 4 == 0 else text
         for n, text in enumerate(draft.columns[name])

@@ -352,7 +352,12 @@ SHAPES: Final[Mapping[str, Shape]] = {
         lambda n: pair(("premise", "hypothesis"), n) | {"label": right(n, 3)},
         of_labels("0", "1", "2"),
     ),
-    "SNLI as annotated": Shape(snli_annotated, of_labels(*NLI), any_order=True),
+    "SNLI as annotated": Shape(
+        snli_annotated,
+        of_labels(*NLI),
+        statement="ignored=annotator_labels",
+        any_order=True,
+    ),
     "MNLI": Shape(
         lambda n: (
             {"promptID": n, "pairID": f"{n}n"}

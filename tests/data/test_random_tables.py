@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ LEAST_READ: Final = 0.6
 def stated(path: Path, out: Path, options: Mapping[str, Any]) -> Numbers | str:
     """What an import of a table says: its numbers, or its question."""
     try:
-        imported = read_rows(path, import_options(LogOptions(**options)))
+        imported = read_rows(path, import_options(cast("LogOptions", options)))
         if imported.values not in ("probabilities", "log_probabilities", "logits"):
             pact_eval.import_run(path, out, **options)
             return numbers_of(out)

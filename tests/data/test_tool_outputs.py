@@ -465,15 +465,12 @@ def test_a_submission_with_its_solution(tmp_path: Path, form: str) -> None:
     """A submission has ids and answers in another order; the solution is a file of its own."""
     order = random.Random(3).sample(ROWS, N)
     solution = LABELS(tmp_path).rename(tmp_path / "solution.csv")
-    rows = [
-        {"id": f"t{n}"}
-        | {
-            "answers": {"prediction": said(n)},
-            "probabilities": by_name(n, "p_"),
-            "bare names": by_name(n),
-        }[form]
-        for n in order
-    ]
+    forms: Mapping[str, Callable[[int], Mapping[str, Any]]] = {
+        "answers": lambda n: {"prediction": said(n)},
+        "probabilities": lambda n: by_name(n, "p_"),
+        "bare names": by_name,
+    }
+    rows = [{"id": f"t{n}", **forms[form](n)} for n in order]
     path = write_table(tmp_path, rows, Dialect("csv"), "submission")
     result = import_file(tmp_path, path, "--data", solution)
     if form == "bare names" and result.exit_code == 2:
