@@ -23,7 +23,7 @@ from pact_eval.calibration.temperatures import KINDS, Calibrator
 from pact_eval.data.records import Record
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.export.checks import TOLERANCE, check_answers, check_ids, our_answers
-from pact_eval.export.layouts import PRIOR_NOTE, Layout, readme, write_layout
+from pact_eval.export.layouts import PRIOR_NOTE, Layout, contract_note, readme, write_layout
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts.contract import PromptContract
@@ -227,14 +227,8 @@ def export_adapter(
                 moved = check_answers(folder, layout, ours, getattr(torch, stored))
         compared = f"within {tolerance:g} on {len(ours):,} questions"
         precision = _precision(stored, moved)
-        text = readme(
-            out.name,
-            layout,
-            files,
-            compared=compared,
-            precision=precision,
-            remark=model.recorded_contract.remark,
-        )
+        text = readme(out.name, layout, files, compared=compared, precision=precision)
+        text += contract_note(model.recorded_contract)
         text += "" if prior is None else PRIOR_NOTE
         write_atomically(folder / README, text)
         _moved(folder, out)

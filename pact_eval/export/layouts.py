@@ -19,6 +19,7 @@ from pact_eval._files import write_atomically
 from pact_eval._json import dumps_indented
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
+from pact_eval.runs.provenance import Contract
 from pact_eval.scoring.model import (
     ScoringModel,
     attach_adapter,
@@ -98,13 +99,7 @@ def _save_merged(model: ScoringModel, folder: Path) -> None:
 
 
 def readme(
-    name: str,
-    layout: Layout,
-    files: DecisionFiles,
-    *,
-    compared: str,
-    precision: str,
-    remark: str | None = None,
+    name: str, layout: Layout, files: DecisionFiles, *, compared: str, precision: str
 ) -> str:
     """Return the README of an exported folder.
 
@@ -114,7 +109,6 @@ def readme(
         files: the decision files: the contract that it renders, and the temperatures by type.
         compared: how far its probabilities are from those of pact-eval, and on what.
         precision: in which precision they are compared, and what the stored one moves.
-        remark: what to say of the contract; None if the adapter states it.
     """
     more = f', decision_config="./{name}"' if layout == "adapter" else ""
     shipped = json.dumps({kind: round(number, 4) for kind, number in files.temperature.items()})
@@ -122,7 +116,7 @@ def readme(
         name=name,
         more=more,
         layout=layout,
-        contract=files.fingerprint if remark is None else f"{files.fingerprint} ({remark})",
+        contract=files.fingerprint,
         compared=compared,
         precision=precision,
         temperatures=shipped if files.temperature else "none (raw probabilities)",
@@ -151,6 +145,22 @@ decide({{"state": "The seal is broken.", "questions": {{"sealed": {{"type": "nou
 - Every question has a prompt of its own. Types are `noul` (true or false), `choice` and `score`.
 - transformers deletes the texts `<|mark|>` and `<|split|>` from a request.
 """
+
+
+def contract_note(contract: Contract) -> str:
+    """Return the section of the README on who stated the contract; empty if the adapter did.
+
+    Examples:
+        >>> print(contract_note(Contract("nimble", stated_by="user")))
+        <BLANKLINE>
+        ## Prompt contract
+        <BLANKLINE>
+        The adapter names none: contract stated by the user.
+        <BLANKLINE>
+    """
+    remark = contract.remark
+    return "" if remark is None else f"\n## Prompt contract\n\nThe adapter names none: {remark}.\n"
+
 
 PRIOR_NOTE: Final = """
 ## Letter prior

@@ -93,7 +93,7 @@ TRAINERS: dict[str, Callable[[Path], None]] = {"trainer": with_transformers, "sf
 @pytest.fixture(params=TRAINERS)
 def adapter(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
-    place = Path("out") / request.param
+    place: Path = Path("out") / request.param
     config = json.loads((place / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == BASE  # as PEFT records it: from the working folder
     assert not (place / "schema_config.json").exists()

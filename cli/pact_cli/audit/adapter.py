@@ -52,7 +52,6 @@ __all__ = ["adapter"]
     "--write-contract",
     group="Model",
     type=click.Choice(["nimble"]),
-    first_page=True,
     help="Before the audit, write into the folder that you state its prompt contract, for an "
     "adapter of a trainer that records none.",
 )

@@ -166,7 +166,7 @@ def _check_wrappers(lora: LoraTensors, collector: Collector) -> None:
         wrapped = [key for key in keys if f".{wrapper}" in f".{key}"[:_LONGEST_KEY]]
         if wrapped:
             expected = "keys of the model itself, saved without its wrapper"
-            actual = f"{wrapper} in {len(wrapped):,} keys, such as {shown(wrapped[0])}"
+            actual = f"{wrapper} in {len(wrapped):,} names, such as {shown(wrapped[0])}"
             collector.add("wrapper-prefix", _WEIGHTS, expected, actual)
 
 

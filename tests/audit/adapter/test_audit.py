@@ -424,7 +424,7 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("max-length-malformed", "max_length is 0", schema(max_length=0)),
     ("max-length-differs", "found 512", schema(max_length=512)),
     ("contract-stated", "stated by the user", schema(contract_stated_by="user")),
-    ("wrapper-prefix", "_orig_mod. in 84 keys", renamed("base_model.model.", f"{_PEFT}_orig_mod.")),
+    ("wrapper-prefix", "_orig_mod. in 42 names", renamed(_PEFT, f"{_PEFT}_orig_mod.")),
     ("layout-reset", "which PEFT resets", config(fan_in_fan_out=True)),
     ("base-unusable", "found an adapter", schema(model=".")),
     ("base-unusable", "expected weights", both(file("base/x"), schema(model="base"))),
@@ -504,7 +504,7 @@ EFFECTS: dict[tuple[str, str], tuple[int, dict[str, int]]] = {
     ("decision-key-ignored", "sort_choices"): (1, {"decision-files-ignored": 1}),
     ("contract-mismatch", "0" * 64): (1, {"decision-files-ignored": 1}),
     ("module-unknown", "layers.9.mlp.up_proj"): (1, {"half-pair": 1}),
-    ("wrapper-prefix", "_orig_mod. in 84 keys"): (
+    ("wrapper-prefix", "_orig_mod. in 42 names"): (
         1,
         {"module-unknown": 42, "module-not-adapted": 42},
     ),
