@@ -19,7 +19,7 @@ import polars as pl
 
 from pact_eval._files import LineSpan, decoded, line_spans, read_lines_at, sha256_of_file
 from pact_eval._json import Json, dumps, loads, loads_again
-from pact_eval.data.contexts import content_of, folded, visible
+from pact_eval.data.contexts import content_of, visible
 from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import in_processes
@@ -527,7 +527,7 @@ def _row(number: int, offset: int, length: int, record: Record) -> tuple[object,
         record.variant,
         record.n_choices,
         record.reference,
-        _hash(folded(content_of(record.state))),
+        _hash(content_of(record.state)),
         _hash(dumps([*question, visible(content_of(record.state))])),
         _hash(dumps([*answer_texts(record)[record.reference or 0]])),
         record.certificate is not None,

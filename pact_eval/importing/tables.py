@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -54,7 +55,13 @@ from pact_eval.data.labelled.columns import (
 from pact_eval.data.labelled.draft import DraftError, as_text
 from pact_eval.data.labelled.entries import Entries, Entry
 from pact_eval.data.labelled.reading import Reading
-from pact_eval.data.labelled.roles import IGNORED, PREDICTED, columns_for, fold_name
+from pact_eval.data.labelled.roles import (
+    IGNORED,
+    PREDICTED,
+    columns_for,
+    columns_option,
+    fold_name,
+)
 from pact_eval.data.records import Record
 from pact_eval.errors import Problem, ShapeError
 from pact_eval.importing.grouping import Grouping
@@ -222,11 +229,46 @@ def roles_of_predictions(
             roles[role] = names
     used = {name for names in roles.values() for name in names}
     free = [name for name in free if name not in used]
+    single = [name for name in roles.get("probabilities", ()) if _is_single(entries, name)]
+    if single and "probabilities" not in stated:
+        kept = tuple(name for name in roles.pop("probabilities") if name not in single)
+        roles |= {"probabilities": kept} if kept else {}
+        roles.setdefault("confidence", (single[0],))
     form = None if known is None else known.form
     found = _Roles(roles, groups, frozenset(stated), form)
     if not found.has_scores:
         found = replace(found, groups=_scores_by_label(entries, found, free, references))
     return found
+
+
+def _is_single(entries: Entries, name: str) -> bool:
+    """Return whether a column has one number per row, which can be that of the answer only."""
+    for entry in entries.entries:
+        try:
+            number_of(entry.value.get(name))
+        except ValueError:
+            return False
+    return True
+
+
+def _unread_numbers(entries: Entries, used: Collection[str]) -> list[str]:
+    """Return columns without a role whose cells are lists or objects of numbers."""
+    unread = []
+    for name in entries.columns:
+        cells = [entry.value.get(name) for entry in entries.entries if name not in used]
+        try:
+            scores = [scores_of("logits", cell) for cell in cells if not _is_plain(cell)]
+        except ValueError:
+            continue
+        sizes = [len(each.numbers) for each in scores if each is not None]
+        if sizes and len(sizes) == len(cells) and min(sizes) > 1:
+            unread.append(name)
+    return unread
+
+
+def _is_plain(cell: Json) -> bool:
+    """Return whether a cell is one value, or text that is no list or object."""
+    return not isinstance(cell, list | dict) and str(cell).strip()[:1] not in ("[", "{")
 
 
 def _shared_prefix(names: Sequence[str]) -> str:
@@ -363,15 +405,15 @@ class _Reading:
                 return (
                     f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))} is not the "
                     f"most probable answer ({', '.join(map(row.named, sorted(answer)))}). If it is "
-                    f"no fact about these numbers: --columns {IGNORED}={column}"
+                    f"no fact about these numbers: {columns_option(IGNORED, [str(column)])}"
                 )
             if row.correct is not None and row.correct not in {right == top for top in answer}:
                 column = roles.first("correct")
                 return (
                     f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))}, but the "
                     f"answer is read as {', '.join(map(row.named, sorted(answer)))} and the right "
-                    f"one as {row.named(right)}. If it is no fact about these answers: --columns "
-                    f"{IGNORED}={column}"
+                    f"one as {row.named(right)}. If it is no fact about these answers: "
+                    f"{columns_option(IGNORED, [str(column)])}"
                 )
         return None
 
@@ -483,6 +525,17 @@ class _TableReader:
                 "it: --columns reference=NAME, or give the file that has it: --data FILE"
             )
             raise ShapeError(message)
+        known = self._roles.used | {
+            name for names in self._reading.columns.values() for name in names
+        }
+        unread = [] if self._roles.has_scores else _unread_numbers(self._entries, known)
+        if unread:
+            message = (
+                f"{self._source}: {', '.join(unread)} look like numbers for the answers, and were "
+                f"not read as such. Decide with {columns_option('probabilities', unread[:1])} or "
+                f"{columns_option(IGNORED, unread)}"
+            )
+            raise ShapeError(message)
         if not self._roles.has_scores and self._prediction is None:
             message = (
                 f"{self._source}: no column is known as what a model said; there are {names}. Name "
@@ -493,7 +546,7 @@ class _TableReader:
         kinds = [name for kind in _KINDS for name in self._roles.columns.get(kind, ())]
         kinds += [next(iter(group)) for group in self._roles.groups.values()]
         if len(kinds) > 1:
-            either = " or ".join(f"--columns {IGNORED}={name}" for name in kinds)
+            either = " or ".join(columns_option(IGNORED, [name]) for name in kinds)
             message = (
                 f"{self._source}: {' and '.join(kinds)} all have numbers for the answers; leave "
                 f"all but one out: {either}"
@@ -513,8 +566,9 @@ class _TableReader:
                 if fold_label(cell_text(a) or "") != fold_label(cell_text(b) or ""):
                     message = (
                         f"{self._source}: {first} and {other} both fit the prediction and differ: "
-                        f"line {entry.line} has {dumps(a)} and {dumps(b)}. Decide with --columns "
-                        f"prediction={first} or --columns prediction={other}"
+                        f"line {entry.line} has {dumps(a)} and {dumps(b)}. Decide with "
+                        f"{columns_option('prediction', [first])} or "
+                        f"{columns_option('prediction', [other])}"
                     )
                     raise ShapeError(message)
 
@@ -602,9 +656,9 @@ class _TableReader:
             return
         ours, theirs = (", ".join([*each.values()][:4]) for each in words)
         message = (
-            f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: no "
-            f"word is in both. Name the answers in their order, so that positions and letters have "
-            f"a meaning: --options {','.join([*words[0].values()][:6])}"
+            f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: "
+            "no word is in both. If one of them has positions or letters, give the order of the "
+            f"answers: --options {shlex.quote(','.join([*max(words, key=_words).values()][:26]))}"
         )
         raise ShapeError(message)
 
@@ -672,7 +726,7 @@ class _TableReader:
             message = (
                 f"{self._source}: the {count} numbers of a row are in an order that the file does "
                 f"not give: {first.place} may have {dumps(labels[0])} first or "
-                f"{dumps(labels[-1])} first. Name the answers in their order: --options {listed}"
+                f"{dumps(labels[-1])} first. Name the answers in their order: --options {shlex.quote(listed)}"
             )
             raise ShapeError(message)
         self._remarks.append(f"Order of the numbers, by {self._prediction}: {', '.join(order)}.")
@@ -715,8 +769,8 @@ class _TableReader:
                 message = (
                     f"{self._source}: number {place + 1} is the largest in two rows with different "
                     f"predictions: {first.place} has {dumps(a)}, {second.place} has {dumps(b)}. If "
-                    f"{self._prediction} is no fact about these numbers: --columns "
-                    f"{IGNORED}={self._prediction}"
+                    f"{self._prediction} is no fact about these numbers: "
+                    f"{columns_option(IGNORED, [str(self._prediction)])}"
                 )
                 raise ShapeError(message)
 
@@ -743,7 +797,8 @@ class _TableReader:
         listed = any(row.scores is not None and row.scores.listed for row in named)
         if self._literal and not listed and all(_fits(row, TEXT) for row in named):
             return TEXT
-        fitting = [form for form in FORMS if named and all(_fits(row, form) for row in named)]
+        forms = (TEXT, LETTER) if listed else tuple(FORMS)
+        fitting = [form for form in forms if named and all(_fits(row, form) for row in named)]
         if self._reading.form in fitting:
             return self._reading.form or TEXT
         if len(fitting) > 1:
@@ -778,7 +833,8 @@ class _TableReader:
             for a, right in references.items()
             for b, said in predictions.items()
         ]
-        equal = [pair for pair in pairs if None in pair.forms or pair.forms[0] == pair.forms[1]]
+        # One file counts one way.
+        equal = [pair for pair in pairs if {*pair.forms} != {*POSITIONS}]
         against = {id(pair): pair.contradiction(rows, self._roles) for pair in pairs}
         for tried in (equal, pairs):
             passing = [pair for pair in tried if against[id(pair)] is None]
@@ -844,10 +900,14 @@ class _TableReader:
         wrong = sum(index is None for index in read)
         names = ", ".join(map(dumps, row.options.texts[:8])) or f"{len(row.options)} positions"
         role = "reference" if column == self._reference else "prediction"
+        remedy = f"Correct the column, or name another one: {columns_option(role, ['NAME'])}"
+        if not row.options.ordered or not row.options.texts:
+            texts = row.options.texts or ("FIRST", "SECOND")
+            listed = shlex.quote(",".join(texts))
+            remedy = f"If these are positions or letters, give the order: --options {listed}"
         message = (
             f"{self._source}: {row.place}: {column} = {dumps(row.entry.value.get(column))} names "
-            f"none of the answers ({names}), and so in {wrong:,} of {len(rows):,} rows. Correct "
-            f"the column, or name another one: --columns {role}=NAME"
+            f"none of the answers ({names}), and so in {wrong:,} of {len(rows):,} rows. {remedy}"
         )
         raise ShapeError(message)
 
@@ -870,12 +930,14 @@ class _TableReader:
                 continue
             row, index = differing
             ours = self._reference if self._references is None else self._references.path
-            other = f"reference={column}" if self._references is None else f"{IGNORED}={column}"
+            role = "reference" if self._references is None else IGNORED
+            decides = [columns_option(role, [column])]
+            if self._references is None:
+                decides.append(columns_option(role, [str(self._reference)]))
             message = (
                 f"{self._source}: two right answers differ: {row.place} has {column} = "
                 f"{dumps(row.entry.value.get(column))}, and {ours} has {row.named(index)}. Decide "
-                f"with --columns {other}"
-                + ("" if self._references else f" or --columns reference={self._reference}")
+                f"with {' or '.join(decides)}"
             )
             raise ShapeError(message)
 
@@ -1103,6 +1165,11 @@ def facts_of_record(record: Record) -> dict[str, Json]:
         "kind": record.field.kind,
         "variant": record.variant,
     }
+
+
+def _words(labels: Mapping[str, str]) -> int:
+    """Return how much labels look like words: longer ones do more."""
+    return max(map(len, labels), default=0)
 
 
 def _or_none(index: int | None) -> int:

@@ -50,6 +50,7 @@ from pact_eval.data.labelled.roles import (
     PublicSet,
     check_columns,
     columns_for,
+    columns_option,
     groups_of_options,
     is_options,
     public_set,
@@ -256,7 +257,7 @@ def _check_roles(
         names = roles.get(role, ())
         stated = role in reading.columns or (known is not None and role in known.roles)
         if len(names) > 1 and not stated and role not in ("reference", "options"):
-            either = " or ".join(f"--columns {role}={name}" for name in names)
+            either = " or ".join(columns_option(role, [name]) for name in names)
             message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
             raise ShapeError(message)
 
@@ -278,10 +279,10 @@ def check_unread(
         entries.entries, roles["reference"][0], unread, groups_of_options(unread)
     )
     if columns:
-        joined = "+".join(columns)
         message = (
             f"{source}: {', '.join(columns)} look like the options of each row, and were not read "
-            f"as such. Decide with --columns options={joined} or --columns {IGNORED}={joined}"
+            f"as such. Decide with {columns_option('options', columns)} or "
+            f"{columns_option(IGNORED, columns)}"
         )
         raise ShapeError(message)
 
@@ -469,8 +470,8 @@ def _check_copies(
         line, a, b = next((pair for pair in pairs if pair[1] != pair[2]), pairs[0])
         message = (
             f"{source}: {first} and {other} both fit the right answer and differ: line {line} has "
-            f"{dumps(a)} and {dumps(b)}. Decide with --columns reference={first} or --columns "
-            f"reference={other}"
+            f"{dumps(a)} and {dumps(b)}. Decide with {columns_option('reference', [first])} or "
+            f"{columns_option('reference', [other])}"
         )
         raise ShapeError(message)
 

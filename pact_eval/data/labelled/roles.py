@@ -8,6 +8,7 @@ set is a row of names there, not code.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -30,6 +31,7 @@ __all__ = [
     "PublicSet",
     "check_columns",
     "columns_for",
+    "columns_option",
     "fold_name",
     "groups_of_options",
     "is_options",
@@ -50,6 +52,7 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
         *("reference", "answer", "label", "gold", "target", "answer_key", "correct_answer"),
         *("gold_label", "true_label", "ground_truth", "truth", "y_true", "correct_option"),
         *("answer_index", "answer_idx", "label_idx", "correct_index", "gold_index", "actual"),
+        "expected",
     ),
     "type": ("type", "kind"),
     **{label: (label,) for label in LABELS},
@@ -63,6 +66,7 @@ PREDICTED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "probabilities": (
         *("probabilities", "probs", "prob", "proba", "predict_proba", "p", "scores", "classes"),
+        "probability",
     ),
     "log_probabilities": (
         *("log_probabilities", "logprobs", "log_probs", "logprob", "log_likelihoods", "lls"),
@@ -324,6 +328,17 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, tuple[str, ...]]:
             raise ShapeError(message)
         columns[role] = parts
     return columns
+
+
+def columns_option(role: str, names: Sequence[str]) -> str:
+    """Return the option that names the columns of a role, as a shell takes it.
+
+    Examples:
+        >>> columns_option("options", ["wrong 1", "wrong 2"])
+        "--columns 'options=wrong 1+wrong 2'"
+    """
+    pair = f"{role}={'+'.join(names)}"
+    return f"--columns {shlex.quote(pair)}"
 
 
 def check_columns(
