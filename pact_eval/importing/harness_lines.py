@@ -63,7 +63,7 @@ class Line:
         continuations: the text of every choice, with the delimiter before it; empty if the
             choices are in the prompts.
         letters: whether the choices are A, B, ... and the prompt shows them.
-        listed: the choices as the document lists them; empty if it does not.
+        listed: the choices as the document lists them; empty if it does not, or nobody asks.
         target: as logged.
         values: the metrics as logged.
         labels: what names family and domain, if not the source.
@@ -155,8 +155,8 @@ class Checks:
         """Return the checks of a line; a metric that is a share is not one."""
         outcomes = []
         for metric in METRICS:
-            value, answer = line.values.get(metric), line.answer(metric, delimiter)
-            if value in (0, 1) and answer is not None:
+            value = line.values.get(metric)
+            if value in (0, 1) and (answer := line.answer(metric, delimiter)) is not None:
                 outcomes.append((metric, answer, value == 1))
         exact = line.values.get("exact_match")
         greedy = (line.greedy, exact == 1) if exact in (0, 1) and line.continuations else None
@@ -193,8 +193,16 @@ READINGS: Final[Mapping[str, Reading]] = {
 """How targets are read, by the values of `--targets`. lm-evaluation-harness counts from 0."""
 
 
-def read_line(number: int | None, entry: Mapping[str, Json], grouping: Grouping) -> Line:
+def read_line(
+    number: int | None, entry: Mapping[str, Json], grouping: Grouping, *, listed: bool = True
+) -> Line:
     """Read one line.
+
+    Args:
+        number: 1-based line number; None in a JSON array.
+        entry: the line.
+        grouping: what names family and domain.
+        listed: whether to look for the choices in the document.
 
     Raises:
         OtherTaskError: it is not a line of a multiple-choice task.
@@ -229,7 +237,7 @@ def read_line(number: int | None, entry: Mapping[str, Json], grouping: Grouping)
         greedy=greedy,
         continuations=choices,
         letters=_shows_letters(choices, contexts[0]),
-        listed=_listed(entry.get("doc"), choices),
+        listed=_listed(entry.get("doc"), choices) if listed else (),
         target=entry.get("target"),
         values={name: entry.get(name) for name in (*METRICS, *_PAIRS, "exact_match")},
         labels=grouping.of_entry(entry),
@@ -320,7 +328,7 @@ def _requests(value: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
         other = "one text whose likelihood is measured (loglikelihood)"
         if isinstance(pairs[0][1], dict):
             other = "a generated text (generate_until)"
-        message = f"expected the requests of a multiple-choice task, got {other}"
+        message = f"not multiple choice, but {other}"
         raise OtherTaskError(message)
     return tuple(str(a) for a, _ in pairs), tuple(str(b) for _, b in pairs)
 
