@@ -38,6 +38,7 @@ _HASHES: Final = ("doc_hash", "prompt_hash", "target_hash")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _PAIRS: Final = ("f1", "mcc", "brier_score", "likelihood")
 _WITH_ANSWER: Final = ("f1", "mcc")
+_LOGGED: Final = (*METRICS, *_PAIRS, "exact_match")
 _ROUNDING: Final = 1e-6
 
 
@@ -45,7 +46,7 @@ class OtherTaskError(ValueError):
     """A line of a task that is not multiple choice, or is not scored as right or wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line of a file of samples.
 
@@ -135,7 +136,7 @@ class Line:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Checks:
     """Everything that a line says of its right answer.
 
@@ -239,7 +240,7 @@ def read_line(
         letters=_shows_letters(choices, contexts[0]),
         listed=_listed(entry.get("doc"), choices) if listed else (),
         target=entry.get("target"),
-        values={name: entry.get(name) for name in (*METRICS, *_PAIRS, "exact_match")},
+        values={name: entry[name] for name in _LOGGED if entry.get(name) is not None},
         labels=grouping.of_entry(entry),
     )
     _check_answer(line)
@@ -301,8 +302,8 @@ def _check_answer(line: Line) -> None:
     """
     for name in _WITH_ANSWER:
         pair = line.values.get(name)
-        answer = line.answer("acc", "")
-        if isinstance(pair, list) and len(pair) == 2 and pair[1] != answer:
+        if isinstance(pair, list) and len(pair) == 2 and pair[1] != line.answer("acc", ""):
+            answer = line.answer("acc", "")
             message = f"{name} states answer {dumps(pair[1])[:20]}; the most likely is {answer}"
             raise ValueError(message)
 

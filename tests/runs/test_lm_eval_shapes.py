@@ -262,7 +262,8 @@ def test_counts_of_documents_are_compared(tmp_path: Path) -> None:
     missing = read_rows(write(tmp_path / "e", "mmlu", gap))
     assert missing.facts.log["incomplete"] == {"read": 7, "of": 8}
     more: Row = {"arc": {"original": 40, "effective": 40}, **counts(8, 8)["n-samples"]}
-    absent = write(tmp_path / "f", "mmlu", letter_lines(8, 8), **{"n-samples": more})
+    both: Row = {"n-samples": more}
+    absent = write(tmp_path / "f", "mmlu", letter_lines(8, 8), **both)
     assert read_rows(absent).facts.log["incomplete"] == {"read": 8, "of": 48}
     (file,) = absent.glob("samples_*")
     assert "incomplete" not in read_rows(file).facts.log

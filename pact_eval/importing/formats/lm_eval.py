@@ -275,7 +275,7 @@ class _Task:
             for delimiter in candidates
             if all(text.startswith(delimiter) for line in lines for text in line.continuations)
         ]
-        by_length = any(line.values[metric] is not None for line in lines for metric in BY_LENGTH)
+        by_length = any(metric in line.values for line in lines for metric in BY_LENGTH)
         return possible[: None if by_length else 1] or [""]
 
     def _refuse_two(self, lines: Sequence[Line], names: Sequence[Targets]) -> None:
