@@ -128,6 +128,17 @@ def test_targets_are_read_as_stated(tmp_path: Path, targets: Targets, reference:
     assert imported.frame["reference"].to_list() == [reference]
 
 
+def test_a_stated_reading_decides_where_several_fit(tmp_path: Path) -> None:
+    folder = ambiguous(tmp_path)
+    write(folder, "mmlu", letter_lines(8, 2))  # positions, as acc proves
+    imported = read_rows(folder, ImportOptions(targets="texts"))
+    assert imported.frame["reference"].to_list()[-1] == 0
+    assert imported.frame.height == 9
+    (file,) = folder.glob("samples_mmlu_*")
+    with pytest.raises(RecordError, match="target: expected an index or one of 'A'"):
+        read_rows(file, ImportOptions(targets="texts"))
+
+
 def test_a_log_without_any_check_has_unverified_rows(tmp_path: Path) -> None:
     rows = letter_lines(5, 5)
     for row in rows[:2]:

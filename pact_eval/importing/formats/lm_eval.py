@@ -244,8 +244,9 @@ class _Task:
         }
         self.delimiter, self.checked = next(iter(delimiters.items()))
         rounds: tuple[tuple[Targets, ...], ...] = (("positions", "texts"), ("positions-from-1",))
-        if self._options.targets is not None:
-            rounds = ((self._options.targets,),)
+        stated = self._options.targets
+        if stated is not None:  # of several tasks, one may have other targets, as its checks prove
+            rounds = ((stated,), *(rounds if self._several else ()))
         elif not any(checks for _, checks in self.checked):
             rounds = (("positions", "texts", "positions-from-1"),)
         for names, (delimiter, checked) in product(rounds, delimiters.items()):
