@@ -39,6 +39,7 @@ _HASHES: Final = ("doc_hash", "prompt_hash", "target_hash")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _PAIRS: Final = ("f1", "mcc", "brier_score", "likelihood")
 _WITH_ANSWER: Final = ("f1", "mcc")
+_LOGGED: Final = (*METRICS, *_PAIRS, "exact_match")
 _ROUNDING: Final = 1e-6
 
 
@@ -46,7 +47,7 @@ class OtherTaskError(ValueError):
     """A line of a task that is not multiple choice, or is not scored as right or wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line of a file of samples.
 
@@ -64,7 +65,7 @@ class Line:
         continuations: the text of every choice, with the delimiter before it; empty if the
             choices are in the prompts.
         letters: whether the choices are A, B, ... and the prompt shows them.
-        listed: the choices as the document lists them; empty if it does not.
+        listed: the choices as the document lists them; empty if it does not, or nobody asks.
         target: as logged.
         values: the metrics as logged.
         labels: what names family and domain, if not the source.
@@ -136,7 +137,7 @@ class Line:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Checks:
     """Everything that a line says of its right answer.
 
@@ -156,8 +157,8 @@ class Checks:
         """Return the checks of a line; a metric that is a share is not one."""
         outcomes = []
         for metric in METRICS:
-            value, answer = line.values.get(metric), line.answer(metric, delimiter)
-            if value in (0, 1) and answer is not None:
+            value = line.values.get(metric)
+            if value in (0, 1) and (answer := line.answer(metric, delimiter)) is not None:
                 outcomes.append((metric, answer, value == 1))
         exact = line.values.get("exact_match")
         greedy = (line.greedy, exact == 1) if exact in (0, 1) and line.continuations else None
@@ -194,8 +195,16 @@ READINGS: Final[Mapping[str, Reading]] = {
 """How targets are read, by form. lm-evaluation-harness counts from 0."""
 
 
-def read_line(number: int | None, entry: Mapping[str, Json], grouping: Grouping) -> Line:
+def read_line(
+    number: int | None, entry: Mapping[str, Json], grouping: Grouping, *, listed: bool = True
+) -> Line:
     """Read one line.
+
+    Args:
+        number: 1-based line number; None in a JSON array.
+        entry: the line.
+        grouping: what names family and domain.
+        listed: whether to look for the choices in the document.
 
     Raises:
         OtherTaskError: it is not a line of a multiple-choice task.
@@ -230,9 +239,9 @@ def read_line(number: int | None, entry: Mapping[str, Json], grouping: Grouping)
         greedy=greedy,
         continuations=choices,
         letters=_shows_letters(choices, contexts[0]),
-        listed=_listed(entry.get("doc"), choices),
+        listed=_listed(entry.get("doc"), choices) if listed else (),
         target=entry.get("target"),
-        values={name: entry.get(name) for name in (*METRICS, *_PAIRS, "exact_match")},
+        values={name: entry[name] for name in _LOGGED if entry.get(name) is not None},
         labels=grouping.of_entry(entry),
     )
     _check_answer(line)
@@ -294,8 +303,8 @@ def _check_answer(line: Line) -> None:
     """
     for name in _WITH_ANSWER:
         pair = line.values.get(name)
-        answer = line.answer("acc", "")
-        if isinstance(pair, list) and len(pair) == 2 and pair[1] != answer:
+        if isinstance(pair, list) and len(pair) == 2 and pair[1] != line.answer("acc", ""):
+            answer = line.answer("acc", "")
             message = f"{name} states answer {dumps(pair[1])[:20]}; the most likely is {answer}"
             raise ValueError(message)
 
@@ -321,7 +330,7 @@ def _requests(value: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
         other = "one text whose likelihood is measured (loglikelihood)"
         if isinstance(pairs[0][1], dict):
             other = "a generated text (generate_until)"
-        message = f"expected the requests of a multiple-choice task, got {other}"
+        message = f"not multiple choice, but {other}"
         raise OtherTaskError(message)
     return tuple(str(a) for a, _ in pairs), tuple(str(b) for _, b in pairs)
 

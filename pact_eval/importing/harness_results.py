@@ -103,8 +103,8 @@ def documents_of(results: Mapping[str, Any] | None, task: str) -> tuple[int, int
     """Return how many documents a task has, and how many were asked; None if it is not known."""
     counts = as_dict(as_dict((results or {}).get("n-samples")).get(task))
     original, asked = counts.get("original"), counts.get("effective")
-    if not isinstance(original, int) or not isinstance(asked, int):
-        return None
+    if not isinstance(original, int) or not isinstance(asked, int) or not asked:
+        return None  # without metrics, 0 are counted
     return original, asked
 
 

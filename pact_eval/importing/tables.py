@@ -722,11 +722,12 @@ class _TableReader:
         order = self._order_by_prediction(count, labels)
         if order is None:
             listed = ",".join(labels) if len(labels) == count else "FIRST,SECOND,..."
+            listed = shlex.quote(listed)
             first = self._rows[0]
             message = (
                 f"{self._source}: the {count} numbers of a row are in an order that the file does "
                 f"not give: {first.place} may have {dumps(labels[0])} first or "
-                f"{dumps(labels[-1])} first. Name the answers in their order: --options {shlex.quote(listed)}"
+                f"{dumps(labels[-1])} first. Name the answers in their order: --options {listed}"
             )
             raise ShapeError(message)
         self._remarks.append(f"Order of the numbers, by {self._prediction}: {', '.join(order)}.")

@@ -232,7 +232,7 @@ BAD: list[tuple[str, Callable[[list[dict[str, Any]]], object], str]] = [
     (
         "holding_letters",
         lambda rows: rows[0].update(arguments={"gen_args_0": {"arg_0": "x", "arg_1": {}}}),
-        "expected the requests of a multiple-choice task",
+        r"not multiple choice, but a generated text \(generate_until\)",
     ),
     (
         "holding_letters",

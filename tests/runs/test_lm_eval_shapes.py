@@ -37,7 +37,7 @@ def line(
     *,
     prompt: str = "Question?\nAnswer:",
     delimiter: str = " ",
-    **metrics: object,
+    **metrics: Any,
 ) -> Row:
     requests = [{"arg_0": prompt, "arg_1": delimiter + choice} for choice in choices]
     return {
@@ -77,10 +77,10 @@ def write(folder: Path, task: str, rows: Sequence[Row], date: str = FIRST, **res
 
 def accuracy(imported: ImportedRows) -> float:
     frame = imported.frame.with_columns(answer=pl.col("logits").list.arg_max())
-    return float((frame["answer"] == frame["reference"]).mean() or 0)
+    return sum(frame["answer"] == frame["reference"]) / len(frame)
 
 
-def digits(right: Sequence[bool], **metrics: object) -> list[Row]:
+def digits(right: Sequence[bool], **metrics: Any) -> list[Row]:
     """Choices 1 to 3: the target is the text of the right one."""
     rows = []
     for at, counted in enumerate(right):
@@ -124,6 +124,17 @@ def test_two_readings_of_targets_are_a_question(tmp_path: Path) -> None:
 def test_targets_are_read_as_stated(tmp_path: Path, form: str, reference: int) -> None:
     imported = read_rows(ambiguous(tmp_path), ImportOptions(reading=Reading(form=form)))
     assert imported.frame["reference"].to_list() == [reference]
+
+
+def test_a_stated_reading_decides_where_several_fit(tmp_path: Path) -> None:
+    folder = ambiguous(tmp_path)
+    write(folder, "mmlu", letter_lines(8, 2))  # positions, as acc proves
+    imported = read_rows(folder, ImportOptions(reading=Reading(form="text")))
+    assert imported.frame["reference"].to_list()[-1] == 0
+    assert imported.frame.height == 9
+    (file,) = folder.glob("samples_mmlu_*")
+    with pytest.raises(RecordError, match="target: expected an index or one of 'A'"):
+        read_rows(file, ImportOptions(reading=Reading(form="text")))
 
 
 def test_a_log_without_any_check_has_unverified_rows(tmp_path: Path) -> None:
@@ -170,7 +181,7 @@ def test_every_published_metric_is_compared(
     rows = []
     for at, (gold, answer) in enumerate(zip(right, answers, strict=True)):
         lls = [-0.5 if place == answer else -1.5 for place in range(2)]
-        values = {"acc": float(gold == answer), "f1": [gold, answer], "mcc": [gold, answer]}
+        values: Row = {"acc": float(gold == answer), "f1": [gold, answer], "mcc": [gold, answer]}
         values["brier_score"] = [gold, "[0.3 0.7]"]
         rows.append(line(at, ("no", "yes"), gold, lls, **values))
     if published is None:  # softmax of (-0.5, -1.5) has 1/(1+e) on the less likely answer
@@ -193,7 +204,7 @@ def test_every_published_metric_is_compared(
 
 
 def several_runs(folder: Path) -> Path:
-    few = {"n-shot": {"mmlu": 0}, "model_name": "org/base"}
+    few: Row = {"n-shot": {"mmlu": 0}, "model_name": "org/base"}
     write(folder, "mmlu", letter_lines(8, 2), **few)
     write(folder, "arc", letter_lines(8, 4), **few)
     few = {"n-shot": {"mmlu": 5}, "model_name": "org/tuned"}
@@ -257,9 +268,11 @@ def test_counts_of_documents_are_compared(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="9 lines, but the results are of 8 documents"):
         read_rows(write(tmp_path / "d", "mmlu", letter_lines(9, 8), **counts(8, 8)))
     gap = [row for row in letter_lines(8, 8) if row["doc_id"] != 3]
-    assert read_rows(write(tmp_path / "e", "mmlu", gap)).facts.log["incomplete"]["of"] == 8
-    more = {"arc": {"original": 40, "effective": 40}, **counts(8, 8)["n-samples"]}
-    absent = write(tmp_path / "f", "mmlu", letter_lines(8, 8), **{"n-samples": more})
+    missing = read_rows(write(tmp_path / "e", "mmlu", gap))
+    assert missing.facts.log["incomplete"] == {"read": 7, "of": 8}
+    more: Row = {"arc": {"original": 40, "effective": 40}, **counts(8, 8)["n-samples"]}
+    both: Row = {"n-samples": more}
+    absent = write(tmp_path / "f", "mmlu", letter_lines(8, 8), **both)
     assert read_rows(absent).facts.log["incomplete"] == {"read": 8, "of": 48}
     (file,) = absent.glob("samples_*")
     assert "incomplete" not in read_rows(file).facts.log
@@ -291,7 +304,7 @@ def test_lengths_of_a_chat_run_are_without_the_delimiter_that_it_has(
     texts = (" ab", " abcdefgh") if length == 3 else ("ab", "abcdefgh")
     rows = [line(0, texts, 0, [-3.0, -4.0], delimiter=written, acc=1.0)]
     config = {"target_delimiter": " ", "gen_prefix": prefix}
-    facts = {"configs": {"hs": config}, "chat_template": "{{ x }}", "lm_eval_version": version}
+    facts: Row = {"configs": {"hs": config}, "chat_template": "{{ x }}", "lm_eval_version": version}
     write(tmp_path, "hs", [row | {"acc_norm": 0.0} for row in rows], **facts)
     frame = read_rows(tmp_path, ImportOptions(metric="acc_norm")).frame
     assert frame["logits"].to_list() == [[-3.0 / length, -4.0 / (length + 6)]]
@@ -361,7 +374,7 @@ def test_logs_below_0_4_3_are_read(tmp_path: Path, as_array: bool) -> None:
 def test_other_prompts_are_compared_only_if_allowed(tmp_path: Path) -> None:
     for name, shots, version, right in (("zero", 0, 1.0, 20), ("five", 5, 2.0, 30)):
         rows = letter_lines(40, right, "example " * shots + "Question?")
-        facts = {"n-shot": {"mmlu": shots}, "versions": {"mmlu": version}}
+        facts: Row = {"n-shot": {"mmlu": shots}, "versions": {"mmlu": version}}
         import_run(write(tmp_path / name, "mmlu", rows, **facts), tmp_path / f"run-{name}", {})
     runs = [tmp_path / "run-zero", tmp_path / "run-five"]
     with pytest.raises(InputError) as error:

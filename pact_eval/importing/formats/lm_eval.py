@@ -135,6 +135,7 @@ class _Task:
         filter: the filter that is read.
         delimiter: what is between a prompt and a choice.
         assumed: whether nothing says what the delimiter is, so that it is that of most tasks.
+        checked: the lines of the filter, with what they say of their right answers.
         scored: the lines that are read, with their right answers.
         all_lines: those of every filter.
     """
@@ -151,6 +152,7 @@ class _Task:
         self.delimiter = ""
         self.assumed = False
         self.scored: list[tuple[Line, tuple[int, ...]]] = []
+        self.checked: Sequence[tuple[Line, Checks]] = ()
         self.all_lines: list[Line] = []
         self._options = options
         self._path = path
@@ -159,7 +161,7 @@ class _Task:
     @property
     def unverified(self) -> int:
         """Number of lines without any check of their right answer."""
-        return sum(not Checks.of(line, self.delimiter) for line, _ in self.scored)
+        return sum(not checks for _, checks in self.checked)
 
     def rows(self) -> Iterator[LogRow | Problem]:
         """Read the file, then yield its rows: how targets are read depends on all lines."""
@@ -168,7 +170,7 @@ class _Task:
             try:
                 lines = self._chosen_lines()
                 reading = self._choose_reading(lines)
-                faults = [*self._score(lines, reading)]
+                faults = [*self._score(reading)]
             except ShapeError:
                 raise
             except OtherTaskError as error:
@@ -183,12 +185,14 @@ class _Task:
     def _read(self) -> Iterator[_Fault]:
         """Read all lines, and yield what is wrong with some; a task of another type is skipped."""
         others: list[_Fault] = []
+        listed = len(delimiters_of(self.results, self.name)) > 1
         for number, content in _entries(self.file):
             name = None
             try:
                 entry = as_object(content if number is None else loads(decoded(content, number)))
                 name = f"doc {entry.get('doc_id')}"
-                self.all_lines.append(read_line(number, entry, self._options.grouping))
+                line = read_line(number, entry, self._options.grouping, listed=listed)
+                self.all_lines.append(line)
             except OtherTaskError as error:
                 others.append(_Fault(number, name, str(error)))
             except ValueError as error:
@@ -233,25 +237,30 @@ class _Task:
             ShapeError: two fit, and differ.
         """
         if any(not line.continuations for line in lines):
+            self.checked = [(line, Checks.of(line, "")) for line in lines]
             return by_outcome
-        delimiters = self._delimiters(lines)
-        stated = self._options.reading.form
+        delimiters = {
+            delimiter: [(line, Checks.of(line, delimiter)) for line in lines]
+            for delimiter in self._delimiters(lines)
+        }
+        self.delimiter, self.checked = next(iter(delimiters.items()))
         rounds: tuple[tuple[Form, ...], ...] = ((POSITIONS[0], TEXT), (POSITIONS[1],))
-        if stated in READINGS:
-            rounds = ((stated,),)
-        elif not any(Checks.of(line, delimiters[0]) for line in lines):
+        stated = self._options.reading.form
+        if stated in READINGS:  # of several tasks, one may have other targets, as its checks prove
+            rounds = ((stated,), *(rounds if self._several else ()))
+        elif not any(checks for _, checks in self.checked):
             rounds = ((POSITIONS[0], TEXT, POSITIONS[1]),)
-        for names, delimiter in product(rounds, delimiters):
-            checked = [(line, Checks.of(line, delimiter)) for line in lines]
+        for names, (delimiter, checked) in product(rounds, delimiters.items()):
             if fitting := [name for name in names if _fits(READINGS[name], checked)]:
                 self._refuse_two(lines, fitting)
-                self.delimiter = delimiter
-                self.assumed = self._is_assumed(lines, READINGS[fitting[0]], delimiters)
+                self.delimiter, self.checked = delimiter, checked
+                others = (other for other in delimiters.values() if other is not checked)
+                self.assumed = self.metric in BY_LENGTH and any(
+                    _fits(READINGS[fitting[0]], other) for other in others
+                )
                 return READINGS[fitting[0]]
-        self.delimiter = delimiters[0]
-        checked = [(line, Checks.of(line, self.delimiter)) for line in lines]
         readings = [READINGS[name] for name in rounds[0]]
-        return max(readings, key=lambda reading: sum(_agrees(reading, *pair) for pair in checked))
+        return max(readings, key=lambda reading: sum(_agrees(reading, *c) for c in self.checked))
 
     def _delimiters(self, lines: Sequence[Line]) -> list[str]:
         """Return what can be between prompts and choices, the most likely first."""
@@ -263,22 +272,13 @@ class _Task:
                 for text, choice in zip(line.continuations, line.listed, strict=False)
             }
             candidates = tuple(before) if len(before) == 1 else candidates
-        return [
+        possible = [
             delimiter
             for delimiter in candidates
             if all(text.startswith(delimiter) for line in lines for text in line.continuations)
-        ] or [""]
-
-    def _is_assumed(
-        self, lines: Sequence[Line], reading: Reading, delimiters: Sequence[str]
-    ) -> bool:
-        """Return whether other delimiters fit as well, which would change the probabilities."""
-        if self.metric not in BY_LENGTH:
-            return False
-        others = (delimiter for delimiter in delimiters if delimiter != self.delimiter)
-        return any(
-            _fits(reading, [(line, Checks.of(line, other)) for line in lines]) for other in others
-        )
+        ]
+        by_length = any(metric in line.values for line in lines for metric in BY_LENGTH)
+        return possible[: None if by_length else 1] or [""]
 
     def _refuse_two(self, lines: Sequence[Line], names: Sequence[Form]) -> None:
         """Refuse readings that all fit, and differ.
@@ -302,13 +302,13 @@ class _Task:
                 message += f"\n  {name}: the answer is {texts}\n    {command}"
             raise ShapeError(message)
 
-    def _score(self, lines: Sequence[Line], reading: Reading) -> Iterator[_Fault]:
+    def _score(self, reading: Reading) -> Iterator[_Fault]:
         """Keep the right answers of the lines, and yield what contradicts them.
 
         Raises:
             OtherTaskError: the metric is not right or wrong.
         """
-        for line in lines:
+        for line, checks in self.checked:
             try:
                 line.outcome(self.metric)
                 if (right := reading(line)) is None:
@@ -316,7 +316,7 @@ class _Task:
                 if line.scores(self.metric, self.delimiter) is None:
                     message = f"{self.metric}: the line lacks the requests or lengths that it needs"
                     raise ValueError(message)
-                if contradiction := Checks.of(line, self.delimiter).contradiction(right):
+                if contradiction := checks.contradiction(right):
                     raise ValueError(contradiction)
                 self.scored.append((line, right))
             except OtherTaskError:
