@@ -238,7 +238,25 @@ def roles_of_predictions(
     found = _Roles(roles, groups, frozenset(stated), form)
     if not found.has_scores:
         found = replace(found, groups=_scores_by_label(entries, found, free, references))
+    if not found.has_scores:
+        named = [name for name in free if _has_labels(entries, found.first("reference"), name)]
+        if len(named) == 1:
+            found = replace(found, columns={**found.columns, "probabilities": (named[0],)})
     return found
+
+
+def _has_labels(entries: Entries, reference: str | None, name: str) -> bool:
+    """Return whether every cell of a column has numbers by name, and one for the right answer."""
+    for entry in entries.entries:
+        cell, label = entry.value.get(name), cell_text(entry.value.get(str(reference)))
+        try:
+            scores = None if _is_plain(cell) else scores_of("probabilities", cell)
+        except ValueError:
+            return False
+        names = () if scores is None or scores.names is None else scores.names
+        if label is None or fold_label(label) not in map(fold_label, names):
+            return False
+    return True
 
 
 def _is_single(entries: Entries, name: str) -> bool:
