@@ -37,10 +37,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
 from pact_eval._json import Json, describe
-from pact_eval.errors import InputError, Problem
+from pact_eval.data.labelled.answers import LETTER, TEXT, Form
+from pact_eval.errors import InputError, Problem, ShapeError
 from pact_eval.importing.epoch_reducers import MEAN, reduce_epochs
 from pact_eval.importing.source import (
     ImportOptions,
@@ -77,8 +78,8 @@ _VALUES: Final[Mapping[str, float]] = {
 }
 _NOTHING_RIGHT: Final = "the log counts this answer as right; read as no answer ({})"
 _METRICS: Final = ("accuracy", "mean")
-Form: TypeAlias = Literal["letters", "texts"]
-"""How a target or an answer names a choice: its letter (A is the first), or its text."""
+_FORMS: Final[tuple[Form, ...]] = (LETTER, TEXT)
+"""How targets may name choices."""
 _ANSWER: Final = re.compile(r"ANSWER\s*:", re.IGNORECASE)
 _CLOSE: Final = 1e-9
 # Log-probabilities are rounded, so their sum may leave less than nothing for other tokens.
@@ -262,7 +263,7 @@ class _Log:
         self._grouping = options.grouping
         scorer, _, reducer = (options.scorer or "").partition(":")
         self._scorer, self._reducer = scorer or None, reducer or None
-        self._form = _form(options.mapping.get("reference"))
+        self._form = options.reading.form if options.reading.form in _FORMS else None
         self._any_right = options.multi is not None
         self._part_of_several = 0
         header = reader.header
@@ -573,18 +574,6 @@ class _Log:
                 yield Problem(None, None, message)
 
 
-def _form(name: str | None) -> Form | None:
-    """Return what `--map reference=` says of targets.
-
-    Raises:
-        InputError: there is no such form.
-    """
-    if name not in (None, *get_args(Form)):
-        message = f"--map reference={name}: targets of an Inspect log are letters or texts"
-        raise InputError(message)
-    return name  # type: ignore[return-value] # one of them
-
-
 def _read_choices(
     samples: Sequence[_Sample], form: Form | None, *, own_scorer: bool
 ) -> tuple[list[_Sample], list[Problem]]:
@@ -596,20 +585,23 @@ def _read_choices(
         own_scorer: whether their scorer is `choice`, whose answers are letters.
 
     Returns:
-        The samples, and the problems if no reading fits, or two that differ.
+        The samples, and the problems if no reading fits.
+
+    Raises:
+        ShapeError: two readings fit and differ.
     """
-    forms: tuple[Form, ...] = get_args(Form)
+    forms = _FORMS
     readings: dict[tuple[Form, Form], tuple[list[_Sample], list[Problem]]] = {}
-    answers: tuple[Form, ...] = ("letters",) if own_scorer else forms
+    answers: tuple[Form, ...] = (LETTER,) if own_scorer else forms
     for target, answer in product([form] if form else forms, answers):
         readings[target, answer] = _in_form(samples, target, answer)
     whole_texts = any(
         len(text) > 1 and text in sample.choices for sample in samples for text in sample.target
     )
     if whole_texts and any(
-        target == "texts" and not problems for (target, _), (_, problems) in readings.items()
+        target == TEXT and not problems for (target, _), (_, problems) in readings.items()
     ):
-        readings = {names: read for names, read in readings.items() if names[0] == "texts"}
+        readings = {names: read for names, read in readings.items() if names[0] == TEXT}
     fitting: dict[Form, list[_Sample]] = {}
     # Answers are in the form of targets, if both forms fit.
     for forms_read in sorted(readings, key=lambda names: names[0] != names[1]):
@@ -621,7 +613,7 @@ def _read_choices(
     first, *others = fitting.values()
     for one, other in zip(first, *others, strict=True) if others else ():
         if (one.references, one.answer) != (other.references, other.answer):
-            return [], [_two_readings(one, other)]
+            raise _two_readings(one, other)
     return first, []
 
 
@@ -637,18 +629,18 @@ def _in_form(
     return read, problems
 
 
-def _two_readings(letters: _Sample, texts: _Sample) -> Problem:
-    """Return the problem of targets that fit as letters and as texts; the first that differs."""
+def _two_readings(letters: _Sample, texts: _Sample) -> ShapeError:
+    """Return the error of targets that fit as letters and as texts; the first that differs."""
     of_letters, of_texts = (
         f"{sample.choices[sample.references[0]]!r:.40}" for sample in (letters, texts)
     )
     target = ", ".join(letters.target)
     message = (
-        f"target {target!r:.40} is a letter and the text of a choice, and both readings fit every "
-        f"score: as a letter, {of_letters} is right; as a text, {of_texts}. Give --map "
-        "reference=letters or --map reference=texts"
+        f"{letters.name}: target {target!r:.40} is a letter and the text of a choice, and both "
+        f"readings fit every score: as a letter, {of_letters} is right; as a text, {of_texts}. "
+        "Decide with --answers letter or --answers text"
     )
-    return Problem(None, letters.name, message)
+    return ShapeError(message)
 
 
 def _answer(
@@ -687,13 +679,13 @@ def _places(named: Sequence[str], choices: Sequence[str], form: Form) -> tuple[i
         ValueError: a letter, or a text, names no choice, or a text names several.
 
     Examples:
-        >>> _places(["B"], ["x", "y"], "letters"), _places(["A", "C"], ["B", "C", "A"], "texts")
+        >>> _places(["B"], ["x", "y"], LETTER), _places(["A", "C"], ["B", "C", "A"], TEXT)
         ((1,), (2, 1))
     """
     stripped = [choice.strip() for choice in choices]
     places: list[int] = []
     for text in named:
-        if form == "letters":
+        if form == LETTER:
             for token in text.replace(",", " ").split():
                 places += map(_place, [token] if token.isdecimal() else [*token])
         elif stripped.count(text.strip()) == 1:

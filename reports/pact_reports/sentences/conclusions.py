@@ -5,6 +5,8 @@ No rule is here: a status has one finding, and the numbers are those that the co
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -99,7 +101,7 @@ def order_words(conclusion: OrderConclusion) -> Said:
             first = conclusion.followed[0]
             more = [slot for slot in conclusion.followed[1:] if is_other_letter(slot, first)]
             rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
-            finding = followed_words(first)
+            finding = followed_together(conclusion.followed)
             sentence = f"{finding[0].upper()}{finding[1:]}"
             return Said(sentence, f"{_preference(first)}{rest}; {share}{ties}.")
         case "unstable":
@@ -135,6 +137,25 @@ def followed_words(slot: SlotPreference) -> str:
     verb = "follows" if slot.preference.value > 0 else "avoids"
     where = "the last position" if slot.slot < 0 else f"the letter {position_name(slot.slot)}"
     return f"{verb} {where}"
+
+
+def followed_together(followed: Sequence[SlotPreference]) -> str:
+    """Write which letters are followed equally, such as "follows the letters A and B".
+
+    Args:
+        followed: letters and positions, those that are followed most first.
+    """
+    first = followed[0]
+    equal = [
+        slot
+        for slot in followed
+        if slot.slot >= 0 and math.isclose(slot.preference.value, first.preference.value)
+    ]
+    if len(equal) < 2 or first.slot < 0:
+        return followed_words(first)
+    *most, last = (position_name(slot.slot) for slot in equal)
+    verb = "follows" if first.preference.value > 0 else "avoids"
+    return f"{verb} the letters {', '.join(most)} and {last}"
 
 
 def _preference(slot: SlotPreference) -> str:
