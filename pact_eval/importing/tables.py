@@ -48,6 +48,7 @@ from pact_eval.data.labelled.columns import (
     check_truths,
     check_unread,
     flagged,
+    levels_by_value,
     minus_one,
     options_of_row,
     roles_of_file,
@@ -644,6 +645,25 @@ class _TableReader:
         roles = self._roles
         read = {**roles.columns, "": tuple(roles.used)}
         check_unread(read, self._entries, self._reading, self._source)
+        self._find_options_of_file(roles)
+        self._order_levels()
+
+    def _order_levels(self) -> None:
+        """Put the levels of rubrics in the order of their values.
+
+        Raises:
+            ShapeError: they are words, whose order nobody gives.
+        """
+        rows = [row for row in self._rows if self._facts(row).get("kind") == "score"]
+        texts = {row.options.texts for row in rows if not row.options.ordered}
+        if len(texts) > 1 or texts == {()}:
+            return
+        for labels in texts:
+            levels = levels_by_value(labels, self._source, str(self._reference))
+            named = any(row.scores is not None for row in rows)
+            self._give(Options(labels if named else tuple(levels)), literal=True)
+
+    def _find_options_of_file(self, roles: _Roles) -> None:
         if self._entries.class_names.get(str(self._reference)):
             self._give(Options(self._entries.class_names[str(self._reference)]), literal=True)
             self._from_0 = True  # as `datasets` counts its classes

@@ -64,6 +64,7 @@ __all__ = [
     "check_truths",
     "check_unread",
     "flagged",
+    "levels_by_value",
     "minus_one",
     "options_of_row",
     "read_columns",
@@ -368,7 +369,7 @@ def _labels_of_file(
         raise ShapeError(message)
     remarks = [f"Read as one label: {', '.join(map(dumps, texts))}." for texts in merged]
     if rubric:
-        labels, ordered = _levels(labels, source, column), True
+        labels, ordered = levels_by_value(labels, source, column), True
         remarks.append(
             f"The levels are {labels[0]} to {labels[-1]}, as they occur; --levels states others."
         )
@@ -430,7 +431,7 @@ def check_truths(labels: Sequence[str], column: str, source: str) -> None:
         raise ShapeError(message)
 
 
-def _levels(labels: Sequence[str], source: str, column: str) -> list[str]:
+def levels_by_value(labels: Sequence[str], source: str, column: str) -> list[str]:
     """Return the levels of a rubric by value, without gaps.
 
     Raises:
