@@ -103,7 +103,8 @@ class ItemDistributions:
 
     Attributes:
         names: what each of the D distributions is: "view 0", "ensemble", "single after T(x)".
-        probabilities: (n, D, C) in canonical order; NaN in views that were not taken.
+        probabilities: (n, D, C) in canonical order; NaN in views that were not taken, and of
+            answers whose probability is not known.
         tops: (n, D) index of the most probable answer; `NO_VIEW` in views that were not taken.
         used: (n, C) which answers the item has.
     """
@@ -180,6 +181,9 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
     log_probs = np.concatenate(parts, axis=1)
     used = np.arange(log_probs.shape[2]) < views.n_choices[:, np.newaxis]
     probabilities, tops = np.exp(log_probs), metrics.predicted(log_probs)
+    if views.known in ("confidences", "outcomes"):
+        others = np.arange(log_probs.shape[2]) != tops[:, :, np.newaxis]
+        probabilities[others] = np.nan
     if views.stopped is not None:
         probabilities[:, : views.k][views.stopped] = np.nan
         tops[:, : views.k][views.stopped] = NO_VIEW
@@ -193,7 +197,7 @@ def _one_row_per_item(experiment: Experiment, run: ExperimentRun) -> ExperimentR
 
 def _ensemble(run: ExperimentRun) -> FloatArray | None:
     views = run.predictions
-    if views.k < 2:
+    if views.k < 2 or views.known != "probabilities":
         return None
     try:
         return views.log_probs("ensemble")
