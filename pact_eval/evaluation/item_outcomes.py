@@ -56,6 +56,7 @@ class ItemOutcomes:
         calibrated: confidences after T(x); None without a calibrator to apply.
         right_repeats: (n,) number of repeats with the right answer; None if the views are not
             repeats, or are decoded together.
+        named: whether it is known which answers these are, and not only whether they are right.
     """
 
     predicted: IntArray
@@ -70,6 +71,7 @@ class ItemOutcomes:
     prompt_tokens: FloatArray
     calibrated: ItemConfidences | None
     right_repeats: IntArray | None = None
+    named: bool = True
 
     @property
     def paired(self) -> BoolArray:
@@ -88,9 +90,9 @@ class ItemOutcomes:
 
     @property
     def pair_same(self) -> BoolArray:
-        """(n,) whether both members of the pair get the same answer."""
+        """(n,) whether both members of the pair get the same answer, where answers are known."""
         same: BoolArray = np.asarray(self.predicted == self.predicted[self.partner])
-        return self.paired & same
+        return self.paired & same & self.named
 
 
 NO_VIEW: Final = 255
@@ -142,6 +144,7 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
         right_repeats=None if items.repeat is None else right.sum(axis=1),
+        named=items.known != "outcomes",
     )
 
 

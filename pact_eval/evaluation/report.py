@@ -328,8 +328,7 @@ def evaluate_items(
 def group_numbers(group: ResampledGroup) -> Group:
     """Return all numbers of a group of items."""
     items = group.items
-    references = items.reference
-    undefined = references is None or items.known != "probabilities"
+    undefined = items.reference is None or items.known != "probabilities"
     names = tracked(_names(items.contexts), "Computing metrics", "metrics", counts=len(items))
     return Group(
         name=group.name,
@@ -338,12 +337,17 @@ def group_numbers(group: ResampledGroup) -> Group:
         families=items.n_families,
         clusters=items.n_clusters,
         estimates={name: group.estimate(name) for name in names},
-        pairs=None
-        if references is None
-        else metrics.pair_outcomes(items.pairs, items.predicted, references),
+        pairs=_pair_outcomes(items),
         nll=None if undefined else metrics.nll_summary(items.nll),
         top_answers=TopAnswers.of(group),
     )
+
+
+def _pair_outcomes(items: ScoredItems) -> metrics.PairOutcomes | None:
+    if items.reference is None:
+        return None
+    outcomes = metrics.pair_outcomes(items.pairs, items.predicted, items.reference)
+    return replace(outcomes, same_answer=None) if items.known == "outcomes" else outcomes
 
 
 def _names(contexts: Contexts) -> list[str]:

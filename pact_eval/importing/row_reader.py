@@ -65,8 +65,8 @@ _LARGEST = 3.4028234663852886e38
 _MOST_VIEWS = 10_000
 _MOST_TOKENS = 2**31 - 1
 _EXACT_SUM = 1e-6
-_TIE = 1e-12
-_AHEAD = 4e-12  # answers within 1e-12 tie
+# Answers within 1e-12 nats tie, so this much more makes one the most probable.
+_AHEAD = 4e-12
 
 
 def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
@@ -298,7 +298,7 @@ class RowReader:
             if answer != most_probable and logits[answer] == logits[most_probable]:
                 # Of equal ones, the answer of the log is the most probable: probabilities that were
                 # rounded tie, and the first would be taken.
-                logits[answer] += _TIE
+                logits[answer] += _AHEAD
         view.right = answer in right
         correct = self._get(obj, "correct")
         if correct is None or self.values == OUTCOMES:

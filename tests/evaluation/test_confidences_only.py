@@ -46,6 +46,7 @@ def drawn(seed: int = 1) -> list[dict[str, Any]]:
         row = {
             "id": f"i{number}",
             "family": f"f{number // 2}",
+            "variant": ("base", "counterfactual")[number % 2],
             "label": LABELS[reference],
             "prediction": LABELS[prediction],
             "confidence": max(probabilities),
@@ -56,8 +57,9 @@ def drawn(seed: int = 1) -> list[dict[str, Any]]:
 
 
 ALL = tuple(drawn()[0])
-PAIRS = ("id", "family", "confidence", "correct")
-NAMED = ("id", "family", "label", "prediction", "confidence")
+OF_ITEMS = ("id", "family", "variant")
+PAIRS = (*OF_ITEMS, "confidence", "correct")
+NAMED = (*OF_ITEMS, "label", "prediction", "confidence")
 
 
 def written(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str] = ALL) -> Path:
@@ -128,7 +130,7 @@ def test_two_confidences_in_one_bin_against_hand_computation(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["named", "pairs"])
 def test_against_the_same_run_with_all_probabilities(runs: Path, name: str) -> None:
     few, full = values(runs / name), values(runs / "full")
-    for metric in ("accuracy", "ece", "aurc", "confident_errors"):
+    for metric in ("accuracy", "pair_accuracy", "ece", "aurc", "confident_errors"):
         assert few[metric] == pytest.approx(full[metric], abs=1e-12), metric
     run_of_few, run_of_full = (Experiment.read([runs / n]).runs[0] for n in (name, "full"))
     a, b = run_of_few.scored(), run_of_full.scored()
@@ -202,6 +204,9 @@ def test_pairs_name_no_answer(runs: Path, tmp_path: Path) -> None:
     frame = read_run(runs / "pairs").frame()
     for column in ("reference", "predicted", "n_choices"):
         assert frame[column].null_count() == len(frame)
+    (everything, *_) = json.loads(run("report", runs / "pairs", "--json").stdout)["groups"]
+    assert everything["pairs"]["same_answer"] is None
+    assert everything["pairs"]["both_right"] > 0
     wrong = imported(pairs_of(tmp_path / "w.csv", [(0.8, number % 5 == 0) for number in range(60)]))
     assert "chance is" not in run("report", wrong, "--full").stdout  # of how many answers?
     views = [{"id": "a", "view": view, "confidence": 0.8, "correct": 1} for view in (0, 1)]
