@@ -213,6 +213,21 @@ def test_pairs_name_no_answer(runs: Path, tmp_path: Path) -> None:
     assert "view" in refused("import", written(tmp_path / "v.jsonl", views, ("view", *PAIRS)))
 
 
+def test_pairs_joined_with_their_records_name_no_answer(tmp_path: Path) -> None:
+    rows = [{"id": f"i{n}", "text": f"text {n}", "label": LABELS[n % 3]} for n in range(30)]
+    data = written(tmp_path / "data.jsonl", rows, ("id", "text", "label"))
+    for name, wrong in (("a", 3), ("b", 4)):
+        pairs = [{"id": f"i{n}", "confidence": 0.8, "correct": n % wrong > 0} for n in range(30)]
+        source = written(tmp_path / f"{name}.jsonl", pairs)
+        run("import", source, "--data", data, "--out", tmp_path / name)
+    value = json.loads(
+        run("compare", tmp_path / "a", tmp_path / "b", "--data", data, "--mcnemar", "--json").stdout
+    )
+    only = value["comparisons"][0]["items"]
+    assert len(only) == 5 + 3
+    assert all(item[side] == {"index": None, "answer": None} for item in only for side in "ab")
+
+
 def test_large_runs_are_read_in_slices_with_the_same_numbers(runs: Path) -> None:
     items = read_items(runs / "named" / "predictions.parquet", "single", known="confidences")
     whole = Experiment.read([runs / "named"]).runs[0].scored()
