@@ -28,7 +28,7 @@ A message says what was expected, what was found, where, and what to try.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -320,15 +320,21 @@ pip install --constraint constraints.txt '.[server]'
     return MissingExtraError(f"{message}, or {otherwise}" if otherwise else message)
 
 
-NO_PROBABILITIES: Final = "the run has answers and no probabilities"
-"""Why a number is undefined if only the answers are known."""
+ONLY_CONFIDENCE: Final = "only the confidence of the answer is known"
+NO_PROBABILITIES: Final[Mapping[str, str]] = {
+    "answers": "the run has answers and no probabilities",
+    "confidences": ONLY_CONFIDENCE,
+    "outcomes": ONLY_CONFIDENCE,
+}
+"""Why a number is undefined, by what a run knows of its items: `Known` of `runs/provenance.py`."""
 
 
-def missing_probabilities(purpose: str) -> InputError:
-    """Return the error for a run of answers alone: the one wording, with the remedy.
+def missing_probabilities(purpose: str, known: str = "answers") -> InputError:
+    """Return the error for a run without probabilities: the one wording, with the remedy.
 
     Args:
         purpose: what needs probabilities, in the singular.
+        known: what the run knows of its items.
 
     Examples:
         >>> print(missing_probabilities("a calibrator"))
@@ -336,7 +342,10 @@ def missing_probabilities(purpose: str) -> InputError:
 probabilities or logits, or score the model with `pact-eval score`
     """
     remedy = "import a log with probabilities or logits, or score the model with `pact-eval score`"
-    return InputError(f"{NO_PROBABILITIES}, which {purpose} needs; {remedy}")
+    reason = NO_PROBABILITIES[known]
+    if reason == ONLY_CONFIDENCE:
+        return InputError(f"{reason}, and {purpose} needs the probability of every one; {remedy}")
+    return InputError(f"{reason}, which {purpose} needs; {remedy}")
 
 
 def counted(number: int, noun: str) -> str:

@@ -111,8 +111,8 @@ class CalibrationItems:
         Raises:
             InputError: the run has answers and no probabilities, or several right answers.
         """
-        if predictions.answers_only:
-            raise missing_probabilities("a calibrator")
+        if predictions.known != "probabilities":
+            raise missing_probabilities("a calibrator", predictions.known)
         if predictions.accepted is not None:
             raise InputError(
                 "items have several right answers, and the reference is the most probable of them: "

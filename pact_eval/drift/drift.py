@@ -278,14 +278,15 @@ def measure_drift(
         for run in runs:
             run.predictions.require_all_views(f"{run.place}: a change over several views")
     pair = PairedRuns.of(*runs, settings)
-    paired, probabilities = pair.pairing.paired, not pair.answers_only
+    paired, probabilities = pair.pairing.paired, pair.has_probabilities
     moved = None
     if paired and probabilities:
         answers = int(pair.a.predictions.n_choices.max(initial=2))
         provenance = [run.provenance for run in pair.runs]
         floor = joint_floor(*provenance, calibrated=settings.calibrated, answers=answers)
         moved = distance(pair.a, pair.b, floor)
-    changed = answer_changes(pair.a, pair.b, settings.by) if paired else ()
+    named = "outcomes" not in (pair.a.known, pair.b.known)
+    changed = answer_changes(pair.a, pair.b, settings.by) if paired and named else ()
     return Drift(
         runs=pair.runs,
         settings=settings,
@@ -386,7 +387,8 @@ def _unknown(n: int, margin: float) -> MarginTest:
 
 
 def _metrics(pair: PairedRuns, settings: Settings) -> list[MetricChange]:
-    names = [name for name in METRICS if not pair.answers_only or name in METRICS[:2]]
+    both = pair.a.known, pair.b.known
+    names = [name for name in METRICS if all(map(find_metric(name).defined_for, both))]
     first, second = _resampled((pair.a, pair.b), names, settings)
     changes = []
     for name in names:

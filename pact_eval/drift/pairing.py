@@ -115,9 +115,9 @@ class PairedRuns:
         return self.a.reference is None
 
     @property
-    def answers_only(self) -> bool:
-        """Whether a run has answers and no probabilities."""
-        return self.a.answers_only or self.b.answers_only
+    def has_probabilities(self) -> bool:
+        """Whether the probabilities of all answers are known in both runs."""
+        return self.a.known == self.b.known == "probabilities"
 
 
 def opened_runs(

@@ -82,7 +82,9 @@ def prior_removal(first: ExperimentRun, second: ExperimentRun) -> PriorRemoval |
         run.provenance.served or run.provenance.source != "score" for run in (first, second)
     ]
     sides = (first, second)
-    if not any(elsewhere) or any(run.ablated or run.provenance.answers_only for run in sides):
+    if not any(elsewhere) or any(
+        run.ablated or run.provenance.known != "probabilities" for run in sides
+    ):
         return None
     a, b = first.predictions, second.predictions
     try:

@@ -103,7 +103,7 @@ def served_tempering(
     sides = local.provenance, served.provenance
     if sides[0].served or not sides[1].served or sides[0].source != "score":
         return None
-    if local.ablated or served.ablated or any(side.answers_only for side in sides):
+    if local.ablated or served.ablated or any(side.known != "probabilities" for side in sides):
         return None
     raw = replace(settings, calibrated=False, calibration=None, shipped=False)
     pair = PairedRuns.of(local, served, raw)

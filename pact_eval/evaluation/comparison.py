@@ -147,14 +147,14 @@ class DifferingItem:
     Attributes:
         id: its id.
         correct: "a" or "b": the run that answers correctly.
-        reference: canonical index of the correct answer.
-        other: canonical index of the answer of the run that is wrong.
+        reference: canonical index of the correct answer; None if its run does not name answers.
+        other: canonical index of the answer of the run that is wrong; None likewise.
     """
 
     id: str
     correct: Literal["a", "b"]
-    reference: int
-    other: int
+    reference: int | None
+    other: int | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,7 +257,10 @@ def _differing(
     ids = right.predictions.ids
     for row in np.flatnonzero(right.correct & ~wrong.correct).tolist():
         # The run that is right answers with the reference.
-        reference, other = int(right.predicted[row]), int(wrong.predicted[row])
+        reference, other = (
+            None if items.known == "outcomes" else int(items.predicted[row])
+            for items in (right, wrong)
+        )
         yield DifferingItem(str(ids[row]), correct, reference, other)
 
 

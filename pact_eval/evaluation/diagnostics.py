@@ -450,11 +450,11 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     evaluation = experiment.evaluation(run, calibrated=False)
     yield from on_answer_mass(run.label, evaluation.mean_answer_mass)
     yield from on_order(experiment.order(run))
-    if not run.provenance.answers_only:
+    if run.provenance.known != "answers":
         yield from on_probabilities(experiment.probabilities(run, calibrated=False))
     repeats = 1 if items.repeat is None else items.repeats
     yield from on_confident_errors(run.label, items.confidence, items.correct, repeats)
-    for group in evaluation.groups[1:]:
+    for group in evaluation.groups[1:] if views.known != "outcomes" else ():
         chance = float((1 / views.n_choices[views.kind == group.name]).mean())
         yield from on_chance(run.label, group.name, group.estimates["accuracy"], chance)
     yield from on_same_answer(run.label, items)

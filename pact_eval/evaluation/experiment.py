@@ -360,14 +360,25 @@ class Experiment:
             raise InputError(message)
 
     def require_probabilities(self) -> None:
-        """Refuse runs of answers without probabilities.
+        """Refuse runs without the probabilities of all answers.
+
+        Raises:
+            InputError: only the answers of a run are known, or their confidences.
+        """
+        self._require(ExperimentRun.require_probabilities)
+
+    def require_confidences(self) -> None:
+        """Refuse runs without the probability of the chosen answer.
 
         Raises:
             InputError: only the answers of a run are known.
         """
+        self._require(ExperimentRun.require_confidences)
+
+    def _require(self, requirement: Callable[[ExperimentRun], None]) -> None:
         for run in self.runs:
             try:
-                run.require_probabilities()
+                requirement(run)
             except InputError as error:
                 message = f"{run.label}: {error}"
                 raise InputError(message) from None
@@ -614,7 +625,7 @@ class Experiment:
             by=settings.by,
             bins=settings.bins,
             unit=settings.unit,
-            answers_only=run.provenance.answers_only,
+            known=run.provenance.known,
             repeats=run.provenance.repeats,
         )
         views = items.n_items * max(items.k, items.repeats)
@@ -660,7 +671,7 @@ class Experiment:
         if settings.decoding == "single":
             of_asked = run.once(("asked", settings), lambda: self._accuracy_of_asked(run))
             chosen = replace(chosen, accuracy_of_asked=of_asked)
-        if evaluation.k == 1 or run.provenance.answers_only:
+        if evaluation.k == 1 or run.provenance.known != "probabilities":
             return (chosen,)
         decoding = other_decoding(settings.decoding)
 

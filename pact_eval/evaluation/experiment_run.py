@@ -346,12 +346,21 @@ class ExperimentRun:
         )
 
     def require_probabilities(self) -> None:
-        """Refuse a run of answers without probabilities.
+        """Refuse a run without the probabilities of all answers.
+
+        Raises:
+            InputError: only the answers are known, or their confidences.
+        """
+        if self.provenance.known != "probabilities":
+            raise missing_probabilities("this output", self.provenance.known)
+
+    def require_confidences(self) -> None:
+        """Refuse a run without the probability of the chosen answer.
 
         Raises:
             InputError: only the answers are known.
         """
-        if self.provenance.answers_only:
+        if self.provenance.known == "answers":
             raise missing_probabilities("this output")
 
     def with_views(self, k: int) -> ExperimentRun:

@@ -56,6 +56,7 @@ class ItemOutcomes:
         calibrated: confidences after T(x); None without a calibrator to apply.
         right_repeats: (n,) number of repeats with the right answer; None if the views are not
             repeats, or are decoded together.
+        named: whether it is known which answers these are, and not only whether they are right.
     """
 
     predicted: IntArray
@@ -70,6 +71,7 @@ class ItemOutcomes:
     prompt_tokens: FloatArray
     calibrated: ItemConfidences | None
     right_repeats: IntArray | None = None
+    named: bool = True
 
     @property
     def paired(self) -> BoolArray:
@@ -88,9 +90,9 @@ class ItemOutcomes:
 
     @property
     def pair_same(self) -> BoolArray:
-        """(n,) whether both members of the pair get the same answer."""
+        """(n,) whether both members of the pair get the same answer, where answers are known."""
         same: BoolArray = np.asarray(self.predicted == self.predicted[self.partner])
-        return self.paired & same
+        return self.paired & same & self.named
 
 
 NO_VIEW: Final = 255
@@ -103,7 +105,8 @@ class ItemDistributions:
 
     Attributes:
         names: what each of the D distributions is: "view 0", "ensemble", "single after T(x)".
-        probabilities: (n, D, C) in canonical order; NaN in views that were not taken.
+        probabilities: (n, D, C) in canonical order; NaN in views that were not taken, and of
+            answers whose probability is not known.
         tops: (n, D) index of the most probable answer; `NO_VIEW` in views that were not taken.
         used: (n, C) which answers the item has.
     """
@@ -141,6 +144,7 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
         right_repeats=None if items.repeat is None else right.sum(axis=1),
+        named=items.known != "outcomes",
     )
 
 
@@ -180,6 +184,9 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
     log_probs = np.concatenate(parts, axis=1)
     used = np.arange(log_probs.shape[2]) < views.n_choices[:, np.newaxis]
     probabilities, tops = np.exp(log_probs), metrics.predicted(log_probs)
+    if views.known in ("confidences", "outcomes"):
+        others = np.arange(log_probs.shape[2]) != tops[:, :, np.newaxis]
+        probabilities[others] = np.nan
     if views.stopped is not None:
         probabilities[:, : views.k][views.stopped] = np.nan
         tops[:, : views.k][views.stopped] = NO_VIEW
@@ -193,7 +200,7 @@ def _one_row_per_item(experiment: Experiment, run: ExperimentRun) -> ExperimentR
 
 def _ensemble(run: ExperimentRun) -> FloatArray | None:
     views = run.predictions
-    if views.k < 2:
+    if views.k < 2 or views.known != "probabilities":
         return None
     try:
         return views.log_probs("ensemble")

@@ -43,6 +43,7 @@ from pact_eval.evaluation.registry import (
 from pact_eval.progress import step
 from pact_eval.runs.metadata import PREFIX
 from pact_eval.runs.predictions import Predictions, right_answers
+from pact_eval.runs.provenance import Known
 from pact_eval.runs.rows import check_columns, check_values, collected
 from pact_eval.stats.permuted_slots import distinct_orders
 
@@ -126,7 +127,7 @@ class ScoredItems:
             if those of all items do, or may, because their orders are unknown.
         views: the scored views in memory; None for items read from a file.
         unit: units of intervals and exact tests: families, or source families.
-        answers_only: whether the answers are known, and no probabilities; confidences are NaN.
+        known: what is known of every item; without probabilities, confidences are NaN.
         repeats: number of repeats per item; 1 if the views are not repeats.
         repeat: (n,) number of the repeat that a row is, if the repeats of an item are rows of their
             own: then every mean is a mean over repeats. None otherwise.
@@ -146,7 +147,7 @@ class ScoredItems:
     reordered: BoolArray | None = None
     views: Predictions | None = None
     unit: ClusterUnit = "family"
-    answers_only: bool = False
+    known: Known = "probabilities"
     repeats: int = 1
     repeat: IntArray | None = None
     _rows: IntArray | None = field(default=None, repr=False)
@@ -166,11 +167,11 @@ class ScoredItems:
 
         Raises:
             ValueError: the views of an item have no answer of positive probability in common.
-            InputError: the calibrator needs prompt lengths that are unknown; or only the answers
-                are known, and they are to be combined or calibrated.
+            InputError: the calibrator needs prompt lengths that are unknown; or probabilities are
+                not known, and are to be combined or calibrated.
         """
-        answers_only = predictions.answers_only
-        _check_answers_only(decoding, calibrator, answers_only=answers_only)
+        known = predictions.known
+        _check_known(decoding, calibrator, known)
         repeats = predictions.k if predictions.repeats else 1
         by_repeat = repeats > 1 and decoding == "single"
         predictions = predictions.repeats_as_items() if by_repeat else predictions
@@ -181,7 +182,7 @@ class ScoredItems:
         labels = {by: Labels.of(getattr(predictions, by)) for by in _GROUPINGS}
         family = Labels.of(predictions.family)
         items = _scored_items([part], columns, values, family, labels, scoring, predictions.k)
-        items = _without_probabilities(items) if answers_only else items
+        items = _as_known(items, known)
         items = replace(items, views=predictions, repeats=repeats)
         return items._with_repeats() if by_repeat else items
 
@@ -488,7 +489,7 @@ def read_items(
     calibrator: Calibrator | None = None,
     workers: int | None = None,
     letters: bool = True,
-    answers_only: bool = False,
+    known: Known = "probabilities",
     repeats: bool = False,
 ) -> ScoredItems:
     """Score the items of a run from its file in slices, without keeping its rows.
@@ -504,7 +505,7 @@ def read_items(
         workers: slices that are scored at the same time; None uses all processors, at most 4.
         letters: also read the letter orders and answer mass, and check that ids are unique. The
             notes and the letter test need these data.
-        answers_only: whether the answers are known, and no probabilities.
+        known: what is known of every item.
         repeats: whether the views are repeats of one order.
 
     Returns:
@@ -514,7 +515,7 @@ def read_items(
         RunError: the file cannot be read, lacks a column, has no item, has rows that are not a run,
             repeats an id, or has an item without a distribution (see `metrics.item_blocks`).
     """
-    _check_answers_only(decoding, calibrator, answers_only=answers_only)
+    _check_known(decoding, calibrator, known)
     scan = pl.scan_parquet(path, glob=False)  # a folder may be called "[new]"
     k, rows = _views_and_rows(scan, path)
     by_repeat = repeats and decoding == "single" and k > 1
@@ -548,7 +549,7 @@ def read_items(
         labels[by] = _column_labels(scan, path, by, k, bins)
     family = joined_families([text.families for text in texts])
     items = _scored_items(parts, columns, values, family, labels, scoring, k)
-    items = _without_probabilities(items) if answers_only else items
+    items = _as_known(items, known)
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
     items = items._with_repeats() if by_repeat else items
@@ -614,28 +615,28 @@ def _groupings_read(by: GroupBy, unit: ClusterUnit) -> tuple[GroupBy, ...]:
     return tuple(dict.fromkeys(["kind", *([by] if by in OWN_GROUPS else []), *units]))
 
 
-def _check_answers_only(
-    decoding: Decoding, calibrator: Calibrator | None, *, answers_only: bool
-) -> None:
+def _check_known(decoding: Decoding, calibrator: Calibrator | None, known: Known) -> None:
     """Refuse what needs probabilities.
 
     Raises:
-        InputError: only the answers are known, and they are to be combined or calibrated.
+        InputError: they are not known, and are to be combined or calibrated.
     """
-    if answers_only and (decoding == "ensemble" or calibrator is not None):
+    if known != "probabilities" and (decoding == "ensemble" or calibrator is not None):
         what = "an ensemble" if decoding == "ensemble" else "a calibrator"
-        raise missing_probabilities(what)
+        raise missing_probabilities(what, known)
 
 
-def _without_probabilities(items: ScoredItems) -> ScoredItems:
-    """Return items of which only the answers are known; per-item values of the others are NaN."""
+def _as_known(items: ScoredItems, known: Known) -> ScoredItems:
+    """Return items with what is known of them; values of metrics that need more are NaN."""
+    if known == "probabilities":
+        return items
     item_values = {
-        name: values if find_metric(name).of_answers else _undefined(len(items))
+        name: values if find_metric(name).defined_for(known) else _undefined(len(items))
         for name, values in items.values.items()
     }
     facts = replace(items.facts, smallest_probability=math.nan, logit_gap=np.empty(0))
-    confidence = _undefined(len(items))
-    return replace(items, confidence=confidence, values=item_values, facts=facts, answers_only=True)
+    confidence = _undefined(len(items)) if known == "answers" else items.confidence
+    return replace(items, confidence=confidence, values=item_values, facts=facts, known=known)
 
 
 def streamable_items(path: Path) -> int:

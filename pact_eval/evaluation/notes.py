@@ -124,6 +124,17 @@ class AnswersOnly:
 
 
 @dataclass(frozen=True)
+class ConfidencesOnly:
+    """The run knows the probability of the chosen answer, and of no other one.
+
+    Attributes:
+        named: whether it also knows which answer that is, and not only whether it is right.
+    """
+
+    named: bool
+
+
+@dataclass(frozen=True)
 class SeveralRight:
     """Items with several right answers: an answer counts if it is one of them.
 
@@ -248,7 +259,7 @@ class PairsWithoutMargin:
     @classmethod
     def of(cls, items: ScoredItems) -> tuple[PairsWithoutMargin, ...]:
         """Return the note for the items of a run; none if every pair has a margin."""
-        if items.answers_only or items.reference is None:
+        if items.known != "probabilities" or items.reference is None:
             return ()
         pairs, has_margin = items.pairs, items.pair_margins.is_finite
         if has_margin is None:
@@ -378,6 +389,7 @@ Note = (
     | Unverified
     | Unanswered
     | AnswersOnly
+    | ConfidencesOnly
     | AdaptiveViews
     | SeveralRight
     | RepeatedPrompts
@@ -458,8 +470,10 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
     notes: list[Note] = [*gap_notes(provenance)]
     if counts.unanswered:
         notes.append(Unanswered(counts.items or 0, counts.unanswered))
-    if provenance.answers_only:
+    if provenance.known == "answers":
         notes.append(AnswersOnly())
+    elif provenance.known != "probabilities":
+        notes.append(ConfidencesOnly(provenance.known == "confidences"))
     rule = provenance.view_rule
     if rule is not None:
         mean = (counts.views or 0) / max(counts.items or 0, 1)
@@ -479,7 +493,7 @@ def several_right(items: ScoredItems) -> tuple[SeveralRight, ...]:
     if accepted is None:
         return ()
     nll = math.nan
-    if not items.answers_only:
+    if items.known == "probabilities":
         any_of_them = np.where(accepted, np.exp(items.log_probs), 0.0).sum(axis=1)
         with np.errstate(divide="ignore"):
             nll = float(-np.log(np.minimum(any_of_them, 1.0)).mean())

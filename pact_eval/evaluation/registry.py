@@ -21,6 +21,7 @@ from pact_eval import metrics
 from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.evaluation.metric_specs import MetricSpec
+from pact_eval.runs.provenance import Known
 from pact_eval.stats.bootstrap import (
     LazyRowSums,
     Resampled,
@@ -233,6 +234,7 @@ class Metric:
             then `CalibrationError`, and tables show both numbers.
         of_errors: whether it comes mostly from wrong answers. Few families with an error then say
             little about it, and it has no interval.
+        of_confidence: whether it depends on the most probable answer and its probability only.
     """
 
     spec: MetricSpec
@@ -247,6 +249,7 @@ class Metric:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     noise_floor: bool = False
     of_errors: bool = False
+    of_confidence: bool = False
 
     @property
     def name(self) -> str:
@@ -265,10 +268,17 @@ class Metric:
             return "error"
         return "pair" if "pairs" in self.needs else "item"
 
-    @property
-    def of_answers(self) -> bool:
-        """Whether it is defined if the answers are known, and no probabilities."""
-        return self.of_top_answer and "ensemble" not in self.needs
+    def defined_for(self, known: Known) -> bool:
+        """Return whether it is defined for runs that know this much of their items.
+
+        Examples:
+            >>> [find_metric("ece").defined_for(known) for known in ("confidences", "answers")]
+            [True, False]
+        """
+        if known == "probabilities":
+            return True
+        of_answers = self.of_top_answer and "ensemble" not in self.needs
+        return of_answers or (self.of_confidence and known != "answers")
 
     @property
     def of_views(self) -> bool:
@@ -618,6 +628,7 @@ def _add_losses() -> None:
             MetricSpec("ece", "ECE", "percent", -1),
             _FULL,
             reduction=_ece,
+            of_confidence=True,
             interval=ece_interval,
             bounds=_SHARE,
             of_errors=True,
@@ -627,6 +638,7 @@ def _add_losses() -> None:
             MetricSpec("aurc", "AURC", "percent", -1),
             _FULL,
             reduction=_aurc,
+            of_confidence=True,
             summaries=_MAIN | {"every run", "ablations"},
             interval=ranking_interval,
             difference=ranking_difference,
@@ -721,6 +733,7 @@ def _add_metrics_of_confidence() -> None:
             MetricSpec("confident_errors", "Confident errors", "percent", -1),
             _FULL,
             reduction=_confident_errors,
+            of_confidence=True,
             summaries=_NONE,
             interval=rate_interval,
             difference=rate_difference,
@@ -736,6 +749,7 @@ def _add_metrics_of_confidence() -> None:
             MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
             _FULL,
             reduction=_mean_confidence,
+            of_confidence=True,
             summaries=_NONE,
             reported=False,
             bounds=_SHARE,

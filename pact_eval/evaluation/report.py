@@ -111,9 +111,9 @@ class TopAnswers:
 
     @classmethod
     def of(cls, group: ResampledGroup) -> TopAnswers | None:
-        """Return those of a group; None without probabilities, and for ablated contexts."""
+        """Return those of a group; None without confidences, and for ablated contexts."""
         items = group.items
-        if items.reference is None or items.answers_only:
+        if items.reference is None or items.known == "answers":
             return None
         arrays = items.confidence, items.correct, items.cluster
         return cls(*arrays, items.n_clusters, same_stream(group.rng))
@@ -328,8 +328,7 @@ def evaluate_items(
 def group_numbers(group: ResampledGroup) -> Group:
     """Return all numbers of a group of items."""
     items = group.items
-    references = items.reference
-    answers_only = items.answers_only
+    undefined = items.reference is None or items.known != "probabilities"
     names = tracked(_names(items.contexts), "Computing metrics", "metrics", counts=len(items))
     return Group(
         name=group.name,
@@ -338,12 +337,17 @@ def group_numbers(group: ResampledGroup) -> Group:
         families=items.n_families,
         clusters=items.n_clusters,
         estimates={name: group.estimate(name) for name in names},
-        pairs=None
-        if references is None
-        else metrics.pair_outcomes(items.pairs, items.predicted, references),
-        nll=None if references is None or answers_only else metrics.nll_summary(items.nll),
+        pairs=_pair_outcomes(items),
+        nll=None if undefined else metrics.nll_summary(items.nll),
         top_answers=TopAnswers.of(group),
     )
+
+
+def _pair_outcomes(items: ScoredItems) -> metrics.PairOutcomes | None:
+    if items.reference is None:
+        return None
+    outcomes = metrics.pair_outcomes(items.pairs, items.predicted, items.reference)
+    return replace(outcomes, same_answer=None) if items.known == "outcomes" else outcomes
 
 
 def _names(contexts: Contexts) -> list[str]:

@@ -115,8 +115,8 @@ def _reductions(items: ScoredItems, entries: Sequence[Metric]) -> dict[str, Redu
     """Reduce every metric; those of many items two at a time, as numpy uses one processor."""
 
     def reduced(metric: Metric) -> Reduced:
-        if items.answers_only and not metric.of_answers:
-            return undefined(NO_PROBABILITIES)
+        if not metric.defined_for(items.known):
+            return undefined(NO_PROBABILITIES[items.known])
         return metric.reduction(items, metric.name)
 
     if len(items) < _MANY_ITEMS:
@@ -206,8 +206,9 @@ class ResampledGroup:
 
     def _estimate(self, metric: str) -> Estimate:
         entry = find_metric(metric)
-        if self.items.answers_only and not entry.of_answers:
-            return Estimate(math.nan, math.nan, math.nan, 0, 0, None, ClusterText(NO_PROBABILITIES))
+        if not entry.defined_for(self.items.known):
+            unknown = ClusterText(NO_PROBABILITIES[self.items.known])
+            return Estimate(math.nan, math.nan, math.nan, 0, 0, None, unknown)
         estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
         estimate = entry.within_bounds(estimate)
         few = too_few(entry, self.basis(metric).families, [self.items])

@@ -180,7 +180,7 @@ class RunComparisons:
         settings, (pair, shared) = self.experiment.settings, self._at_common_views(a, b)
         repeats = common_repeats((a, b), settings.decoding)
         chosen = decoded_comparison(comparison.groups[0], settings.decoding, shared.k, repeats)
-        if shared.k == 1 or a.provenance.answers_only or b.provenance.answers_only:
+        if shared.k == 1 or any(run.provenance.known != "probabilities" for run in (a, b)):
             return ComparisonAnswer(chosen, None)
         decoding = other_decoding(settings.decoding)
         alike = (a, b) if decoding == "single" else pair

@@ -34,7 +34,7 @@ from pact_eval.importing.source import (
 )
 from pact_eval.runs.metadata import frame_of_metadata
 from pact_eval.runs.probabilities import with_rounding
-from pact_eval.runs.provenance import ANSWERS, REPEATS, Censored, ImportFacts, Rounding
+from pact_eval.runs.provenance import REPEATS, Censored, ImportFacts, Rounding, known_by_values
 from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
 
 _MOST_PROBLEMS = 1000
@@ -98,7 +98,9 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         facts=ImportFacts(
             ignored_columns=further.ignored,
             renormalised=reader.renormalised,
-            zero_on_reference=0 if reader.values == ANSWERS else reader.zero_on_reference,
+            zero_on_reference=reader.zero_on_reference
+            if known_by_values(reader.values) == "probabilities"
+            else 0,
             rounding=rounding,
             censored=_censored(rows),
             several_right=len({row["id"] for row in rows if row["accepted"] is not None}),
@@ -212,7 +214,7 @@ def _missing(rows: Mapping[_View, dict[str, Json]], unanswered: Sequence[object]
 
 def _several_views(rows: Sequence[dict[str, Json]], values: str | None) -> list[Problem]:
     """Refuse several right answers under several views: the reference would depend on K."""
-    if values == ANSWERS or not any(row["view"] for row in rows):
+    if known_by_values(values) == "answers" or not any(row["view"] for row in rows):
         return []
     several = next((row for row in rows if row["accepted"] is not None), None)
     if several is None:

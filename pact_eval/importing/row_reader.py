@@ -1,8 +1,9 @@
 """A row of our format: one item, or one view of an item; its columns, and checks of their values.
 
 A row holds an id, a reference, and one of: probabilities (or logits, or log-probabilities) in
-canonical order; the answer alone, if that is all that is known; a status, if there is no answer. A
-probability of 0 stays 0, unless all probabilities are rounded: see `runs/probabilities.py`.
+canonical order; the answer alone, if that is all that is known, or with its confidence; a
+confidence, and whether the answer is right; a status, if there is no answer. A probability of 0
+stays 0, unless all probabilities are rounded: see `runs/probabilities.py`.
 
 Logs of the most probable tokens list only some answers. Those that are not listed are null among
 log-probabilities or logits, and `ceiling` is the largest value that they can have. A reference may
@@ -20,7 +21,7 @@ from pact_eval._json import Json, describe, dumps, finite_number
 from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.probabilities import SUM_TOLERANCE, rounding_unit
-from pact_eval.runs.provenance import ANSWERS
+from pact_eval.runs.provenance import ANSWERS, CONFIDENCES, OUTCOMES
 from pact_eval.runs.rows import STATUSES
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -41,6 +42,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "view_tv": ("view_tv", "permutation_tv"),
     "ceiling": ("ceiling",),
     "answer": ("answer",),
+    "confidence": ("confidence",),
     "n_choices": ("n_choices",),
     "status": ("status",),
     "reason": ("reason",),
@@ -63,7 +65,8 @@ _LARGEST = 3.4028234663852886e38
 _MOST_VIEWS = 10_000
 _MOST_TOKENS = 2**31 - 1
 _EXACT_SUM = 1e-6
-_TIE = 4e-12  # more than `metrics.TIE`
+# Answers within 1e-12 nats tie, so this much more makes one the most probable.
+_AHEAD = 4e-12
 
 
 def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
@@ -161,7 +164,8 @@ class RowReader:
         self._tolerance = tolerance
         self._several_right = several_right
         self._answer_is_meant = "answer" in mapped_names
-        self.used = {name for names in self._names.values() for name in names}
+        others = (names for column, names in self._names.items() if column != "confidence")
+        self.used = {name for names in others for name in names}
         self._mapped_but_not_met = dict(mapped_names)
         self.values: str | None = None
         self.renormalised = 0
@@ -294,10 +298,10 @@ class RowReader:
             if answer != most_probable and logits[answer] == logits[most_probable]:
                 # Of equal ones, the answer of the log is the most probable: probabilities that were
                 # rounded tie, and the first would be taken.
-                logits[answer] += _TIE
+                logits[answer] += _AHEAD
         view.right = answer in right
         correct = self._get(obj, "correct")
-        if correct is None:
+        if correct is None or self.values == OUTCOMES:
             return
         if correct not in (True, False):
             message = f"correct: expected true or false, got {_found(correct)}"
@@ -354,8 +358,8 @@ class RowReader:
     def _logits(self, obj: Mapping[str, Json]) -> tuple[list[float], list[int]]:
         """Return the logits of a view, and the answers whose logits are upper bounds."""
         columns = [column for column in _VALUES if self._get(obj, column) is not None]
-        if not columns and self._get(obj, "answer") is not None:
-            columns = [ANSWERS]
+        if not columns:
+            columns = self._without_distribution(obj)
         if len(columns) != 1:
             message = f"expected one of {', '.join(_VALUES)}, answer; got {_listed(columns)}"
             raise ValueError(message)
@@ -365,6 +369,8 @@ class RowReader:
         self.values = columns[0]
         if columns[0] == ANSWERS:
             return self._one_answer(obj), []
+        if columns[0] in (CONFIDENCES, OUTCOMES):
+            return self._one_confidence(obj), []
         if columns[0] == "probabilities":
             return self._from_probabilities(_numbers(self._get(obj, columns[0]), columns[0])), []
         value, censored = self._get(obj, columns[0]), list[int]()
@@ -378,6 +384,30 @@ class RowReader:
         if columns[0] == "log_probabilities" and not censored:
             self._check_sum([math.exp(min(number, 1.0)) for number in numbers])
         return numbers, censored
+
+    def _without_distribution(self, obj: Mapping[str, Json]) -> list[str]:
+        """Return what a row without the probabilities of all answers has; nothing without any."""
+        has_answer = self._get(obj, "answer") is not None
+        if self._get(obj, "confidence") is None:
+            return [ANSWERS] if has_answer else []
+        self.used |= {*self._names["confidence"]}
+        if has_answer:
+            return [CONFIDENCES]
+        return [] if self._get(obj, "correct") is None else [OUTCOMES]
+
+    def _one_confidence(self, obj: Mapping[str, Json]) -> list[float]:
+        """Return log p of the answer and of the others, which share the rest; see `CONFIDENCES`."""
+        confidence = self._share(obj, "confidence") or 0.0
+        if self.values == OUTCOMES:
+            answer = int(not self._get(obj, "correct"))
+            n_choices = fewest_answers(confidence)
+            if self._get(obj, "view") not in (None, 0):
+                message = "view: expected one per item, as it is not known which answers are equal"
+                raise ValueError(message)
+        else:
+            n_choices = self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS)
+            answer = self._whole(obj, "answer", 0, n_choices - 1)
+        return confident_logits(confidence, answer, n_choices)
 
     def _one_answer(self, obj: Mapping[str, Json]) -> list[float]:
         """Return 0 for the answer and minus infinity for the others; `ANSWERS` says what it is."""
@@ -414,6 +444,56 @@ class RowReader:
             message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_found(value)}"
             raise ValueError(message)
         return order
+
+
+def fewest_answers(confidence: float) -> int:
+    """Return the least number of answers with which one of this probability is the most probable.
+
+    Raises:
+        ValueError: it is larger than a run can have.
+
+    Examples:
+        >>> [fewest_answers(confidence) for confidence in (1.0, 0.51, 0.5, 0.25)]
+        [2, 2, 3, 5]
+    """
+    for n_choices in range(MIN_ANSWERS, MAX_ANSWERS + 1):
+        if (1 - confidence) / (n_choices - 1) < confidence:
+            return n_choices
+    message = (
+        f"confidence: expected the probability of the most probable of at most {MAX_ANSWERS} "
+        f"answers, got {confidence:g}"
+    )
+    raise ValueError(message)
+
+
+def confident_logits(confidence: float, answer: int, n_choices: int) -> list[float]:
+    """Return log p of all answers if the others share equally what one leaves.
+
+    Args:
+        confidence: probability of the answer.
+        answer: its index.
+        n_choices: number of answers.
+
+    Raises:
+        ValueError: it is too small to be the most probable answer, by more than rounding.
+
+    Examples:
+        >>> [round(math.exp(logit), 3) for logit in confident_logits(0.6, 1, 3)]
+        [0.2, 0.6, 0.2]
+    """
+    least = 1 / n_choices
+    if confidence < least - max(_EXACT_SUM, 0.5 * rounding_unit([confidence])):
+        message = (
+            f"confidence: expected at least 1/{n_choices}, as the most probable of {n_choices} "
+            f"answers has, got {confidence:g}; if there are more answers, name them all "
+            "(--options, or n_choices)"
+        )
+        raise ValueError(message)
+    confidence = max(confidence, least)
+    top = math.log(confidence)
+    rest = (1 - confidence) / (n_choices - 1)
+    other = min(math.log(rest), top - _AHEAD) if rest > 0 else -math.inf
+    return [top if index == answer else other for index in range(n_choices)]
 
 
 def missing_views(seen: Set[tuple[str, int]]) -> list[Problem]:

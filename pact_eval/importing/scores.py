@@ -19,7 +19,7 @@ from typing import Final
 
 from pact_eval._json import Json, dumps, loads
 
-__all__ = ["Scores", "number_of", "scores_of", "truth_of", "with_names"]
+__all__ = ["Scores", "confidence_of", "number_of", "scores_of", "truth_of", "with_names"]
 
 _NAMES: Final = ("label", "name", "answer", "option", "class", "text", "token")
 _VALUES: Final = ("score", "probability", "prob", "p", "logprob", "log_prob", "value")
@@ -69,6 +69,24 @@ def number_of(cell: Json) -> float | None:
     return number / 100 if text.endswith("%") else number
 
 
+def confidence_of(cell: Json) -> float | None:
+    """Return the probability of the answer that a model chose; None without one.
+
+    Raises:
+        ValueError: it is not a number from 0 to 1.
+
+    Examples:
+        >>> confidence_of("0,75"), confidence_of("75%"), confidence_of("")
+        (0.75, 0.75, None)
+    """
+    number = number_of(cell)
+    if number is None or 0 <= number <= 1:
+        return number
+    message = f"expected a probability from 0 to 1, got {_shown(cell)}"
+    scaled = "; divide it by 100, or add a percent sign" if 1 < number <= 100 else ""
+    raise ValueError(f"{message}{scaled}")
+
+
 def truth_of(cell: Json) -> bool | None:
     """Return whether a cell says that an answer is right; None without a value.
 
@@ -113,6 +131,12 @@ def scores_of(kind: str, cell: Json) -> Scores | None:
         return None
     if isinstance(cell, dict):
         return _of_object(kind, cell)
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        message = (
+            f"expected a list or an object of numbers, got {_shown(cell)}; if this is the "
+            "probability of the answer that the model chose: --columns confidence=NAME"
+        )
+        raise ValueError(message)
     if not isinstance(cell, list):
         raise ValueError(f"expected a list or an object of numbers, got {_shown(cell)}")
     if all(isinstance(item, dict) for item in cell):

@@ -8,6 +8,7 @@ alone, or both. The right answer may be in a dataset file instead (`--data`), jo
     prediction          prediction, predicted, pred, y_pred, ...
     probabilities       probabilities, probs, ..., or one column per answer: p_refund, prob.refund
     log_probabilities   logprobs, top_logprobs, ..., logprob_refund; logits likewise
+    confidence          confidence, conf, ...: the probability of the prediction, without the others
     correct             correct, is_correct, ...: a check of every row
     options             options, choices, option1, ...; --options; the names of the numbers
 
@@ -67,7 +68,14 @@ from pact_eval.data.records import Record
 from pact_eval.errors import Problem, ShapeError
 from pact_eval.importing.grouping import Grouping
 from pact_eval.importing.references import References
-from pact_eval.importing.scores import Scores, number_of, scores_of, truth_of, with_names
+from pact_eval.importing.scores import (
+    Scores,
+    confidence_of,
+    number_of,
+    scores_of,
+    truth_of,
+    with_names,
+)
 from pact_eval.importing.source import LogRow
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.rows import STATUSES
@@ -110,6 +118,7 @@ class _Row:
     entry: Entry
     id: str
     scores: Scores | None = None
+    confidence: float | None = None
     correct: bool | None = None
     record: Record | None = None
     options: Options = field(default_factory=lambda: Options(()))
@@ -243,6 +252,9 @@ def roles_of_predictions(
         named = [name for name in free if _has_labels(entries, found.first("reference"), name)]
         if len(named) == 1:
             found = replace(found, columns={**found.columns, "probabilities": (named[0],)})
+    if found.has_scores:
+        others = {role: names for role, names in found.columns.items() if role != "confidence"}
+        found = replace(found, columns=others)
     return found
 
 
@@ -337,6 +349,7 @@ def _parsed(
             if references is not None:
                 row.record = references.record(row.id)
             row.scores = _scores(entry.value, roles)
+            row.confidence = _confidence_in(entry.value, roles)
             column = roles.first("correct")
             if column is not None:
                 with naming(column):
@@ -381,6 +394,20 @@ def _scores(value: Mapping[str, Json], roles: _Roles) -> Scores | None:
             raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
         return Scores(kind, tuple(present), tuple(group.values())) if present else None
     return None
+
+
+def _confidence_in(value: Mapping[str, Json], roles: _Roles) -> float | None:
+    """Return the probability of the answer of a row.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    column = roles.first("confidence")
+    try:
+        return None if column is None else confidence_of(value.get(column))
+    except ValueError as error:
+        other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
+        raise ValueError(f"{column}: {error}; {other}") from None
 
 
 @contextmanager
@@ -464,6 +491,9 @@ class _TableReader:
             name for name in roles.columns.get("reference", ()) if name != self._reference
         ]
         self._settle_answer()
+        self._outcomes = self._are_outcomes()
+        if self._outcomes:
+            self._forget_answers()
         self._check_roles()
         self._rows = self._labelled(rows)
 
@@ -531,6 +561,24 @@ class _TableReader:
         same = all(cell_text(a) == cell_text(b) for a, b in pairs)
         return same and (self._roles.has_scores or self._prediction is not None)
 
+    def _are_outcomes(self) -> bool:
+        """Return whether rows have a confidence and whether they are right, and no answers."""
+        columns = self._roles.columns
+        if self._roles.has_scores or not {"confidence", "correct"} <= columns.keys():
+            return False
+        known = self._references is not None or self._reference is not None
+        return self._prediction is None or not known
+
+    def _forget_answers(self) -> None:
+        """Take columns with the right answer or that of the model alone as further columns."""
+        columns = {
+            role: names
+            for role, names in self._roles.columns.items()
+            if role not in ("reference", "prediction", "options")
+        }
+        self._roles = replace(self._roles, columns=columns)
+        self._reference, self._prediction, self._copies = None, None, []
+
     def _check_roles(self) -> None:
         """Check that there is a right answer, and something that a model said.
 
@@ -538,10 +586,13 @@ class _TableReader:
             ShapeError: there is none, or one column has both roles.
         """
         names = ", ".join(self._entries.columns) or "no columns"
+        if self._outcomes:
+            return
         if self._references is None and self._reference is None:
             message = (
                 f"{self._source}: no column is known as the right answer; there are {names}. Name "
                 "it: --columns reference=NAME, or give the file that has it: --data FILE"
+                + _or_outcomes(self._roles)
             )
             raise ShapeError(message)
         known = self._roles.used | {
@@ -559,6 +610,7 @@ class _TableReader:
             message = (
                 f"{self._source}: no column is known as what a model said; there are {names}. Name "
                 "it: --columns probabilities=NAME or --columns prediction=NAME"
+                + _or_outcomes(self._roles)
             )
             raise ShapeError(message)
         self._check_predictions()
@@ -621,6 +673,8 @@ class _TableReader:
     def _find_options(self) -> list[Problem]:
         """Give every row its options; return what is wrong with rows."""
         reading, roles = self._reading, self._roles
+        if self._outcomes:
+            return []
         if self._references is not None:
             for row in self._rows:
                 row.options = _options_of_record(row.record, self._references)
@@ -854,6 +908,8 @@ class _TableReader:
     def _has_answer(self, row: _Row) -> bool:
         if row.scores is not None:
             return True
+        if self._outcomes:
+            return row.confidence is not None or row.correct is not None
         cell = None if self._prediction is None else row.entry.value.get(self._prediction)
         return not is_unlabelled(cell)
 
@@ -865,6 +921,8 @@ class _TableReader:
         Raises:
             ShapeError: two of them pass and differ, or a check contradicts each.
         """
+        if self._outcomes:
+            return _Reading((None, None), [0] * len(rows), None)
         references = self._readings(rows, self._reference)
         predictions = self._readings(rows, self._prediction)
         pairs = [
@@ -1021,13 +1079,32 @@ class _TableReader:
             indices = [row.options.index(cell, form) for form in row.options.forms]
             reference = next((index for index in indices if index is not None), None)
         values |= {"reference": reference, "n_choices": count}
+        if self._outcomes:
+            values |= {"reference": 0, "n_choices": 2, "code_order": [], "kind": "choice"}
         if not self._has_answer(row):
             return values | {"status": "missing", "reason": "no answer in the table"}
         if row.correct is not None and len(row.tops) < 2:
             values["correct"] = row.correct
         if row.scores is None:
-            return values | {"answer": prediction}
+            return values | self._confidence(row, prediction)
         return values | self._numbers(row, row.scores)
+
+    def _confidence(self, row: _Row, prediction: int | None) -> dict[str, Json]:
+        """Return the answer of a row, its probability, or both.
+
+        Raises:
+            ValueError: one of two is missing.
+        """
+        column = self._roles.first("confidence")
+        if column is None:
+            return {"answer": prediction}
+        if row.confidence is None:
+            raise ValueError(f"{column}: expected a number, got none; fill the cell in")
+        if self._outcomes and row.correct is None:
+            column = self._roles.first("correct")
+            raise ValueError(f"{column}: expected true or false, got none; fill the cell in")
+        answer: dict[str, Json] = {} if self._outcomes else {"answer": prediction}
+        return {"confidence": row.confidence, **answer}
 
     def _numbers(self, row: _Row, scores: Scores) -> dict[str, Json]:
         """Return the numbers of a row as columns of our format.
@@ -1124,6 +1201,15 @@ class _TableReader:
 def _cell(row: _Row, column: str | None) -> Json:
     """Return what a row has in a column of answers."""
     return flagged(row.entry.value.get(str(column)))
+
+
+def _or_outcomes(roles: _Roles) -> str:
+    """Return the remedy for a table that has a confidence, or whether the answers are right."""
+    named = {role: roles.first(role) or "NAME" for role in ("confidence", "correct")}
+    if roles.has_scores or {*named.values()} == {"NAME"}:
+        return ""
+    stated = ",".join(f"{role}={name}" for role, name in named.items())
+    return f". If it only says whether each answer is right: --columns {stated}"
 
 
 def _fits(row: _Row, form: Form) -> bool:

@@ -234,7 +234,8 @@ class PairOutcomes:
         only_counterfactual: Only the counterfactual right.
         neither: Both wrong.
         same_answer: Both members got the same answer, right or not. Where the two references
-            differ, as a contrast has it, such a model did not see the change.
+            differ, as a contrast has it, such a model did not see the change. None if it is only
+            known which answers are right.
         incomplete_families: Families left out because they are not complete pairs.
     """
 
@@ -242,7 +243,7 @@ class PairOutcomes:
     only_base: int
     only_counterfactual: int
     neither: int
-    same_answer: int
+    same_answer: int | None
     incomplete_families: int
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pact_eval._typing import BoolArray, FloatArray
-from pact_eval.errors import InputError
+from pact_eval.errors import NO_PROBABILITIES, InputError
 from pact_eval.metrics.decoding import log_softmax
 from pact_eval.remedies.costs import ItemTokens
 from pact_eval.runs.content_free import CONTENTS, content_free_probabilities, content_free_run
@@ -93,8 +93,8 @@ def contextually_calibrated(predictions: Predictions, content_free: FloatArray) 
         >>> np.exp(log_q).round(3).tolist()  # softmax of 0.5 / 0.8 and 0.5 / 0.2
         [[[0.133, 0.867]]]
     """
-    if predictions.answers_only:
-        raise InputError("contextual calibration: the run has answers and no probabilities")
+    if predictions.known != "probabilities":
+        raise InputError(f"contextual calibration: {NO_PROBABILITIES[predictions.known]}")
     log_probs = predictions.log_probs_by_view[:, : content_free.shape[1]]
     rows = usable(content_free, predictions)
     used = np.arange(log_probs.shape[2]) < predictions.n_choices[rows, np.newaxis]

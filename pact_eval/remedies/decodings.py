@@ -193,7 +193,7 @@ def why_undefined(remedy: Remedy, metric: str, items: ScoredItems) -> str | None
     Returns:
         The reason; None if it is that of any items, which the metric itself has.
     """
-    if not remedy.has_probabilities and not find_metric(metric).of_answers:
+    if not remedy.has_probabilities and not find_metric(metric).defined_for("answers"):
         return NO_PROBABILITIES
     if metric != _FLIP_RATE or items.k > 1 or items.repeats > 1:
         return None
@@ -244,7 +244,7 @@ def remedied(
         code_order=predictions.code_order[:, starts],
         answer_mass=predictions.answer_mass[:, starts],
         censored=None,
-        answers_only=not remedy.has_probabilities,
+        known="probabilities" if remedy.has_probabilities else "answers",
     )
 
 

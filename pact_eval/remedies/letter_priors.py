@@ -108,8 +108,8 @@ def fit_letter_prior(predictions: Predictions, method: PriorMethod) -> LetterPri
     Raises:
         InputError: the letter order of a view is unknown, or only the answers are known.
     """
-    if predictions.answers_only:
-        raise missing_probabilities("a letter prior")
+    if predictions.known != "probabilities":
+        raise missing_probabilities("a letter prior", predictions.known)
     letters = letters_of_answers(predictions)
     priors: dict[int, FloatArray] = {}
     items: dict[int, int] = {}

@@ -361,8 +361,8 @@ def replay_run(experiment: Experiment, run: ExperimentRun) -> SequentialReplay:
     run.run.require_references()
     predictions, settings = run.predictions, experiment.settings
     predictions.require_all_views(f"{run.label}: views one by one")
-    if predictions.answers_only:
-        raise missing_probabilities(f"{run.label}: views one by one")
+    if predictions.known != "probabilities":
+        raise missing_probabilities(f"{run.label}: views one by one", predictions.known)
     replay = replay_views(
         predictions, rng=settings.rng(), resamples=settings.resamples, unit=settings.unit
     )

@@ -21,7 +21,7 @@ def fit_temperature(decoded: Predictions) -> Calibrator | None:
         A scalar calibrator; None if nothing can be fitted: answers without probabilities, several
         right answers, or a right answer of probability 0.
     """
-    if decoded.answers_only or decoded.accepted is not None:
+    if decoded.known != "probabilities" or decoded.accepted is not None:
         return None
     of_right = np.take_along_axis(decoded.logits[:, 0], decoded.reference[:, np.newaxis], axis=1)
     if np.isneginf(of_right).any():

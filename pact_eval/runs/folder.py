@@ -243,9 +243,7 @@ def read_any_run(source: RunSource) -> Run:
         try:
             predictions = Predictions.from_frame(frame, provenance.view_rule, provenance.k)
             repeats = provenance.repeats and predictions.k > 1
-            predictions = replace(
-                predictions, answers_only=provenance.answers_only, repeats=repeats
-            )
+            predictions = replace(predictions, known=provenance.known, repeats=repeats)
         except RunError as error:
             message = f"{path}: {error}"
             raise RunError(message) from None

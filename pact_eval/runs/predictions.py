@@ -21,6 +21,7 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.metadata import metadata_of_rows
+from pact_eval.runs.provenance import Known
 from pact_eval.runs.rows import (
     ABLATED,
     ABLATED_SCHEMA,
@@ -52,7 +53,7 @@ class Predictions:
         references: shape (n,), canonical index of the correct answer; None for ablated contexts.
         answers: shape (n, 2), the references of the base record and of its counterfactual; only
             for ablated contexts, otherwise None.
-        answers_only: whether the answers are known, and no probabilities.
+        known: what is known of every item.
         censored: shape (n, K, C), whether the log did not list an answer: its logit is the largest
             that it can have; None if all are listed.
         accepted: shape (n, C), all right answers, if items have several; None otherwise. The
@@ -83,7 +84,7 @@ class Predictions:
     answer_mass: FloatArray
     references: IntArray | None = None
     answers: IntArray | None = None
-    answers_only: bool = False
+    known: Known = "probabilities"
     censored: BoolArray | None = None
     accepted: BoolArray | None = None
     view_tv: FloatArray | None = None

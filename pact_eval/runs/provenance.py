@@ -34,9 +34,21 @@ if TYPE_CHECKING:
     from pact_eval.runs.view_rule import ViewRule
 
 FORMAT_VERSION: Final = 3
+Known = Literal["probabilities", "confidences", "outcomes", "answers"]
+"""What a run knows of an item: the probabilities of all answers; the answer and its probability;
+whether the answer is right and its probability, but not which answer it is; or the answer alone."""
+
 ANSWERS: Final = "answers"
 """`settings.values` of an import without probabilities: a logit of 0 marks the answer, and the
 others are minus infinity."""
+
+CONFIDENCES: Final = "confidences"
+"""`settings.values` of an import of answers with their probabilities: the others share the rest
+evenly, which is no fact about them."""
+
+OUTCOMES: Final = "outcomes"
+"""`settings.values` of an import of (confidence, right) pairs: answer 0 is right, all others are
+wrong, and there are as few as leave the one of the model the most probable."""
 
 REPEATS: Final = "repeats"
 """`log.views` of an import whose views ask the same prompt several times, in one order."""
@@ -56,6 +68,11 @@ NAME: Final = "run.json"
 DAMAGE_ADVICE: Final = "restore it from a copy, or remove the run folder and repeat the run"
 """End of a message on a damaged file of a run: what to do."""
 
+_KNOWN_BY_VALUES: Final[Mapping[str, Known]] = {
+    ANSWERS: "answers",
+    CONFIDENCES: "confidences",
+    OUTCOMES: "outcomes",
+}
 _UNSEALED_FORMATS: Final = (1, 2)
 _MISSING: Final = f"the folder is not a run folder (it has no {NAME})"
 
@@ -365,6 +382,16 @@ class Censored:
         return asdict(self)
 
 
+def known_by_values(values: str | None) -> Known:
+    """Return what a run knows of its items by its `settings.values`; scored runs have none.
+
+    Examples:
+        >>> known_by_values("answers"), known_by_values("logits"), known_by_values(None)
+        ('answers', 'probabilities', 'probabilities')
+    """
+    return _KNOWN_BY_VALUES.get(values or "", "probabilities")
+
+
 @dataclass(frozen=True)
 class LogGaps:
     """What an import lacks of its source, as `log` records it.
@@ -572,7 +599,7 @@ class Provenance(Mapping[str, Json]):
         rounding: how a server or a log has rounded probabilities.
         censored: whether a log lists only the most probable tokens, so that probabilities of some
             answers are only known to be small.
-        answers_only: whether the answers are known, and no probabilities.
+        known: what is known of every item.
         several_right: number of items with several right answers.
         repeats: whether the views of an imported log are repeats, of which the log reports the
             mean. Epochs ask one prompt again; `trials` have other examples in it.
@@ -619,7 +646,7 @@ class Provenance(Mapping[str, Json]):
     probe: ProbedServer | None
     rounding: Rounding
     censored: bool
-    answers_only: bool
+    known: Known
     several_right: int
     repeats: bool
     shuffled: bool
@@ -686,7 +713,7 @@ class Provenance(Mapping[str, Json]):
             probe=top.probe("probe"),
             rounding=Rounding(rounding.whole("decimals"), rounding.whole("views_with_zeros")),
             censored=bool(top.object("censored").whole("views")),
-            answers_only=settings.text("values") == ANSWERS,
+            known=known_by_values(settings.text("values")),
             several_right=top.whole("several_right") or 0,
             repeats=top.object("log").text("views") in (REPEATS, SHUFFLED, TRIALS),
             shuffled=top.object("log").text("views") == SHUFFLED,

@@ -224,7 +224,10 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
     Raises:
         InputError: the run lacks the decoding, the calibrator or the views of the signal.
     """
-    run.require_probabilities()
+    if rule.signal == "top":
+        run.require_confidences()
+    else:
+        run.require_probabilities()
     scored = run.scored(rule.decoding, calibrated=rule.calibration != "raw")
     sure = sureness(scored, rule.signal)
     if sure is None:
@@ -266,7 +269,7 @@ def rate_over_units(items: GateItems, positive: BoolArray, counted: BoolArray) -
 
 
 def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
-    """Return a run on full contexts with probabilities, and with the calibrator of the settings.
+    """Return a run on full contexts with confidences, and with the calibrator of the settings.
 
     Raises:
         RunError: the folder is not a complete run with references.
@@ -280,7 +283,7 @@ def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
         raise InputError(message)
     (run,) = experiment.runs
     refuse_trained_on([run.run], settings.allow)
-    run.require_probabilities()
+    run.require_confidences()
     run.applied(settings.decoding, calibrated=settings.calibrated)
     return run
 
@@ -369,7 +372,8 @@ def _alternatives(
 ) -> Iterator[Alternative]:
     """Yield what every signal would guarantee under every decoding that the run has."""
     k = 1 if run.predictions.stopped is not None else run.predictions.k
-    for signal in SIGNALS if k > 1 and not run.predictions.repeats else SIGNALS[:3]:
+    signals = SIGNALS if k > 1 and not run.predictions.repeats else SIGNALS[:3]
+    for signal in signals if run.provenance.known == "probabilities" else SIGNALS[:1]:
         for rule in decodings_of(run, chosen):
             if signal == "disagreement":
                 if rule.calibration == "calibrated":

@@ -191,7 +191,7 @@ def acting_of_gates(
 def acting_without_probabilities(
     source: RunSource, target: Target, confidence: float
 ) -> Acting | None:
-    """Conclude from a run of answers alone; None if a run has probabilities.
+    """Conclude from a run of answers alone; None if a run has confidences.
 
     Args:
         source: a run, or its folder.
@@ -201,13 +201,13 @@ def acting_without_probabilities(
     Raises:
         RunError: the folder is not a complete run.
     """
-    if not open_run(source).provenance.answers_only:
+    if open_run(source).provenance.known != "answers":
         return None
     return Acting(
         status="cannot tell",
         target=target,
         confidence=confidence,
-        unchecked=(Unchecked("gates", NO_PROBABILITIES),),
+        unchecked=(Unchecked("gates", NO_PROBABILITIES["answers"]),),
     )
 
 

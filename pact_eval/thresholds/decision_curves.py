@@ -206,7 +206,7 @@ def cost_curve(experiment: Experiment, run: ExperimentRun, decisions: Decisions)
     if decisions.costs is None:
         message = "no costs were given (--cost-wrong and --cost-review, or thresholds of costs)"
         raise InputError(message)
-    run.require_probabilities()
+    run.require_confidences()
     settings = experiment.settings
     file = next(
         (

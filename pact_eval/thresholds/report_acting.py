@@ -90,8 +90,8 @@ def acting_of_run(experiment: Experiment, run: ExperimentRun) -> Acting | None:
 
 def _unknown(experiment: Experiment, run: ExperimentRun) -> str | None:
     """Return why nothing can be told of a run; None if something can."""
-    if run.provenance.answers_only:
-        return NO_PROBABILITIES
+    if run.provenance.known == "answers":
+        return NO_PROBABILITIES["answers"]
     leak = experiment.data.leak
     if leak is None or leak.left_out:
         return None

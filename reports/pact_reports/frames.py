@@ -112,7 +112,8 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
 
     Columns: id, family, source_family, domain, kind, variant, n_choices, reference, predicted,
     correct, confidence, nll (nats) and probabilities (a list in canonical order). What is unknown
-    is null: the reference, correct and nll of ablated contexts; probabilities of answers only.
+    is null: the reference, correct and nll of ablated contexts; probabilities of answers only; of
+    (confidence, right) pairs, all that names an answer.
 
     Raises:
         InputError: the run has answers and no probabilities, and the decoding is ensemble.
@@ -121,7 +122,8 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
     if views.repeats and decoding == "single":
         views = views.repeats_as_items()
     items = ScoredItems.of(views, decoding)
-    has_references = views.references is not None
+    has_references, named = views.references is not None, views.known != "outcomes"
+    probable = views.known == "probabilities"
     columns: dict[str, Any] = {
         "id": views.ids,
         "family": views.family,
@@ -129,13 +131,13 @@ def frame_of_run(run: Run, decoding: Decoding) -> pl.DataFrame:
         "domain": views.domain,
         "kind": views.kind,
         "variant": views.variant,
-        "n_choices": views.n_choices,
-        "reference": views.references,
-        "predicted": items.predicted,
+        "n_choices": views.n_choices if named else None,
+        "reference": views.references if named else None,
+        "predicted": items.predicted if named else None,
         "correct": items.correct if has_references else None,
-        "confidence": None if items.answers_only else items.confidence,
-        "nll": items.nll if has_references and not items.answers_only else None,
-        "probabilities": None if items.answers_only else list(_probabilities(items)),
+        "confidence": None if items.known == "answers" else items.confidence,
+        "nll": items.nll if has_references and probable else None,
+        "probabilities": list(_probabilities(items)) if probable else None,
     }
     return pl.DataFrame(columns)
 

@@ -89,11 +89,11 @@ def test_what_needs_probabilities_is_absent_with_the_reason(runs: Path) -> None:
 
 def test_large_runs_are_read_in_slices_with_the_same_answers(runs: Path) -> None:
     path = runs / "a" / "predictions.parquet"
-    items = read_items(path, "single", answers_only=True)
+    items = read_items(path, "single", known="answers")
     assert np.array_equal(items.predicted, Experiment.read([runs / "a"]).runs[0].scored().predicted)
     assert np.isnan(items.confidence).all()
     assert np.isnan(items.values["nll_nats"]).all()
-    assert read_run(runs / "a").predictions.answers_only
+    assert read_run(runs / "a").predictions.known == "answers"
 
 
 def test_every_command_says_what_it_can(runs: Path, tmp_path: Path) -> None:

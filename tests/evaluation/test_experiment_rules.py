@@ -27,6 +27,7 @@ from pact_eval.evaluation.notes import (
     AdaptiveViews,
     AnswersOnly,
     ChangedModel,
+    ConfidencesOnly,
     OneOrder,
     Unanswered,
     near_ties,
@@ -256,6 +257,9 @@ def test_notes_of_a_run_are_those_of_its_record() -> None:
     assert run_notes(unanswered) == (Unanswered(9, {"empty": 2}),)
     answers = Provenance.of({"settings": {"values": "answers"}})
     assert run_notes(answers) == (AnswersOnly(),)
+    for values, named in (("confidences", True), ("outcomes", False)):
+        confidences = Provenance.of({"settings": {"values": values}})
+        assert run_notes(confidences) == (ConfidencesOnly(named),)
     for changed, notes in ((True, (ChangedModel(0.2, 0.01),)), (False, ())):
         probe: dict[str, Json] = {
             "changed": changed,

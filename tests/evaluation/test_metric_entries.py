@@ -106,8 +106,10 @@ def test_what_a_mean_is_over() -> None:
     }
     views = {name for name in metric_names() if find_metric(name).of_views}
     assert views == {"view_tv", "flip_rate", "ensemble_gain"}
-    answers = {name for name in metric_names() if find_metric(name).of_answers}
+    answers = {name for name in metric_names() if find_metric(name).defined_for("answers")}
     assert answers == {"accuracy", "pair_accuracy", "score_level_mae", "flip_rate"}
+    confidences = {name for name in metric_names() if find_metric(name).defined_for("confidences")}
+    assert confidences - answers == {"ece", "aurc", "confident_errors", "mean_confidence"}
 
 
 def estimate(low: float, high: float) -> Estimate:

@@ -82,7 +82,7 @@ def test_a_majority_survives_a_view_that_excludes_an_answer() -> None:
 def test_a_majority_has_an_accuracy_and_no_probabilities() -> None:
     decoded = remedied(planted_run(np.random.default_rng(1), k=3), Remedy(3, "majority"), None)
     items = ScoredItems.of(decoded, "single")
-    assert items.answers_only
+    assert items.known == "answers"
     assert np.isnan(items.nll).all()
     assert 0 < items.correct.mean() < 1
 

@@ -151,7 +151,7 @@ def test_views_of_unknown_orders_are_refused() -> None:
 def test_answers_without_probabilities_are_refused() -> None:
     run = planted_run(np.random.default_rng(9), families=5, k=2)
     with pytest.raises(InputError) as error:
-        fit_letter_prior(replace(run, answers_only=True), "batch")
+        fit_letter_prior(replace(run, known="answers"), "batch")
     assert_says(error.value, "no probabilities")
 
 

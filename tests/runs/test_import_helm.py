@@ -63,7 +63,7 @@ def test_accuracy_is_that_of_helm_if_all_is_answered(tmp_path: Path) -> None:
     assert accuracy.value == pytest.approx(logged, abs=1e-12)
     run = read_run(tmp_path / "run")
     assert run.provenance.base_model == "pact/tiny"
-    assert (run.provenance.answers_only, run.provenance.several_right) == (True, 2)
+    assert (run.provenance.known, run.provenance.several_right) == ("answers", 2)
     state = content("tiny", "scenario_state")["request_states"]
     for name, order in zip(run.predictions.ids, run.predictions.code_order[:, 0], strict=True):
         shown = next(

@@ -94,7 +94,7 @@ def test_samples_without_a_choice_have_a_status(tmp_path: Path) -> None:
 def test_probabilities_are_those_of_the_letters(tmp_path: Path) -> None:
     import_run(LOGS / "logprobs.eval", tmp_path / "run", {})
     run = read_run(tmp_path / "run")
-    assert not run.predictions.answers_only
+    assert run.predictions.known == "probabilities"
     by_id = {
         logged_sample["id"]: logged_sample for logged_sample in content("logprobs.eval")["samples"]
     }

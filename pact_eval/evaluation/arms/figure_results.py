@@ -121,7 +121,7 @@ def ece_by_kind(experiment: Experiment) -> EceByKind:
         InputError: there is no run, or the item sets differ.
     """
     views = experiment.shared_items().predictions
-    experiment.require_probabilities()
+    experiment.require_confidences()
     groups = experiment.evaluation(experiment.runs[0], calibrated=False).groups
     kinds = {
         group.name: (

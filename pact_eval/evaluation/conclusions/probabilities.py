@@ -81,7 +81,7 @@ def probabilities_conclusion(
     tested = isinstance(ece, CalibrationError) and not math.isnan(ece.p_value)
     status: ProbabilitiesStatus = "no error shown"
     reason = None
-    if items.answers_only:
+    if items.known == "answers":
         status, reason = "cannot tell", "only the answers are known"
     elif items.n_clusters < FEWEST_FAMILIES:
         status, reason = "cannot tell", f"too few families: {items.n_clusters:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -113,7 +114,8 @@ class RiskCoverageCurves(ArmCurves):
 
     Attributes:
         references: random and oracle order, per arm.
-        guessing: the base rate: error rate of a uniformly drawn answer, 1 - mean(1/C).
+        guessing: the base rate: error rate of a uniformly drawn answer, 1 - mean(1/C); NaN if the
+            number of answers is not known.
         differences: the main arm minus each other arm with which it shares a seed.
     """
 
@@ -133,7 +135,7 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         InputError: there is no run, or the item sets differ.
     """
     first = experiment.shared_items()
-    experiment.require_probabilities()
+    experiment.require_confidences()
     n = len(first.confidence)
     coverage = np.unique(np.linspace(1, n, min(n, _MOST_COVERAGES)).round()) / n
     family = label_codes(first.predictions.family)
@@ -156,7 +158,9 @@ def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
         n,
         int(family.max()) + 1,
         references=tuple(_reference(arm, runs, coverage) for arm, runs in scored.items()),
-        guessing=float(1 - (1 / first.predictions.n_choices).mean()),
+        guessing=math.nan
+        if first.known == "outcomes"
+        else float(1 - (1 / first.predictions.n_choices).mean()),
         differences=tuple(_differences(experiment, curves, family)),
     )
 
@@ -185,7 +189,7 @@ def run_risks(experiment: Experiment, coverages: Sequence[float]) -> tuple[RunRi
         InputError: there is no run, the item sets differ, or a run has no probabilities.
     """
     experiment.shared_items()
-    experiment.require_probabilities()
+    experiment.require_confidences()
     return tuple(_run_risks(experiment, run, np.asarray(coverages)) for run in experiment.runs)
 
 

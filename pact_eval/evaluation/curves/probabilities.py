@@ -205,7 +205,7 @@ def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[Binn
     Raises:
         InputError: the run does not have the decoding, or its calibrator cannot be applied.
     """
-    run.require_probabilities()
+    run.require_confidences()
     both = (False,) if run.calibrator is None else (False, True)
     return tuple(_binned_curve(experiment, run, calibrated=calibrated) for calibrated in both)
 
@@ -242,7 +242,7 @@ def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfiden
     Raises:
         InputError: the run does not have the decoding.
     """
-    run.require_probabilities()
+    run.require_confidences()
     items = run.scored(experiment.settings.decoding)
     family = label_codes(items.predictions.family)
     evaluation = experiment.evaluation(run, calibrated=False)

@@ -77,12 +77,10 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
     if mapped.get("id", "id") not in present:
         return False
     answer = mapped.get("answer", "answer")
-    facts = {*references, answer, *mapped.values()}
-    others = {
-        name
-        for role in ("reference", "prediction", "correct", *_NUMBERS)
-        for name in columns_for(role, present)
-    }
+    facts = {*references, answer, "confidence", *mapped.values()}
+    further = () if present & {*_NUMBERS} else ("confidence",)
+    roles = ("reference", "prediction", "correct", *further, *_NUMBERS)
+    others = {name for role in roles for name in columns_for(role, present)}
     if others - facts - {*_NUMBERS} or (answer in present and "n_choices" not in present):
         return False
     if len(references) != 1:

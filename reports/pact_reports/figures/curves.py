@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -71,11 +72,14 @@ def draw_risk_coverage(
         )
         handles.append(line)
         labels.append(f"{shown(looks.names.arm(arm.arm), 20)}: AURC {100 * arm.mean_summary:.1f}%")
-    ax.axhline(100 * result.guessing, color=MUTED, linewidth=0.7, linestyle=_DASHDOT)
+    guessing = []
+    if not math.isnan(result.guessing):
+        ax.axhline(100 * result.guessing, color=MUTED, linewidth=0.7, linestyle=_DASHDOT)
+        guessing = [(_DASHDOT, MUTED, f"guessing: {100 * result.guessing:.1f}%")]
     for linestyle, colour, label in (
         (_DASHED, MUTED, "random order"),
         (_DOTTED, MUTED, "oracle order"),
-        (_DASHDOT, MUTED, f"guessing: {100 * result.guessing:.1f}%"),
+        *guessing,
     ):
         handles.append(ax.plot([], [], color=colour, linewidth=0.7, linestyle=linestyle)[0])
         labels.append(label)
@@ -86,9 +90,8 @@ def draw_risk_coverage(
         handles.append(handle)
         labels.append(label)
     ax.set_xlim(0, 100)
-    ax.set_ylim(
-        0, 105 * max(result.guessing, *(reference.random for reference in result.references))
-    )
+    random = [reference.random for reference in result.references]
+    ax.set_ylim(0, 105 * float(np.nanmax([result.guessing, *random])))
     ax.set_xlabel("Coverage: most confident items kept (%)")
     ax.set_ylabel("Error rate among them (%)")
     headed(ax, "", counts_text(result.items, result.families))

@@ -15,6 +15,7 @@ from pact_eval.metrics.pairs import PairOutcomes
 from pact_reports.figures.axes import headed, inert, legend_below, line_mark, row_axis
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, OUTCOME_COLOURS, PAPER, Looks, shown
+from pact_reports.numbers import UNDEFINED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,8 +73,9 @@ def _draw_row(ax: Axes, number: int, group: Group) -> None:
     if not math.isnan(accuracy.low):
         at = number - 0.33
         ax.hlines(at, 100 * accuracy.low, 100 * accuracy.high, color=INK, linewidth=1.1, zorder=3)
-    same = f"{100 * _outcomes(group).same_answer / _pairs(group):.0f}"
-    ax.text(106, number, same, ha="center", va="center")
+    same = _outcomes(group).same_answer
+    text = UNDEFINED if same is None else f"{100 * same / _pairs(group):.0f}"
+    ax.text(106, number, text, ha="center", va="center")
 
 
 def _outcomes(group: Group) -> PairOutcomes:

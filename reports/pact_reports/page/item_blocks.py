@@ -123,7 +123,8 @@ def pack_items(
     Args:
         store: stores the blocks.
         views: the views of one of the runs.
-        records: the records of all items by id; None leaves the texts out.
+        records: the records of all items by id; None leaves the texts out, and so does a run that
+            does not name the answers.
         contract: the contract that rendered the prompts; None leaves the prompts out.
 
     Returns:
@@ -144,7 +145,7 @@ def pack_items(
         "texts": None,
         "system": None,
     }
-    if records is not None:
+    if records is not None and views.known != "outcomes":
         texts = _Texts(views, records, contract)
         packed["texts"] = {"size": _TEXTS, "blocks": [*texts.blocks(store)]}
         if contract is not None:

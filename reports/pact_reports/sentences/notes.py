@@ -26,6 +26,7 @@ from pact_eval.evaluation.notes import (
     AdaptiveViews,
     AnswersOnly,
     ChangedModel,
+    ConfidencesOnly,
     DifferentViews,
     Incomplete,
     IncompletePairs,
@@ -83,11 +84,8 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _small_groups(note)
         case TooFewResamples():
             return _too_few_resamples(note)
-        case AnswersOnly():
-            return (
-                "The run has answers and no probabilities: NLL, Brier, ECE, AURC and view TV are "
-                "not defined."
-            )
+        case AnswersOnly() | ConfidencesOnly():
+            return _without_probabilities(note)
         case RepeatedPrompts():
             return _repeated(note)
         case ChangedModel() | RoundedProbabilities():
@@ -128,6 +126,19 @@ def named_note(note: Note, names: ArmNames) -> Note:
             return replace(note, run=names.run(note.run))
         case _:
             return note
+
+
+def _without_probabilities(note: AnswersOnly | ConfidencesOnly) -> str:
+    if isinstance(note, AnswersOnly):
+        return (
+            "The run has answers and no probabilities: NLL, Brier, ECE, AURC and view TV are not "
+            "defined."
+        )
+    if note.named:
+        known = "Only the confidence of the answer is known"
+    else:
+        known = "Only the confidence of the answer is known, and whether it is right"
+    return f"{known}: NLL, Brier, pair margin and view TV are not defined."
 
 
 def _about_pairs(note: IncompletePairs | PairsWithoutMargin) -> str:

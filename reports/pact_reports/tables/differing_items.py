@@ -8,7 +8,7 @@ from typing import Final
 from pact_eval._json import Json, dumps
 from pact_eval.data.records import Record
 from pact_eval.evaluation.comparison import Comparison, DifferingItem
-from pact_reports.numbers import p_value_text
+from pact_reports.numbers import UNDEFINED, p_value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import short_names
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -93,7 +93,9 @@ def _question(record: Record) -> str:
     return instructions if isinstance(instructions, str) else dumps(instructions)
 
 
-def _answer(record: Record, index: int) -> str:
+def _answer(record: Record, index: int | None) -> str:
+    if index is None:
+        return UNDEFINED
     answer = record.field.answers[index]
     if record.field.kind == "choice" or answer.description is None:
         return answer.key
@@ -116,12 +118,17 @@ def differing_json(comparison: Comparison, records: Mapping[str, Record] | None)
 
 def _item_json(item: DifferingItem, records: Mapping[str, Record] | None) -> Json:
     record = None if records is None else records[item.id]
-    keys = None if record is None else [answer.key for answer in record.field.answers]
+
+    def answer(index: int | None) -> Json:
+        if record is None or index is None:
+            return {"index": index, "answer": None}
+        return {"index": index, "answer": record.field.answers[index].key}
+
     right, wrong = (item.correct, "b" if item.correct == "a" else "a")
     return {
         "id": item.id,
         "correct": item.correct,
         "question": None if record is None else record.field.instructions,
-        right: {"index": item.reference, "answer": None if keys is None else keys[item.reference]},
-        wrong: {"index": item.other, "answer": None if keys is None else keys[item.other]},
+        right: answer(item.reference),
+        wrong: answer(item.other),
     }

@@ -23,6 +23,7 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     CLUSTER,
     CLUSTERS,
+    UNDEFINED,
     count_and_share,
     estimate_text,
     generalisation_text,
@@ -316,7 +317,9 @@ def _pairs_table(groups: Sequence[Group]) -> Table:
             pairs.neither,
             pairs.same_answer,
         )
-        shares = (Cell(count_and_share(count, total)) for count in counts)
+        shares = (
+            Cell(UNDEFINED if count is None else count_and_share(count, total)) for count in counts
+        )
         rows.append(Row((Cell(group.name), Cell(f"{total:,}"), *shares)))
     return Table(
         name="pairs",
