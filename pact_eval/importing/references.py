@@ -18,7 +18,7 @@ from pact_eval.data.opening import open_dataset
 from pact_eval.data.records import Record
 from pact_eval.hub.snapshots import hub_json
 
-__all__ = ["References", "read_references"]
+__all__ = ["References", "read_references", "texts_of_record"]
 
 
 @dataclass
@@ -94,3 +94,12 @@ def read_references(path: Path, reading: Reading = AUTOMATIC) -> References:
     """
     opened = open_dataset(path, reading=replace(reading, bare=True), allow=("trained-on",))
     return References(path, opened.records, opened.labelled)
+
+
+def texts_of_record(record: Record) -> tuple[str, ...]:
+    """Return the texts of the answers of a record: of levels, their descriptions if all differ."""
+    keys = tuple(answer.key for answer in record.field.answers)
+    described = [answer.description for answer in record.field.answers]
+    if record.field.kind == "score" and all(described) and len({*described}) == len(keys):
+        return tuple(map(str, described))
+    return keys
