@@ -44,10 +44,12 @@ __all__ = [
     "options_of_record",
     "parse_rows",
     "record_answer",
+    "stated_kind",
     "vector_of",
 ]
 
 _TIE: Final = 1e-12
+_TYPES: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 _HASH: Final = 12
 
 
@@ -245,3 +247,9 @@ def facts_of_record(record: Record) -> dict[str, Json]:
         "kind": record.field.kind,
         "variant": record.variant,
     }
+
+
+def stated_kind(row: TableRow, roles: TableRoles) -> str | None:
+    """Return the kind of question that a column of types gives; None without a known one."""
+    column = roles.first("type")
+    return None if column is None else _TYPES.get(str(row.entry.value.get(column)))

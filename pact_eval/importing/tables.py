@@ -34,22 +34,16 @@ from pact_eval.data.labelled.answers import (
     TEXT,
     Answers,
     Form,
-    Options,
     cell_text,
     distinct_labels,
     fold_label,
     is_unlabelled,
-    sort_labels,
     two_readings,
 )
 from pact_eval.data.labelled.columns import (
-    check_truths,
-    check_unread,
-    levels_by_value,
     minus_one,
-    options_of_row,
 )
-from pact_eval.data.labelled.draft import DraftError, as_text
+from pact_eval.data.labelled.draft import as_text
 from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.data.labelled.roles import (
@@ -64,6 +58,7 @@ from pact_eval.importing.scores import (
     Scores,
 )
 from pact_eval.importing.source import LogRow
+from pact_eval.importing.table_options import TableOptions
 from pact_eval.importing.table_roles import (
     SCORE_KINDS,
     TableRoles,
@@ -74,11 +69,9 @@ from pact_eval.importing.table_rows import (
     TableRow,
     answer_cell,
     facts_of_record,
-    names_fit,
-    options_of_record,
     parse_rows,
     record_answer,
-    vector_of,
+    stated_kind,
 )
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.rows import STATUSES
@@ -87,7 +80,6 @@ __all__ = ["Table", "read_table"]
 
 _OWN_NAMES: Final = ("reference", "gold")
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
-_TYPES: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 _VARIANTS: Final = ("base", "counterfactual")
 
 
@@ -215,9 +207,15 @@ class _TableReader:
 
     def table(self) -> Table:
         """Return the rows in our format."""
-        problems = self._find_options() or self._place_scores()
+        options = TableOptions(
+            *(self._entries, self._roles, self._rows, self._reading, self._source),
+            *(self._references, self._reference, self._prediction),
+        )
+        problems = [] if self._outcomes else options.find()
         if problems:
             return Table(problems)
+        self._remarks += options.remarks
+        self._literal, self._from_0 = options.literal, options.from_0
         answered = [row for row in self._rows if self._has_answer(row)]
         chosen = self._choose(answered)
         self._check_copies(answered, chosen)
@@ -383,243 +381,6 @@ class _TableReader:
         if left_out:
             self._remarks.append(f"Left out: {left_out:,} rows without a label ({column}).")
         return labelled
-
-    # Options
-
-    def _find_options(self) -> list[Problem]:
-        """Give every row its options; return what is wrong with rows."""
-        reading, roles = self._reading, self._roles
-        if self._outcomes:
-            return []
-        if self._references is not None:
-            for row in self._rows:
-                row.options = options_of_record(row.record, self._references)
-            self._literal = True
-            lists = [row for row in self._rows if row.scores is not None and not row.scores.names]
-            if lists and not all(row.options.ordered for row in lists):
-                self._options_of_lists([record_answer(row) for row in self._rows])
-        elif reading.options:
-            self._give(Options(reading.options), literal=True)
-        elif "options" in roles.columns:
-            return self._options_of_columns()
-        else:
-            self._options_of_file()
-        return []
-
-    def _options_of_file(self) -> None:
-        """Take the options from the whole file.
-
-        Raises:
-            ShapeError: columns look like options, or nothing gives an order that is needed.
-        """
-        roles = self._roles
-        read = {**roles.columns, "": tuple(roles.used)}
-        check_unread(read, self._entries, self._reading, self._source)
-        self._find_options_of_file(roles)
-        self._order_levels()
-
-    def _order_levels(self) -> None:
-        """Put the levels of rubrics in the order of their values.
-
-        Raises:
-            ShapeError: they are words, whose order nobody gives.
-        """
-        rows = [row for row in self._rows if self._facts(row).get("kind") == "score"]
-        texts = {row.options.texts for row in rows if not row.options.ordered}
-        if len(texts) > 1 or texts == {()}:
-            return
-        for labels in texts:
-            levels = levels_by_value(labels, self._source, str(self._reference))
-            named = any(row.scores is not None for row in rows)
-            self._give(Options(labels if named else tuple(levels)), literal=True)
-
-    def _find_options_of_file(self, roles: TableRoles) -> None:
-        if self._entries.class_names.get(str(self._reference)):
-            self._give(Options(self._entries.class_names[str(self._reference)]), literal=True)
-            self._from_0 = True  # as `datasets` counts its classes
-        elif any(row.scores is not None and row.scores.names for row in self._rows):
-            self._options_of_names()
-        elif roles.has_scores:
-            self._options_of_lists([answer_cell(row, self._reference) for row in self._rows])
-        else:
-            self._check_words()
-            names = (self._reference, self._prediction)
-            cells = [row.entry.value.get(str(name)) for row in self._rows for name in names]
-            labels, merged = distinct_labels(cells)
-            check_truths(labels, str(self._reference), self._source)
-            self._remarks += [f"Read as one label: {', '.join(map(dumps, m))}." for m in merged]
-            self._give(Options(tuple(labels), ordered=False), literal=True)
-
-    def _check_words(self) -> None:
-        """Check that right answers and predictions are written in the same words.
-
-        Raises:
-            ShapeError: no prediction is one of the right answers.
-        """
-        words = []
-        for column in (self._reference, self._prediction):
-            labels, _ = distinct_labels(answer_cell(row, column) for row in self._rows)
-            words.append({fold_label(label): label for label in labels})
-        if words[0].keys() & words[1].keys() or not all(words):
-            return
-        ours, theirs = (", ".join([*each.values()][:4]) for each in words)
-        message = (
-            f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: "
-            "no word is in both. If one of them has positions or letters, give the order of the "
-            f"answers: --options {shlex.quote(','.join([*max(words, key=_words).values()][:26]))}"
-        )
-        raise ShapeError(message)
-
-    def _give(self, options: Options, *, literal: bool) -> None:
-        for row in self._rows:
-            row.options = options
-        self._literal = literal
-
-    def _options_of_columns(self) -> list[Problem]:
-        problems = []
-        columns = self._roles.columns["options"]
-        for row in self._rows:
-            try:
-                row.options = options_of_row(row.entry.value, columns, self._reference)
-            except DraftError as error:
-                problems.append(Problem(row.entry.line, row.id, str(error), error.kind))
-        return problems
-
-    def _options_of_names(self) -> None:
-        """Take the names of the numbers as options, sorted: a file has no other order of them.
-
-        Raises:
-            ShapeError: only some tokens are listed, so the options are not known.
-        """
-        named = [row for row in self._rows if row.scores is not None and row.scores.names]
-        if any(row.scores is not None and row.scores.listed for row in named):
-            labels, _ = distinct_labels(row.entry.value.get(str(self._reference)) for row in named)
-            message = (
-                f"{self._source}: the most probable tokens are listed, and the answers are not "
-                f"known. Name them: --options {','.join(labels[:6])}"
-            )
-            raise ShapeError(message)
-        self._literal = True
-        for row in named:
-            names = row.scores.names if row.scores else None
-            row.options = Options(tuple(sort_labels(names or ())), ordered=False)
-        sets = {frozenset(row.options.texts) for row in named}
-        shared = Options(tuple(sort_labels(set.union(*map(set, sets)))), ordered=False)
-        for row in self._rows:
-            if row not in named or len(sets) == 1:
-                row.options = shared
-
-    def _options_of_lists(self, cells: Sequence[Json]) -> None:
-        """Take the positions of the numbers, or their texts if predictions prove the order.
-
-        Args:
-            cells: the right answer of every row.
-
-        Raises:
-            ShapeError: nothing gives the order.
-        """
-        counts = {len(row.scores.numbers) for row in self._rows if row.scores is not None}
-        count = max(counts, default=0)
-        numbers = all(fold_label(cell_text(cell) or "").isdigit() for cell in cells)
-        if (numbers and self._references is None) or len(counts) != 1:
-            for row in self._rows:
-                size = len(row.scores.numbers) if row.scores is not None else count
-                row.options = Options((), count=size)
-            return
-        labels, _ = distinct_labels(cells)
-        order = self._order_by_prediction(count, labels)
-        if order is None:
-            listed = ",".join(labels) if len(labels) == count else "FIRST,SECOND,..."
-            listed = shlex.quote(listed)
-            first = self._rows[0]
-            message = (
-                f"{self._source}: the {count} numbers of a row are in an order that the file does "
-                f"not give: {first.place} may have {dumps(labels[0])} first or "
-                f"{dumps(labels[-1])} first. Name the answers in their order: --options {listed}"
-            )
-            raise ShapeError(message)
-        self._remarks.append(f"Order of the numbers, by {self._prediction}: {', '.join(order)}.")
-        self._give(Options(order), literal=True)
-
-    def _order_by_prediction(self, count: int, labels: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the only order of labels in which every prediction is the most probable answer."""
-        if self._prediction is None:
-            return None
-        texts: dict[int, dict[str, TableRow]] = {}
-        cells = [row.entry.value.get(self._prediction) for row in self._rows]
-        known, _ = distinct_labels([*labels, *cells])
-        spelling = {fold_label(label): label for label in known}
-        for row, cell in zip(self._rows, cells, strict=True):
-            numbers = row.scores.numbers if row.scores else ()
-            best = [i for i, number in enumerate(numbers) if number == max(numbers)]
-            text = cell_text(cell)
-            if text is not None and len(best) == 1:
-                texts.setdefault(best[0], {}).setdefault(spelling[fold_label(text)], row)
-        if len(known) > count:
-            return None
-        self._refuse_two_texts(texts)
-        order = {place: min(of_place) for place, of_place in texts.items()}
-        left = [label for label in known if label not in order.values()]
-        places = [place for place in range(count) if place not in order]
-        if len(left) == len(places) == 1:
-            order[places[0]] = left[0]
-        distinct = len({*order.values()}) == len(order) == count
-        return tuple(order[place] for place in range(count)) if distinct else None
-
-    def _refuse_two_texts(self, texts: Mapping[int, Mapping[str, TableRow]]) -> None:
-        """Refuse predictions that no order of the numbers explains.
-
-        Raises:
-            ShapeError: one place is most probable, and rows with it have different predictions.
-        """
-        for place, rows in texts.items():
-            if len(rows) > 1:
-                (a, first), (b, second), *_ = rows.items()
-                message = (
-                    f"{self._source}: number {place + 1} is the largest in two rows with different "
-                    f"predictions: {first.place} has {dumps(a)}, {second.place} has {dumps(b)}. If "
-                    f"{self._prediction} is no fact about these numbers: "
-                    f"{columns_option(IGNORED, [str(self._prediction)])}"
-                )
-                raise ShapeError(message)
-
-    # Numbers
-
-    def _place_scores(self) -> list[Problem]:
-        """Put the numbers of every row in the order of its options."""
-        form = self._form_of_names()
-        problems = []
-        for row in self._rows:
-            try:
-                row.vector = vector_of(row, form)
-            except ValueError as error:
-                problems.append(Problem(row.entry.line, row.id, str(error), "numbers of answers"))
-        return problems
-
-    def _form_of_names(self) -> Form:
-        """Return how the names of the numbers name options.
-
-        Raises:
-            ShapeError: two forms fit and differ.
-        """
-        named = [row for row in self._rows if row.scores is not None and row.scores.names]
-        listed = any(row.scores is not None and row.scores.listed for row in named)
-        if self._literal and not listed and all(names_fit(row, TEXT) for row in named):
-            return TEXT
-        forms = (TEXT, LETTER) if listed else tuple(FORMS)
-        fitting = [form for form in forms if named and all(names_fit(row, form) for row in named)]
-        if self._reading.form in fitting:
-            return self._reading.form or TEXT
-        if len(fitting) > 1:
-            first = named[0]
-            cells = list[Json](first.scores.names or ()) if first.scores else []
-            answers = Answers("the names of the numbers", cells, [first.options] * len(cells))
-            a, b = (
-                [i if i is not None else -1 for i in answers.read(form)] for form in fitting[:2]
-            )
-            if a != b:
-                raise two_readings(self._source, answers, (fitting[0], a), (fitting[1], b))
-        return fitting[0] if fitting else TEXT
 
     def _has_answer(self, row: TableRow) -> bool:
         if row.scores is not None:
@@ -880,10 +641,7 @@ class _TableReader:
             text = None if column is None else as_text(cell.get(column))
             if text is not None and (label != "variant" or text in _VARIANTS):
                 facts[label] = text
-        column = roles.first("type")
-        kind = _TYPES.get(str(cell.get(column))) if column is not None else None
-        if self._reading.levels:
-            kind = "score"
+        kind = "score" if self._reading.levels else stated_kind(row, roles)
         if kind is None and row.record is None and row.options.texts == ("false", "true"):
             kind = "boolean"
         facts |= {} if kind is None else {"kind": kind}
@@ -925,11 +683,6 @@ def _or_outcomes(roles: TableRoles) -> str:
         return ""
     stated = ",".join(f"{role}={name}" for role, name in named.items())
     return f". If it only says whether each answer is right: --columns {stated}"
-
-
-def _words(labels: Mapping[str, str]) -> int:
-    """Return how much labels look like words: longer ones do more."""
-    return max(map(len, labels), default=0)
 
 
 def _or_none(index: int | None) -> int:

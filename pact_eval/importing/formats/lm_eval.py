@@ -247,7 +247,7 @@ class _Task:
         rounds: tuple[tuple[Form, ...], ...] = ((POSITIONS[0], TEXT), (POSITIONS[1],))
         stated = self._options.reading.form
         if stated in READINGS:  # of several tasks, one may have other targets, as its checks prove
-            rounds = ((stated,), *(rounds if self._several else ()))
+            rounds = ((str(stated),), *(rounds if self._several else ()))
         elif not any(checks for _, checks in self.checked):
             rounds = ((POSITIONS[0], TEXT, POSITIONS[1]),)
         for names, (delimiter, checked) in product(rounds, delimiters.items()):
