@@ -14,6 +14,7 @@ from messages import assert_says
 
 from logs import read_rows
 from pact_eval import metrics
+from pact_eval._json import Json
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_outcomes import item_outcomes
@@ -359,7 +360,8 @@ def test_damaged_archives_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answers", [2, 3, 5, 8])
 def test_the_answer_of_a_log_wins_a_tie(answers: int) -> None:
     last = answers - 1
-    row = {"id": "a", "reference": 0, "answer": last, "probabilities": [1 / answers] * answers}
+    even: list[Json] = [1 / answers] * answers
+    row: dict[str, Json] = {"id": "a", "reference": 0, "answer": last, "probabilities": even}
     _, read = RowReader(OWN_NAMES).read(row)
     logits = np.array([read["logits"]], dtype=np.float64)
     assert metrics.predicted(metrics.log_softmax(logits, np.array([answers]))).tolist() == [last]
