@@ -25,7 +25,7 @@ from pact_eval.data.records import Record
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
+from pact_eval.scoring.cpu_tuning import float32_products, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.templates.contract import DecisionTemplate
@@ -116,7 +116,7 @@ def main() -> None:
         bodies = [request for record in records for request in requests(record, k)]
         contestants[f"ours, K = {k}"] = ours(model, encoder, records, k)
         contestants[f"pipeline, K = {k}"] = lambda bodies=bodies: [decide(body) for body in bodies]
-    with fast_float32(CPU, torch.float32) as products:
+    with float32_products(CPU, torch.float32) as products:
         differs = largest_difference(
             *(contestants[f"{who}, K = 1"]() for who in ("ours", "pipeline"))
         )

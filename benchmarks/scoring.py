@@ -36,7 +36,7 @@ import pact_fixtures
 from pact_eval.data.records import Record, read_records
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
+from pact_eval.scoring.cpu_tuning import float32_products, keep_freed_memory
 from pact_eval.scoring.kernel_probe import HeadShape, fastest_kernel
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.request import KernelName
@@ -301,7 +301,7 @@ def speed_rows(
             "HFLM in batches of 8, pairs": harness(model, tokenizer, pairs, 8),
             "HFLM K = 1, pairs": harness(model, tokenizer, singles, 1),
         }
-    with fast_float32(CPU, torch.float32) as products:
+    with float32_products(CPU, torch.float32) as products:
         contest = Contest(contestants)
         contest.run(blocks)
     ratio = contest.ratio

@@ -52,7 +52,7 @@ from scoring import CPU, FIXTURES, SEED, flop_ratio, harness, make_items, ours, 
 from pact_eval.data.records import Answer, Record, read_records
 from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
+from pact_eval.scoring.cpu_tuning import float32_products, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 
 K = 4
@@ -290,11 +290,11 @@ def measured(shape: Shape, tokenizer: Any, chosen: Namespace) -> list[str]:
         if vllm is not None and shape.kind == "Qwen3" and not shape.adapter:
             turn = stack.enter_context(vllm_turns(vllm, model, views))
             contestants["vLLM"] = turn
-            stack.enter_context(fast_float32(CPU, torch.float32))
+            stack.enter_context(float32_products(CPU, torch.float32))
             gap = largest_difference(turn(), contestants["fork"](), views)  # type: ignore[arg-type]
             sys.stderr.write(f"vLLM and fork differ by {gap:.1e}\n")
         else:
-            stack.enter_context(fast_float32(CPU, torch.float32))
+            stack.enter_context(float32_products(CPU, torch.float32))
             gap = float("nan")
         contest = Contest(contestants)
         # The engines have been checked, and vLLM has had a turn.

@@ -87,7 +87,7 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 CiFormat: TypeAlias = Literal["sarif", "junit", "github"]
 """A format of results for systems that run checks on every change."""
 
-LogMetric: TypeAlias = Literal["acc", "acc_norm", "acc_mutual_info"]
+LogMetric: TypeAlias = Literal["acc", "acc_norm", "acc_bytes", "acc_mutual_info"]
 """The metric of lm-evaluation-harness by which answers are read."""
 
 PositionsFrom: TypeAlias = Literal["0", "1"]

@@ -27,7 +27,7 @@ A message says what was expected, what was found, where, and what to try.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -58,7 +58,15 @@ __all__ = [
     "missing_probabilities",
 ]
 
-_PROBLEMS_SHOWN = 50
+_GROUPS_SHOWN = 20
+_WORDINGS_SHOWN = 3
+_PLACES_SHOWN = 5
+
+# Where an entry is, before what is wrong with it: a place in another file, or a family.
+_PLACE = re.compile(r"(?:[^:]*:\d+(?: \(id [^)]*\))?|family [^:]*): ")
+
+# What comes after it differs from row to row: the value, the allowed values, a quotation.
+_VALUE = re.compile(r", got |, found | one of |[\"']")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,8 @@ class Problem:
         line: 1-based line number, or None if the problem concerns the file as a unit.
         record_id: id of the record, where it could be read.
         message: what was expected and what was found.
-        kind: what sort of problem it is, in the plural, for counts; "" if there is one sort only.
+        kind: what sort of problem it is; "" if only the message says so.
+        remedy: what to do, if the message does not say it; one command that works is best.
 
     Examples:
         >>> print(Problem(17, "a-1", "expected 2 to 255 answers, got 1"))
@@ -113,24 +122,59 @@ class Problem:
     record_id: str | None
     message: str
     kind: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
         where = "" if self.line is None else str(self.line)
         who = "" if self.record_id is None else f" (id {self.record_id})"
         return f"{where}{who}: {self.message}".strip() if where or who else self.message
 
+    @property
+    def wording(self) -> str:
+        """The message up to its first value: equal for rows with one mistake.
+
+        Examples:
+            >>> Problem(3, None, "level 2: expected a number, got [12]").wording
+            'level #: expected a number'
+        """
+        message = _PLACE.sub("", self.message, count=1)
+        return re.sub(r"\d+", "#", _VALUE.split(message, maxsplit=1)[0])
+
+    @property
+    def mistake(self) -> tuple[str, str]:
+        """Kind and column, which many rows have in common; without a kind, the wording.
+
+        The column is what precedes ":" in the message.
+
+        Examples:
+            >>> Problem(3, None, "level: expected a number, got [12]", "values").mistake
+            ('values', 'level')
+        """
+        if not self.kind:
+            return "", self.wording
+        column, colon, _ = self.wording.partition(":")
+        return self.kind, column if colon else ""
+
 
 class RecordError(InputError):
     """All the problems of one file of records or predictions.
 
+    The message shows each mistake once: its first row, how many more rows have it, and the remedy.
+    `problems` has every row.
+
     Args:
         source: the file's name as the user gave it.
-        problems: every problem found; the message shows the first 50, and counts all of them by
-            kind if there are more.
+        problems: every problem found.
 
     Examples:
         >>> print(RecordError("eval.jsonl", [Problem(3, None, "not valid JSON")]))
         eval.jsonl:3: not valid JSON
+        >>> print(RecordError("eval.jsonl", [
+        ...     Problem(line, None, f"level: expected a number, got {line}", remedy="Write 1 to 5.")
+        ...     for line in range(2, 90)]))
+        eval.jsonl:2: level: expected a number, got 2
+        and 87 more like it (lines 3, 4, 5, 6, 7, ...)
+        Write 1 to 5.
     """
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
@@ -139,20 +183,48 @@ class RecordError(InputError):
         super().__init__(source, self.problems)
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.source}:{problem}" if problem.line is not None else f"{self.source}: {problem}"
-            for problem in self.problems[:_PROBLEMS_SHOWN]
-        ]
-        rest = len(self.problems) - _PROBLEMS_SHOWN
-        if rest > 0:
-            lines.append(f"{self.source}: and {rest:,} more problems{self._kinds()}")
+        mistakes: dict[tuple[str, str], list[Problem]] = {}
+        for problem in self.problems:
+            mistakes.setdefault(problem.mistake, []).append(problem)
+        groups = [sorted(each, key=lambda problem: problem.line or 0) for each in mistakes.values()]
+        shown, rest = groups[:_GROUPS_SHOWN], sum(map(len, groups[_GROUPS_SHOWN:]))
+        lines: list[str] = []
+        for place, group in enumerate(shown):
+            lines += self._rows(group)
+            remedy = group[0].remedy
+            if remedy and all(other[0].remedy != remedy for other in shown[place + 1 :]):
+                lines.append(remedy)
+        if rest:
+            lines.append(f"{self.source}: and {counted(rest, 'more problem')}")
         return "\n".join(lines)
 
-    def _kinds(self) -> str:
-        """Return how many problems there are of each kind, most first; "" if no kind is known."""
-        counts = Counter(problem.kind for problem in self.problems if problem.kind)
-        listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
-        return f" (in all: {listed})" if listed else ""
+    def _rows(self, group: Sequence[Problem]) -> list[str]:
+        """Return the first row of a mistake, or of each of its wordings, and how many more."""
+        first: dict[str, int] = {}
+        for number, problem in enumerate(group):
+            first.setdefault(problem.wording, number)
+        numbers = [*first.values()][:_WORDINGS_SHOWN]
+        shown = [group[number] for number in numbers]
+        rest = [problem for number, problem in enumerate(group) if number not in numbers]
+        if len(rest) == 1:  # a row takes no more space than its number
+            shown, rest = [*group], []
+        rows = [
+            f"{self.source}:{problem}" if problem.line is not None else f"{self.source}: {problem}"
+            for problem in shown
+        ]
+        return [*rows, f"and {len(rest):,} more like it{_places(rest)}"] if rest else rows
+
+
+def _places(problems: Sequence[Problem]) -> str:
+    """Return lines, or else ids, in parentheses: the first few; "" if neither is known."""
+    for what, places in (
+        ("lines", [problem.line for problem in problems if problem.line is not None]),
+        ("ids", [problem.record_id for problem in problems if problem.record_id is not None]),
+    ):
+        if places:
+            more = ", ..." if len(places) > _PLACES_SHOWN else ""
+            return f" ({what} {', '.join(map(str, places[:_PLACES_SHOWN]))}{more})"
+    return ""
 
 
 class PlanError(RecordError):

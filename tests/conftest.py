@@ -102,14 +102,11 @@ def golden_prompts(request: pytest.FixtureRequest) -> Any:
 
 
 def pytest_configure() -> None:
-    """Force the float32 products of scoring, as PACT_TEST_PRODUCTS says: `mkl` or `onednn`."""
-    products = os.environ.get("PACT_TEST_PRODUCTS")
-    if products is None:
-        return
-    from pact_eval.scoring import cpu_tuning
+    """Let scoring use MKL only if PACT_TEST_PRODUCTS is `mkl`; otherwise the probe decides."""
+    if os.environ.get("PACT_TEST_PRODUCTS") == "mkl":
+        from pact_eval.scoring import cpu_tuning
 
-    onednn = {"mkl": False, "onednn": True}[products]
-    cpu_tuning.onednn_stays_float32 = lambda: onednn  # type: ignore[assignment]
+        cpu_tuning.onednn_stays_float32 = lambda: False  # type: ignore[assignment]
 
 
 def pytest_collection_finish() -> None:

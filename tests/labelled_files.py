@@ -259,7 +259,7 @@ BROKEN: Final[Mapping[str, BrokenFile]] = {
     "mixed shapes": BrokenFile(
         _lines("a.jsonl", ONE, ONE, ITEM, {"text": "t", "label": "l"}, {"foo": 1}),
         (3, 4, 5),
-        ('"questions"', "separate files", "separate files", "foo"),
+        ('"questions"', "separate files", "2 more", "lines 4, 5"),
     ),
     "two shapes": BrokenFile(
         _lines("a.jsonl", ONE | ITEM), (), ('"questions"', '"labels"', "--shape"), 2

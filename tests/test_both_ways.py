@@ -264,7 +264,8 @@ def test_options_have_the_names_of_the_command_line(
         for parameter in group.params
         if isinstance(parameter, click.Parameter) and not getattr(parameter, "hidden", False)
     }
-    of_function = {*inspect.signature(function).parameters, *options.__annotations__} - {"options"}
+    of_function = {*inspect.signature(function).parameters} - {"options"}  # **options
+    of_function |= {*options.__annotations__}
     for name, ours in dict(others).items():
         of_command = of_command - {name} | {ours}
     assert of_function == of_command - {"json", "help"}

@@ -203,12 +203,12 @@ def _modules_of(
 def test_the_audit_of_data_imports_few_modules(options: tuple[str, ...]) -> None:
     loaded = _modules_of("pact_cli.audit.main", "data", DATA, *options)
     assert loaded >= {f"pact_eval.audit.{name}" for name in DATA_CHECK_NAMES}
-    assert len(loaded) <= 116
+    assert len(loaded) <= 120
     others = ("pact_eval.evaluation.registry", "pact_eval.metrics", "pact_eval.audit.adapter")
     assert not loaded.intersection(others)
 
 
-@pytest.mark.parametrize(("dataset", "most"), [(None, 115), (DATA / "holdout.jsonl", 138)])
+@pytest.mark.parametrize(("dataset", "most"), [(None, 115), (DATA / "holdout.jsonl", 141)])
 def test_a_report_imports_few_modules(tmp_path: Path, dataset: Path | None, most: int) -> None:
     """If the dataset of the run is at hand, it is checked for leaks, which needs a check."""
     run = write_run(tmp_path / "run", rows(0, k=2, families=12), arm="a", seed=1)

@@ -12,8 +12,8 @@ from pact_cli.commands import config_of
 from pact_cli.hub_places import data_file_here
 
 if TYPE_CHECKING:
-    from pact_eval.prompts.contract import PromptContract
     from pact_eval.runs.provenance import Provenance, RunLabels
+    from pact_eval.scoring.model import ScoringModel
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
 
@@ -111,6 +111,8 @@ def _same_data(folder: Path, run: Provenance) -> list[Path]:
     return runs
 
 
-def contract_remarks(contract: PromptContract) -> tuple[str, ...]:
-    """Return what to say of the contract of a model: nothing of the usual one."""
-    return () if contract.name == "nimble" else (f"Contract: {contract.label}",)
+def contract_remarks(model: ScoringModel) -> tuple[str, ...]:
+    """Return what to say of the contract of a model: nothing of the usual one that it states."""
+    contract, remark = model.contract, model.recorded_contract.remark
+    remarks = () if contract.name == "nimble" else (f"Contract: {contract.label}",)
+    return remarks if remark is None else (*remarks, f"{contract.name}: {remark}")

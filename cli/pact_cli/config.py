@@ -95,7 +95,7 @@ SETTINGS: Final = {
             click.STRING,
             "Folder or hub id of the base model.",
             "model",
-            {"score": "base_model", "decide": "base_model"},
+            _each("base_model", "score", "decide", "export"),
         ),
         Setting("runs", click.STRING, "Folder of runs.", "path", {"runs": "folders"}),
         Setting(

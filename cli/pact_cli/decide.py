@@ -107,7 +107,7 @@ def _by_model(
 
     loaded = identify(model).load()
     source = loaded.source
-    announce([*contract_remarks(source.contract), *quantisation_remarks(source.quantisation)])
+    announce([*contract_remarks(source), *quantisation_remarks(source.quantisation)])
     temperatures = shipped_temperatures(loaded.source.contract) if as_shipped else None
     decisions = decide_request(
         loaded, state, fields, k=k, order_seed=order_seed, temperatures=temperatures

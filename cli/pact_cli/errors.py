@@ -125,7 +125,13 @@ def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> 
         "exit_code": exit_code,
         "message": error.format_message() if isinstance(error, click.UsageError) else str(error),
         "problems": [
-            {"line": problem.line, "id": problem.record_id, "message": problem.message}
+            {
+                "line": problem.line,
+                "id": problem.record_id,
+                "message": problem.message,
+                "kind": problem.kind,
+                "remedy": problem.remedy,
+            }
             for problem in problems
         ],
     }

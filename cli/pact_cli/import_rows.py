@@ -87,14 +87,15 @@ _read = gathered(
         ),
         option(
             "--filter",
-            help="Filter of lm-evaluation-harness whose answers are read, if there are several.",
+            help="Filter of lm-evaluation-harness whose answers are read, if there are several; of "
+            "HELM, the split or perturbation, such as valid or test/typos.",
         ),
         option(
             "--metric",
             type=choice(LogMetric),
             first_page=True,
             help="Metric of lm-evaluation-harness by which answers and probabilities are read. "
-            "Default: acc.",
+            "Default: acc, or the first that the log has.",
         ),
         option(
             "--multi",
@@ -104,7 +105,8 @@ _read = gathered(
         ),
         option(
             "--scorer",
-            help="Inspect scorer whose scores are read. Default: choice, or the only one.",
+            help="Inspect scorer whose scores are read, and their reducer after a colon, such as "
+            "choice:mean. Default: choice, or the only one.",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pact_cli.console import announce
 from pact_cli.options import PATH, gathered
@@ -33,65 +33,68 @@ def _reading(positions_from: str | None, option_texts: str | None, **stated: Any
     )
 
 
+_OTHERS: Final = [
+    option(
+        "--shape",
+        group="Data",
+        type=LazyChoice(_shape_names),
+        help="Shape of a labelled file. Default: the one that its entries have.",
+    ),
+    option(
+        "--options",
+        "option_texts",
+        group="Data",
+        metavar="A,B,...",
+        help="The answers of every entry in their order, which lists of numbers have too.",
+    ),
+    option(
+        "--levels",
+        group="Data",
+        metavar="LOW..HIGH",
+        help="The levels of a rubric, such as 1..5.",
+    ),
+    option(
+        "--positions-from",
+        group="Data",
+        type=choice(PositionsFrom),
+        help="Answers are positions of options, counted from 0 or from 1.",
+    ),
+    option(
+        "--answers",
+        group="Data",
+        type=choice(AnswerForm),
+        help="Answers are texts of options, or letters.",
+    ),
+    option(
+        "--question",
+        group="Data",
+        metavar="TEXT",
+        help="The question of every entry, if a labelled file has no column of questions.",
+    ),
+    option(
+        "--questions",
+        group="Data",
+        metavar="FILE",
+        type=PATH,
+        help='JSON file of the questions of {"state", "labels"} entries. Default: '
+        "FILE.questions.json next to them.",
+    ),
+]
+
+
 def _options(columns_first: bool) -> list[Callable[[Any], Any]]:
-    return [
-        option(
-            "--shape",
-            group="Data",
-            type=LazyChoice(_shape_names),
-            help="Shape of a labelled file. Default: the one that its entries have.",
-        ),
-        option(
-            "--columns",
-            group="Data",
-            multiple=True,
-            metavar="ROLE=COLUMN,...",
-            first_page=columns_first,
-            help="Columns of a file of others, such as state=text,reference=label. Roles: state, "
-            "question, options (A+B+C for one column each), reference, prediction, probabilities, "
-            "log_probabilities, logits, confidence, correct, ignored, type, id, family, "
-            "source_family, split, domain, variant.",
-        ),
-        option(
-            "--options",
-            "option_texts",
-            group="Data",
-            metavar="A,B,...",
-            help="The answers of every entry in their order, which lists of numbers have too.",
-        ),
-        option(
-            "--levels",
-            group="Data",
-            metavar="LOW..HIGH",
-            help="The levels of a rubric, such as 1..5.",
-        ),
-        option(
-            "--positions-from",
-            group="Data",
-            type=choice(PositionsFrom),
-            help="Answers are positions of options, counted from 0 or from 1.",
-        ),
-        option(
-            "--answers",
-            group="Data",
-            type=choice(AnswerForm),
-            help="Answers are texts of options, or letters.",
-        ),
-        option(
-            "--question",
-            group="Data",
-            metavar="TEXT",
-            help="The question of every entry, if a labelled file has no column of questions.",
-        ),
-        option(
-            "--questions",
-            group="Data",
-            metavar="FILE",
-            type=PATH,
-            help='JSON file of the questions of {"state", "labels"} entries. Default: '
-            "FILE.questions.json next to them.",
-        ),
-    ]
+    columns = option(
+        "--columns",
+        group="Data",
+        multiple=True,
+        metavar="ROLE=COLUMN,...",
+        first_page=columns_first,
+        help="Columns of a file of others, such as state=text,reference=label. Roles: state, "
+        "question, options (A+B+C for one column each), reference, prediction, probabilities, "
+        "log_probabilities, logits, confidence, correct, ignored, type, id, family, "
+        "source_family, split, domain, variant.",
+    )
+    return [columns, *_OTHERS]
 
 
 reading_options = gathered("reading", _reading, _options(columns_first=False))

@@ -224,7 +224,7 @@ def _model_source(model: ModelRequest, workers: WorkersRequest | None) -> RowSou
             import_ray(workers)
     source = row_source(model, workers, on_progress=_progress_teller())
     far = workers is not None and workers.address is not None
-    announce(contract_remarks(source.model.contract))
+    announce(contract_remarks(source.model))
     announce(quantisation_remarks(source.model.quantisation, elsewhere=far))
     if isinstance(source, WorkerSource) and not far and source.model.device.type == "cpu":
         count = source.workers.count or 1

@@ -82,7 +82,7 @@ def print_remedies(
     (run,) = experiment.all_runs
     comparison = remedies_of_run(experiment, run, fitted)
     warned = warn(map(warning_sentence, experiment.applied_warnings))
-    presenter = present(comparison, leak=experiment.data.leak, full=full)
+    presenter = present(comparison, full=full)
     emit(presenter, warned=warned, as_json=as_json)
     exit_on_leak([experiment.data])
 

@@ -88,13 +88,14 @@ class DatasetSource:
         return cls((), manifest_file).joined_by(train, evaluation)
 
     @classmethod
-    def of_paths(cls, paths: Sequence[Path]) -> DatasetSource:
+    def of_paths(cls, paths: Sequence[Path], manifest: Path | None = None) -> DatasetSource:
         """Take datasets and files of datasets.
 
         Args:
             paths: folders, and files. A file that the `manifest.json` next to it names stands for
                 its folder. Of one that it does not name, the files to train on, to select
                 checkpoints and to calibrate are taken as well.
+            manifest: what to compare them with, instead of the manifests next to them.
 
         Raises:
             InputError: a path is missing, or as for `of_folder`.
@@ -102,7 +103,7 @@ class DatasetSource:
         folders: list[Path] = []
         files: list[DataFile] = []
         for path in paths:
-            named = None if path.is_dir() else _named_beside(path)
+            named = None if path.is_dir() or manifest else _named_beside(path)
             if path.is_dir() or (named and path.name in named):
                 folders.append(path if path.is_dir() else path.parent)
                 continue
@@ -111,11 +112,12 @@ class DatasetSource:
                 files += [file for file in beside if file.role != "eval"]
             files.append(DataFile(short_name(path), "eval" if named else role_of_name(path), path))
         sources = [cls.of_folder(folder) for folder in dict.fromkeys(folders)]
-        if len(sources) == 1 and not files:
+        if len(sources) == 1 and not files and manifest is None:
             return sources[0]
         every = [*files, *(file for source in sources for file in source.files)]
         unique = {located(file.path): file for file in every}
-        return cls(_by_role(unique.values()), None)
+        stated = None if manifest is None else read_manifest(manifest)
+        return cls(_by_role(unique.values()), stated)
 
     def joined_by(self, train: Sequence[Path], evaluation: Sequence[Path]) -> DatasetSource:
         """Return this dataset with further training and evaluation files, sorted by role."""

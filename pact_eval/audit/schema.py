@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
@@ -19,7 +19,7 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data.contexts import folded
 from pact_eval.data.defaults import defaults_of_record
-from pact_eval.data.index import BadLine, Index, Located
+from pact_eval.data.index import BadLine, Index, Located, answer_texts
 from pact_eval.data.records import LETTERS, Answer
 from pact_eval.errors import Place, counted
 
@@ -35,6 +35,8 @@ _CERTIFICATE = frozenset({"evidence_certificate", "fact_states", "verified_pair"
 _HINTS = frozenset({"reference", "target", "label", "answer", "expected", "correct", "solution"})
 _INDEX = frozenset({"id", "index", "idx", "key", "letter", "code"})
 _QUESTION_KEYS = ("type", "criteria")
+
+_Text: TypeAlias = tuple[str, str]
 
 
 class SchemaScan:
@@ -92,6 +94,7 @@ class SchemaScan:
                 "a unique id",
                 f"the id of line {first}",
             )
+        self._add_contradictions(index)
         for file, facts in zip(index.files, index.facts, strict=True):
             if facts.rows == 0:
                 self._findings.add("empty-file", Place(file.name), "records", "none")
@@ -100,6 +103,13 @@ class SchemaScan:
             self._findings.add("no-eval-file", place, "a file for evaluation", "none")
         lines = counted(sum(facts.rows for facts in index.facts), "line")
         return self._findings.result(f"{lines} in {counted(len(index.files), 'file')}")
+
+    def _add_contradictions(self, index: Index) -> None:
+        """Report each record that has another answer than an earlier one with the same text."""
+        for row, key, first_row, first_key in _contradictions(index):
+            same = "to the same text and question, with both among the options"
+            expected = f"{dumps(first_key)}, as {index.place(first_row)} has it {same}"
+            self._findings.add("contradictory-label", index.place(row), expected, dumps(key))
 
     def _check_split(self, located: Located) -> None:
         expected = "validation" if located.file.role == "eval" else "train"
@@ -141,6 +151,35 @@ class SchemaScan:
         elif says == "hint":
             expected = "no key named like a reference"
             self._findings.add("reference-like-key", located.place, expected, actual)
+
+
+def _contradictions(index: Index) -> Iterator[tuple[int, str, int, str]]:
+    """Yield row and right answer of records, and those of the first that each contradicts.
+
+    Two records contradict each other if they have one context and one question, two right answers,
+    and both of these among the options of either. What is repeated is yielded once.
+    """
+    several = index.frame.select(pl.col("right").n_unique().over("asked") > 1).to_series()
+    rows = several.arg_true().to_list()
+    asked = index.frame["asked"][rows]
+    seen: dict[tuple[int, _Text], dict[frozenset[_Text], int]] = {}
+    for row, question, located in zip(rows, asked, index.read(rows), strict=True):
+        options = answer_texts(located.record)
+        right, answers = options[located.record.reference or 0], frozenset(options)
+        alike = seen.setdefault((question, right), {})
+        if answers in alike:
+            continue
+        alike[answers] = row
+        earlier = (
+            (first_row, other[0])
+            for other in options
+            if other != right
+            for others, first_row in seen.get((question, other), {}).items()
+            if right in others
+        )
+        first = min(earlier, default=None)
+        if first is not None:
+            yield row, right[0], *first
 
 
 @functools.lru_cache(maxsize=4096)  # records of a dataset have the same few keys
@@ -243,6 +282,7 @@ CHECK: Final[Check[DataContext]] = Check(
         "reference-in-input": ("error", "A key inside the input reveals the reference."),
         "split-mismatch": ("error", "A record's split is not that of its file."),
         "empty-file": ("error", "A dataset file holds no record."),
+        "contradictory-label": ("error", "One text and question has two right answers."),
         "no-eval-file": ("note", "No file is for evaluation."),
         "reference-like-key": ("warning", "A key inside the input is named like a reference."),
     },

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -31,6 +31,7 @@ from pact_eval.data.index import Index
 from pact_eval.data.processes import in_threads
 from pact_eval.errors import Place
 from pact_eval.progress import step, tracked
+from pact_eval.stats.binomial import p_value_above
 from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
@@ -41,6 +42,10 @@ _CODES: Final[Mapping[View, str]] = {
 }
 _GAIN_OF_AN_ERROR = 0.10  # that the lower end of the interval must exceed
 _GAIN_OF_A_WARNING = 0.0
+_GAIN_OF_CONTEXT_WORDS = 0.5  # ... with the evidence, where some gain is expected
+_GAIN_OF_A_SOLVED_CONTEXT = 0.9
+_NET_SHARE_OF_ANSWER_WORDS = 0.5
+_LEVEL = 0.001  # of the exact tests of what is found with the evidence
 _FAMILIES_OF_AN_ERROR = 4  # source families; a leak in fewer is suspected at most
 _LEAST_POINTS = 0.01  # accuracy above the baseline; less is ignored, however certain
 _FOLDS = 5
@@ -89,9 +94,36 @@ class Probe:
         return max(self.majority, self.chance)
 
     @property
+    def p_value(self) -> float:
+        """P-value of the exact binomial test of the accuracy against the baseline, one-sided."""
+        hits = round(self.accuracy.value * self.accuracy.n)
+        return float(p_value_above(hits, self.accuracy.n, self.baseline))
+
+    @property
     def reason(self) -> str | None:
         """Reason why there is no gain; None if there is one."""
         return self.gain.reason if math.isnan(self.gain.value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWords:
+    """Records whose context has all own words of one answer, and of no other answer.
+
+    Own words are those that not every answer of the question has.
+
+    Attributes:
+        part: which words: of the answers' keys, or of their descriptions.
+        records: records that were read.
+        right: records where that answer is the right one.
+        wrong: records where it is a wrong one.
+        p_value: of the exact binomial test of `right` of both against chance, one-sided.
+    """
+
+    part: Literal["key", "description"]
+    records: int
+    right: int
+    wrong: int
+    p_value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +136,7 @@ class Shortcuts:
         records_in_all: healthy records of the dataset; more than `records` where sampled.
         source_families: of the records that were read.
         not_ablated: records left out of the ablated view, for want of a usable certificate.
+        answer_words: one for keys and one for descriptions.
     """
 
     probes: tuple[Probe, ...]
@@ -111,6 +144,7 @@ class Shortcuts:
     records_in_all: int
     source_families: int
     not_ablated: int
+    answer_words: tuple[AnswerWords, ...] = ()
 
 
 def check_shortcuts(
@@ -126,7 +160,9 @@ def check_shortcuts(
     interval above 10% (error) or 0 (warning). The interval is that of Student's t over source
     families, see `pact_eval.stats.LinearInference`; an error takes four of them.
     `benchmarks/coverage_shortcuts.py` measures how often shuffled references are called a
-    shortcut. The full context is measured and never a finding: it holds the evidence.
+    shortcut. The full context holds the evidence, so a gain is expected there. Above 50% it is a
+    note, above 90% a warning, unless something is found without the evidence. So is an answer that
+    the context names, see `AnswerWords`. Both take an exact binomial test at 0.001.
 
     Args:
         index: the dataset.
@@ -158,16 +194,25 @@ def check_shortcuts(
             with step(view, 2, counts=1):
                 probes.append(_probe(items, words, view))
     place = Place(", ".join(file.name for file in index.files))
-    for probe in probes:
-        code = _verdict(probe)
+    *without_evidence, full = ((probe, _verdict(probe)) for probe in probes)
+    for probe, code in without_evidence:
         if code is not None:
             findings.add(code, place, "no accuracy above the baseline", _found(probe))
+    if full[1] is not None and not any(code for _, code in without_evidence):
+        expected = f"a gain of {_GAIN_OF_CONTEXT_WORDS:.0%} at most"
+        findings.add(full[1], place, expected, _found(full[0]))
+    answer_words = tuple(_answer_words(items, part) for part in ("key", "description"))
+    for named in answer_words:
+        if _tell_the_answer(named):
+            expected = "contexts that name wrong answers as often as the right one"
+            findings.add("answer-in-context", place, expected, _named(named))
     measured = Shortcuts(
         probes=tuple(probes),
         records=len(items),
         records_in_all=len(index),
         source_families=len({item.source_family for item in items}),
         not_ablated=sum("ablated context" not in item.words for item in items),
+        answer_words=answer_words,
     )
     result = findings.result(_scope(measured), measured)
     return replace(result, skipped="one source family") if measured.source_families == 1 else result
@@ -330,14 +375,50 @@ def _verdict(probe: Probe) -> str | None:
     """Return the code of a finding, or None."""
     gain = probe.gain
     # NaN compares as False: a probe of which nothing is defined is not a finding.
-    if probe.view not in _CODES or not (probe.difference.value >= _LEAST_POINTS):
+    if not (probe.difference.value >= _LEAST_POINTS):
         return None
     # The same gain in every source family has no interval, and is the clearest finding of all.
     same = gain.clusters > 1 and math.isnan(gain.low)
     low = gain.value if same else gain.low
+    if probe.view == "full context":
+        if not (low > _GAIN_OF_CONTEXT_WORDS and probe.p_value < _LEVEL):
+            return None
+        return "context-solved" if low > _GAIN_OF_A_SOLVED_CONTEXT else "context-words"
     if low > _GAIN_OF_AN_ERROR and gain.clusters >= _FAMILIES_OF_AN_ERROR:
         return _CODES[probe.view]
     return "shortcut-suspected" if low > _GAIN_OF_A_WARNING else None
+
+
+def _answer_words(items: Sequence[WordItem], part: Literal["key", "description"]) -> AnswerWords:
+    """Count the records whose context has the own words of one answer alone."""
+    right, chances = 0, []
+    for item in items:
+        said = {*item.words["full context"][0].tolist()}
+        own = [
+            words & words_of[part]
+            for words, words_of in zip(item.own_words(), item.words_of, strict=True)
+        ]
+        named = [place for place, words in enumerate(own) if words and words <= said]
+        if len(named) == 1:
+            right += named[0] == item.reference
+            chances.append(1 / len(own))
+    chance = float(np.mean(chances)) if chances else 1.0
+    p_value = float(p_value_above(right, len(chances), chance))
+    return AnswerWords(part, len(items), right, len(chances) - right, p_value)
+
+
+def _tell_the_answer(words: AnswerWords) -> bool:
+    net_share = (words.right - words.wrong) / max(1, words.records)
+    return net_share > _NET_SHARE_OF_ANSWER_WORDS and words.p_value < _LEVEL
+
+
+def _named(words: AnswerWords) -> str:
+    right, wrong = (count / words.records for count in (words.right, words.wrong))
+    return (
+        f"{right:.1%} of {words.records:,} contexts have the words of the right answer's "
+        f"{words.part} and of no other, {wrong:.1%} those of a wrong answer alone; exact p against "
+        f"chance {words.p_value:.1g}"
+    )
 
 
 def _found(probe: Probe) -> str:
@@ -376,5 +457,8 @@ CHECK: Final[Check[DataContext]] = Check(
         "question-shortcut": ("error", "The question alone predicts the reference."),
         "ablated-shortcut": ("error", "The context without its evidence predicts the reference."),
         "shortcut-suspected": ("warning", "A bag of words does a little better than the baseline."),
+        "answer-in-context": ("warning", "Most contexts name the right answer and no other."),
+        "context-solved": ("warning", "A bag of words of the context finds nearly all references."),
+        "context-words": ("note", "A bag of words of the context is far above the baseline."),
     },
 )

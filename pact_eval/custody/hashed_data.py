@@ -1,8 +1,11 @@
 """Hashes of the data of a training: records, contexts, families and source families; no text.
 
 A hash is the first 64 bits of the SHA-256 of a text in UTF-8. Before hashing, a text is put into
-one case (`str.casefold`), and its white space into single spaces. What is not text (a record, a
-structured context) is hashed as compact JSON with sorted keys.
+the form NFKC without format characters, into one case (`str.casefold`), and its white space into
+single spaces. What is not text (a record, a structured context), and a text that is such JSON, is
+hashed as compact JSON with sorted keys: a prompt renders both alike.
+
+Records of the format v1 have hashes of texts that were only put into one case and single spaces.
 
 Two different texts among 300,000 and 1,000 have the same hash with a probability of 2e-11.
 """
@@ -23,6 +26,8 @@ import numpy.typing as npt
 
 from pact_eval._files import decoded, read_lines, sha256_of_file
 from pact_eval._json import Json, loads
+from pact_eval._typing import BoolArray
+from pact_eval.data.contexts import content_of, folded
 from pact_eval.data.files import MANIFEST_NAME, is_file
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import InputError, Problem, RecordError
@@ -115,28 +120,29 @@ class HashedData:
         return cls(tuple(map(_file, files)), {name: _unpacked(value, name) for name in HASHED})
 
 
-def hashes_of(texts: Iterable[str]) -> Hashes:
-    """Return the 64-bit hash of each text, in the order of the texts.
+def hashes_of(values: Iterable[Json]) -> Hashes:
+    """Return the 64-bit hash of each text or JSON value, in their order.
 
     Examples:
-        >>> one, other = hashes_of(["Water  rights", "water rights "])
+        >>> one, other = hashes_of(["Water  rights", "water ri\u00adghts "])
         >>> bool(one == other), f"{int(one):016x}"
         (True, '7cbf300b61254077')
+        >>> one, other = hashes_of([{"a": 1, "b": []}, '{"b": [], "a": 1}'])
+        >>> bool(one == other)
+        True
     """
-    digests = b"".join(_digest(text) for text in texts)
-    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+    return _hashes(folded(content_of(value)) for value in values)
 
 
-def hashed_text(value: Json) -> str:
-    """Return what is hashed of a context or a record: text as it is, or else its JSON.
+def are_hashed(values: Sequence[Json], hashes: Hashes) -> BoolArray:
+    """Return which texts or JSON values are among the hashes of a record, of either format.
 
     Examples:
-        >>> hashed_text({"b": 1, "a": "x"}), hashed_text("A text.")
-        ('{"a":"x","b":1}', 'A text.')
+        >>> are_hashed(["Water rights", "Land"], hashes_of(["WATER RIGHTS"])).tolist()
+        [True, False]
     """
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    old = _hashes(_normal_of_v1(value) for value in values)
+    return np.isin(hashes_of(values), hashes, kind="sort") | np.isin(old, hashes, kind="sort")
 
 
 def hash_data(used: Sequence[UsedData]) -> HashedData:
@@ -149,13 +155,13 @@ def hash_data(used: Sequence[UsedData]) -> HashedData:
         InputError: a file cannot be read.
         RecordError: a line that is used is not a record.
     """
-    texts: dict[str, list[str]] = {name: [] for name in HASHED}
-    files = tuple(_add(data, texts) for data in used)
-    return HashedData(files, {name: np.unique(hashes_of(texts[name])) for name in HASHED})
+    values: dict[str, list[Json]] = {name: [] for name in HASHED}
+    files = tuple(_add(data, values) for data in used)
+    return HashedData(files, {name: np.unique(hashes_of(values[name])) for name in HASHED})
 
 
-def _add(data: UsedData, texts: Mapping[str, list[str]]) -> UsedFile:
-    """Add the texts of the records of a file, and describe the file."""
+def _add(data: UsedData, values: Mapping[str, list[Json]]) -> UsedFile:
+    """Add what is hashed of the records of a file, and describe the file."""
     lines = None if data.records is None else {record.line for record in data.records}
     rows = 0
     for number, raw in read_lines(data.path):
@@ -167,9 +173,9 @@ def _add(data: UsedData, texts: Mapping[str, list[str]]) -> UsedFile:
         except ValueError as error:
             raise RecordError(str(data.path), [Problem(number, None, str(error))]) from None
         rows += 1
-        hashed = hashed_text(value), hashed_text(record.state), record.family, record.source_family
-        for name, text in zip(HASHED, hashed, strict=True):
-            texts[name].append(text)
+        hashed = value, record.state, record.family, record.source_family
+        for name, item in zip(HASHED, hashed, strict=True):
+            values[name].append(item)
     if lines is not None and rows != len(lines):
         message = f"{data.path}: expected {len(lines):,} records by their lines, found {rows:,}"
         raise InputError(message)
@@ -178,9 +184,18 @@ def _add(data: UsedData, texts: Mapping[str, list[str]]) -> UsedFile:
     return UsedFile(data.path.name, sha256_of_file(data.path), rows, manifest_sha256)
 
 
-def _digest(text: str) -> bytes:
-    normal = " ".join(text.casefold().split())
-    return hashlib.sha256(normal.encode("utf-8", errors="surrogatepass")).digest()[:_BYTES]
+def _hashes(normal: Iterable[str]) -> Hashes:
+    digests = b"".join(
+        hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).digest()[:_BYTES]
+        for text in normal
+    )
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+
+
+def _normal_of_v1(value: Json) -> str:
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return " ".join(value.casefold().split())
 
 
 def _bytes(hashes: Hashes) -> bytes:

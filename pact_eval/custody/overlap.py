@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval._typing import BoolArray
-from pact_eval.custody.hashed_data import Hashes, TrainingRole, hashed_text, hashes_of
+from pact_eval.custody.hashed_data import TrainingRole, are_hashed
 from pact_eval.custody.training_record import TrainingRecord
 from pact_eval.data.records import Record
 
@@ -49,8 +48,7 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
         What both have; None if nothing.
     """
     families = [item.family for item in evaluated]
-    of_family = hashes_of(families)
-    of_context = hashes_of(hashed_text(item.state) for item in evaluated)
+    contexts = [item.state for item in evaluated]
     by_family = np.zeros(len(families), dtype=np.bool_)
     by_context = by_family.copy()
     roles = []
@@ -58,8 +56,8 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
         data = record.roles.get(role)
         if data is None:
             continue
-        in_families = _is_in(of_family, data.hashes["families"])
-        same = _is_in(of_context, data.hashes["contexts"])
+        in_families = are_hashed(families, data.hashes["families"])
+        same = are_hashed(contexts, data.hashes["contexts"])
         if in_families.any() or same.any():
             roles.append(role)
         by_family |= in_families
@@ -93,10 +91,6 @@ def shared_between(record: TrainingRecord) -> Mapping[tuple[TrainingRole, Traini
         for other in roles[place + 1 :]
     }
     return {pair: count for pair, count in shared.items() if count}
-
-
-def _is_in(hashes: Hashes, learnt: Hashes) -> BoolArray:
-    return np.isin(hashes, learnt, kind="sort")
 
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:

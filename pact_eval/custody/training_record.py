@@ -2,7 +2,7 @@
 
 `training_data.json` is next to the weights. It holds hashes and no text:
 
-    {"format": "pact-training-data-v1",
+    {"format": "pact-training-data-v2",
      "weights_sha256": SHA-256 of `adapter_model.safetensors`,
      "roles": {"train": {"files": [{"name", "sha256", "rows", "manifest_sha256"}],
                          "records": ..., "contexts": ..., "families": ..., "source_families": ...},
@@ -34,7 +34,8 @@ TRAINING_RECORD: Final = "training_data.json"
 TRAINING_RECORD_KEY: Final = "training_data_sha256"
 """Key of `schema_config.json` with the SHA-256 of the record."""
 
-FORMAT: Final = "pact-training-data-v1"
+FORMAT: Final = "pact-training-data-v2"
+_READ: Final = ("pact-training-data-v1", FORMAT)
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def adapter_record(files: AdapterFiles) -> TrainingRecord | None:
 
 
 def _record(value: Json, sha256: str) -> TrainingRecord:
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
+    if not isinstance(value, dict) or value.get("format") not in _READ:
         actual = value.get("format") if isinstance(value, dict) else describe(value)
         message = f"expected the format {FORMAT}, got {actual}"
         raise ValueError(message)

@@ -2,7 +2,10 @@
 
 The certificate says that without the sentence the focus fact is unknown. The sentence is looked for
 by certificate path, then as a complete leaf, then inside a leaf, then in the other member's
-wording. A turn that contains nothing else is deleted with it.
+wording. If a text has nothing else, the smallest list element around it is deleted, unless the
+rest of that element reads like text too: it ends like a sentence, or has six words. Objects with
+the same keys under one object are like the elements of a list. Otherwise the key of the text is
+deleted. Names of keys do not matter.
 """
 
 from __future__ import annotations
@@ -16,17 +19,19 @@ from pact_eval._json import Json
 from pact_eval.data.certificates import FocusSentence
 from pact_eval.data.contexts import LeafPath, leaf_texts
 from pact_eval.data.records import Record
+from pact_eval.data.word_diff import words
 
 __all__ = ["AblatedContext", "FoundBy", "ablate", "find_sentence", "occurrences"]
 
 FoundBy = Literal["path", "leaf", "substring", "other wording"]
 """How the focus sentence was found."""
 
-# A leaf that says who speaks, not what is said; a turn with nothing but these is empty.
-_LABEL_KEYS = frozenset({"speaker", "role", "author", "name", "from", "time", "date", "id", "turn"})
-
 # "Speaker:" alone on a line of a text context: what is left of a turn whose sentence was deleted.
 _BARE_LABEL = re.compile(r"[^\s:][^:\n]{0,60}:")
+
+# What ends like a sentence, in any script.
+_SENTENCE = re.compile(r"[.!?…。！？؟।][\"'”’»)\]]*\Z")
+_WORDS_OF_TEXT = 6
 
 _LIST_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -154,30 +159,59 @@ _EMPTY = _Empty()
 
 
 def _without(value: Json, wording: str) -> Json | _Empty:
-    """Return `value` without the wording; `_EMPTY` where nothing but labels is left of it."""
+    """Return `value` without the wording, and without list elements that have lost their text."""
     if isinstance(value, str):
         return _text_without(value, wording) if wording in value else value
     if isinstance(value, list):
-        return _list_without(value, wording)
+        items = ((item, _without(item, wording)) for item in value)
+        kept = [
+            new for item, new in items if not isinstance(new, _Empty) and not _is_bare(item, new)
+        ]
+        return _EMPTY if value and not kept else kept
     if isinstance(value, dict):
-        return _object_without(value, wording)
+        are_elements = _have_the_same_keys([*value.values()])
+        entries = ((key, _without(item, wording)) for key, item in value.items())
+        left = {
+            key: new
+            for key, new in entries
+            if not isinstance(new, _Empty) and not (are_elements and _is_bare(value[key], new))
+        }
+        return _EMPTY if value and not left else left
     return value
 
 
-def _list_without(items: list[Json], wording: str) -> list[Json] | _Empty:
-    kept = [new for item in items if not isinstance(new := _without(item, wording), _Empty)]
-    return _EMPTY if items and not kept else kept
+def _have_the_same_keys(values: list[Json]) -> bool:
+    """Return whether values are several objects with the same keys, like those of a list."""
+    keys = [[*value] for value in values if isinstance(value, dict)]
+    return len(keys) > 1 and len(keys) == len(values) and all(some == keys[0] for some in keys)
 
 
-def _object_without(items: dict[str, Json], wording: str) -> dict[str, Json] | _Empty:
-    kept = {
-        key: new
-        for key, item in items.items()
-        if not isinstance(new := _without(item, wording), _Empty)
-    }
-    if len(kept) < len(items) and all(key.lower() in _LABEL_KEYS for key in kept):
-        return _EMPTY
-    return kept
+def _is_bare(element: Json, left: Json) -> bool:
+    """Return whether a list element has lost a text, and nothing that is left reads like one."""
+    if isinstance(element, list) and isinstance(left, list):
+        has_lost_text = sum(map(_is_text, left)) < sum(map(_is_text, element))
+    else:
+        has_lost_text = _has_lost_text(element, left)
+    return has_lost_text and not any(map(_reads_like_text, leaf_texts(left)))
+
+
+def _has_lost_text(before: Json, after: Json) -> bool:
+    """Return whether the text of a key is gone, in an object or in objects inside it."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return False
+    return any(
+        _has_lost_text(item, after[key]) if key in after else _is_text(item)
+        for key, item in before.items()
+    )
+
+
+def _is_text(value: Json) -> bool:
+    """Return whether a value is a text, in pieces or by name, and not a list of elements."""
+    return not isinstance(value, list) or all(isinstance(item, str) for item in value)
+
+
+def _reads_like_text(text: str) -> bool:
+    return bool(_SENTENCE.search(text.rstrip())) or len(words(text)) >= _WORDS_OF_TEXT
 
 
 def _text_without(text: str, wording: str) -> str | _Empty:

@@ -19,10 +19,11 @@ import polars as pl
 
 from pact_eval._files import LineSpan, decoded, line_spans, read_lines_at, sha256_of_file
 from pact_eval._json import Json, dumps, loads, loads_again
+from pact_eval.data.contexts import content_of, visible
 from pact_eval.data.defaults import defaults_of_record
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.processes import in_processes
-from pact_eval.data.records import Record, parse_record
+from pact_eval.data.records import Record, name_of, parse_record, with_remedy
 from pact_eval.errors import InputError, Place, Problem, RecordError
 from pact_eval.progress import step, tracked
 
@@ -34,6 +35,7 @@ __all__ = [
     "JoinableObserver",
     "LineObserver",
     "Located",
+    "answer_texts",
     "build_index",
     "build_index_in_parts",
     "index_of_records",
@@ -54,11 +56,14 @@ COLUMNS: Final = {
     "n_choices": pl.UInt8,
     "reference": pl.UInt8,
     "context": pl.UInt64,
+    "asked": pl.UInt64,
+    "right": pl.UInt64,
     "certified": pl.Boolean,
     "sourced": pl.Boolean,
 }
 """Columns of `Index.frame`: one row per valid record. `file` counts the index's files, `offset` and
 `length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null.
+`asked` is a hash of context and question, and `right` of the right answer: see `answer_texts`.
 `sourced` says whether the source family is named: of a labelled file, it may be a default."""
 
 _CHUNK_ROWS = 20_000
@@ -329,7 +334,7 @@ def index_of_records(files: Sequence[DataFile]) -> Index:
         if not facts.rows:
             problems = [Problem(None, None, "expected at least one record, the file is empty")]
         if problems:
-            raise RecordError(str(file.path), problems)
+            raise RecordError(str(file.path), with_remedy(problems, file.path))
     return index
 
 
@@ -412,8 +417,7 @@ class _Lines:
             value = loads(decoded(raw, line))
             record = parse_record(value, line=line)
         except ValueError as error:
-            names = value if isinstance(value, dict) else {}
-            record_id, family = (_text_or_none(names.get(key)) for key in ("id", "family"))
+            record_id, family = (name_of(value, key) for key in ("id", "family"))
             place = Place(self._file.name, line, record_id)
             self._observer.bad_line(BadLine(place, value is not _NO_JSON, str(error), family))
             if family is not None:
@@ -507,7 +511,7 @@ class _Texts:
 
 
 def _row(number: int, offset: int, length: int, record: Record) -> tuple[object, ...]:
-    state = hashlib.blake2b(dumps(record.state).encode(), digest_size=8).digest()
+    question = [record.field.kind, content_of(record.field.instructions)]
     source_id = record.provenance.get("source_id")
     return (
         number,
@@ -523,10 +527,34 @@ def _row(number: int, offset: int, length: int, record: Record) -> tuple[object,
         record.variant,
         record.n_choices,
         record.reference,
-        int.from_bytes(state, "little"),
+        _hash(content_of(record.state)),
+        _hash(dumps([*question, visible(content_of(record.state))])),
+        _hash(dumps([*answer_texts(record)[record.reference or 0]])),
         record.certificate is not None,
         "source_family" not in defaults_of_record(record),
     )
+
+
+def answer_texts(record: Record) -> list[tuple[str, str]]:
+    """Return name and description of each answer, for comparison with those of other records.
+
+    Examples:
+        >>> from pact_eval.data.records import parse_record
+        >>> answer_texts(parse_record({
+        ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
+        ...     "domain": "travel", "variant": "base",
+        ...     "input": {"state": "The gate is open.", "questions": {"decision": {
+        ...         "type": "noul", "instructions": "Is the gate open?"}}},
+        ...     "reference": {"target": True}}))
+        [('false', ''), ('true', '')]
+    """
+    answers = record.field.answers
+    return [(visible(answer.key), visible(answer.description or "")) for answer in answers]
+
+
+def _hash(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _changed(file: DataFile) -> InputError:
@@ -536,7 +564,3 @@ def _changed(file: DataFile) -> InputError:
 def _bytes_at(handle: BinaryIO, offset: int, length: int) -> bytes:
     handle.seek(offset)
     return handle.read(length)
-
-
-def _text_or_none(value: Json) -> str | None:
-    return value if isinstance(value, str) else None

@@ -10,8 +10,9 @@ answer, and therefore no reference. Only who asks for such records gets them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
@@ -33,10 +34,12 @@ __all__ = [
     "Record",
     "Variant",
     "iter_records",
+    "name_of",
     "parse_field",
     "parse_record",
     "position_name",
     "read_records",
+    "with_remedy",
 ]
 
 FieldKind = Literal["choice", "boolean", "score"]
@@ -221,8 +224,20 @@ def read_records(
     if not records and not problems:
         problems.append(Problem(None, None, "expected at least one record, the file is empty"))
     if problems:
-        raise RecordError(str(path), problems)
+        raise RecordError(str(path), with_remedy(problems, path))
     return records
+
+
+def with_remedy(problems: Iterable[Problem], path: Path) -> list[Problem]:
+    """Return the problems of a dataset file, each with the command that checks the file.
+
+    Examples:
+        >>> with_remedy([Problem(2, None, "not valid JSON")], Path("eval.jsonl"))[0].remedy
+        'Correct the file; `pact-audit data eval.jsonl` checks all of it.'
+    """
+    command = f"pact-audit data {shlex.quote(str(path))}"
+    remedy = f"Correct the file; `{command}` checks all of it."
+    return [replace(problem, remedy=problem.remedy or remedy) for problem in problems]
 
 
 def iter_records(
@@ -242,7 +257,7 @@ def iter_records(
         record_id: str | None = None
         try:
             value = loads(decoded(raw, number))
-            record_id = _id_if_readable(value)
+            record_id = name_of(value, "id")
             needs = {"require_reference": require_reference, "allow_ablated": allow_ablated}
             yield parse_record(value, line=number, **needs)
         except ValueError as error:
@@ -291,9 +306,9 @@ def parse_record(
         raise ValueError(_ABLATED)
     required = require_reference and ablation is None
     return Record(
-        id=_text(obj, "id"),
-        family=_text(obj, "family"),
-        source_family=_text(obj, "source_family"),
+        id=_name(obj, "id"),
+        family=_name(obj, "family"),
+        source_family=_name(obj, "source_family"),
         split=_one_of(obj, "split", ("train", "validation")),
         domain="" if obj.get("domain") == "" else _text(obj, "domain"),
         variant=_variant(obj, ablated=ablation is not None),
@@ -461,9 +476,17 @@ def _mixed(records: Sequence[Record]) -> list[Problem]:
     return []
 
 
-def _id_if_readable(value: Json) -> str | None:
-    record_id = value.get("id") if isinstance(value, dict) else None
-    return record_id if isinstance(record_id, str) else None
+def name_of(value: object, key: str) -> str | None:
+    """Return a name in a record: text, or a whole number as text; None if it is neither.
+
+    Examples:
+        >>> name_of({"id": 0}, "id"), name_of({"id": ""}, "id"), name_of([], "id")
+        ('0', None, None)
+    """
+    name = value.get(key) if isinstance(value, dict) else None
+    if isinstance(name, int) and not isinstance(name, bool):
+        return str(name)
+    return name if isinstance(name, str) and name else None
 
 
 def _object(value: Json, what: str) -> dict[str, Json]:
@@ -475,6 +498,11 @@ def _object(value: Json, what: str) -> dict[str, Json]:
 
 def _optional_object(obj: Mapping[str, Json], key: str) -> dict[str, Json] | None:
     return None if obj.get(key) is None else _object(obj[key], key)
+
+
+def _name(obj: dict[str, Json], key: str) -> str:
+    name = name_of(obj, key)
+    return _text(obj, key) if name is None else name
 
 
 def _text(obj: Mapping[str, Json], key: str) -> str:

@@ -226,7 +226,7 @@ def _check_families(index: Index, source: Path) -> None:
         Problem(
             line,
             record_id,
-            f"expected family {family} in one source family, got {name} here and {first} at line "
+            f"family {family}: expected one source family, got {name} here and {first} at line "
             f"{first_line}",
         )
         for line, record_id, family, name, first, first_line in rows.iter_rows()

@@ -21,7 +21,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import RunSource, open_run, unanswered_ids
-from pact_eval.runs.identity import Difference, RunIdentity, join_differences
+from pact_eval.runs.identity import Difference, RunIdentity, join_differences, log_differences
 from pact_eval.runs.predictions import Predictions
 
 
@@ -203,5 +203,6 @@ def _differences(first: ExperimentRun, second: ExperimentRun) -> tuple[Differenc
         for difference in join_differences(first.provenance, second.provenance)
         if difference.fact == "data"
     ]
+    logs = log_differences(first.provenance, second.provenance)
     identities = [RunIdentity.of(run.provenance) for run in (first, second)]
-    return (*data, *identities[0].differences(identities[1]))
+    return (*data, *identities[0].differences(identities[1]), *logs)

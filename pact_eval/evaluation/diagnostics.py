@@ -51,6 +51,7 @@ PROPER_SCORES: Final = ("nll_nats", "brier")
 """Scores that say whether temperatures help."""
 
 _ROUNDING: Final = 1e-9
+_OF_GAPS: Final = (report_notes.Incomplete, report_notes.Unverified)
 _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
     "k": lambda provenance: provenance.k,
     "order_seed": lambda provenance: provenance.order_seed,
@@ -129,6 +130,14 @@ class ContractMismatch(Diagnostic):
 
     mismatch: str
     kind: ClassVar[str] = "contract"
+
+
+@dataclass(frozen=True)
+class ContractStated(Diagnostic):
+    """The files of an adapter state no prompt contract; `remark` says who did."""
+
+    remark: str
+    kind: ClassVar[str] = "contract-stated"
 
 
 @dataclass(frozen=True)
@@ -622,10 +631,13 @@ def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[LeadDiagnosti
             yield DifferenceNotShown("warning", None, conclusion)
 
 
-def on_contract(run: str, provenance: Provenance) -> tuple[ContractMismatch, ...]:
-    """Check whether an adapter was scored with the contract that it was trained on."""
-    mismatch = provenance.contract.mismatch
-    return () if mismatch is None else (ContractMismatch("critical", run, mismatch),)
+def on_contract(run: str, provenance: Provenance) -> tuple[Diagnostic, ...]:
+    """Check whether an adapter was scored with the contract that its files state."""
+    contract = provenance.contract
+    if contract.mismatch is not None:
+        return (ContractMismatch("critical", run, contract.mismatch),)
+    remark = contract.remark
+    return () if remark is None else (ContractStated("info", run, remark),)
 
 
 def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, ...]:
@@ -699,16 +711,16 @@ def _version(provenance: Provenance, name: str) -> Json:
 def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
     """Return the notes of the report; a note that all runs share is returned once."""
     # By their text: a note that counts by status holds a mapping, which has no hash.
-    labels: dict[str, tuple[Note, list[str]]] = {}
+    labels: dict[str, tuple[Note, list[str | None]]] = {}
     for run in experiment.runs:
         for note in _notes(experiment, run):
             labels.setdefault(repr(note), (note, []))[1].append(run.label)
     for note, runs in labels.values():
         if len(runs) == len(experiment.runs) > 1:
-            yield ReportNote("info", None, note)
-        else:
-            for label in runs:
-                yield ReportNote("info", label, note)
+            runs = [None]
+        severity: Severity = "warning" if isinstance(note, _OF_GAPS) else "info"
+        for label in runs:
+            yield ReportNote(severity, label, note)
 
 
 def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[Note, ...]:

@@ -22,7 +22,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pact_eval import metrics
 from pact_eval._choices import Decoding
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
@@ -43,6 +42,7 @@ from pact_eval.evaluation.joins import (
     SkippedRun,
     UnlikeRuns,
     check_relabels,
+    contract_notices,
     join_all,
     of_one_role,
     other_training,
@@ -56,7 +56,7 @@ from pact_eval.evaluation.notes import (
     numeric_noise,
     run_notes,
 )
-from pact_eval.evaluation.order_effect import OrderEffect, flip_floor, order_effect
+from pact_eval.evaluation.order_effect import OrderEffect, Ties, flip_floor, order_effect
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.evaluation.run_data import conclude_on_data
@@ -67,6 +67,7 @@ from pact_eval.evaluation.run_rates import (
     other_decoding,
 )
 from pact_eval.evaluation.settings import Settings
+from pact_eval.metrics.decisions import tied_answers
 from pact_eval.results import Framed, short_repr
 from pact_eval.runs.folder import (
     RunFolder,
@@ -431,7 +432,7 @@ class Experiment:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Runs left out, not alike, the same twice, not all sealed, or with another training.
+        """Runs left out, not alike, the same twice, of a contract that is not the adapter's, ...
 
         Reads no predictions.
         """
@@ -446,7 +447,7 @@ class Experiment:
             *left_out,
         )
         notices += tuple(run for run in relabelled if run is not None)
-        return (*notices, *unsealed(opened), *other_training(opened))
+        return (*notices, *contract_notices(opened), *unsealed(opened), *other_training(opened))
 
     @property
     def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
@@ -723,6 +724,7 @@ class Experiment:
                 repeats=of_one_order and (recorded.k or 1) > 1,
                 adaptive=recorded.view_rule is not None,
                 untested=left,
+                ties=Ties.of(items),
             )
 
         return run.once(("order conclusion", settings.unit, settings.seed), concluded)
@@ -736,7 +738,7 @@ class Experiment:
             views = items.predictions
             return slot_preferences(
                 views.tested_orders,
-                metrics.predicted(views.log_probs_by_view),
+                tied_answers(views.log_probs_by_view),
                 items.cluster,
                 rng=settings.rng(),
             )

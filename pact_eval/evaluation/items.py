@@ -70,6 +70,8 @@ class ViewFacts:
         picked: (units,) letter position that was chosen.
         held: (units,) letter position of the reference; empty for ablated contexts.
         of_item: (units,) the item of each unit.
+        weight: (units,) share of each unit: of m letters that tie in a view, each is 1/m of it;
+            None if no letters tie.
         answer_mass: mean share of the next-token distribution on the letters; NaN if unknown.
         smallest_probability: smallest probability above 0 of any view.
         logit_gap: (n,) distance of the two best logits of view 0.
@@ -78,6 +80,7 @@ class ViewFacts:
     picked: npt.NDArray[np.int16]
     held: npt.NDArray[np.int16]
     of_item: IntArray
+    weight: FloatArray | None
     answer_mass: float
     smallest_probability: float
     logit_gap: FloatArray
@@ -780,6 +783,7 @@ class _Part:
         metrics: names of the metrics that its items have values of.
         slots: (m, K) letter positions of the answers of some items.
         of_item: (m,) rows of these items.
+        weight: (m,) share of each letter position in its view.
         answer_mass: of all views.
         smallest_log_prob: of all views.
         edges: by row, the (C,) log-probabilities of items whose pair may continue in another slice.
@@ -789,6 +793,7 @@ class _Part:
     metrics: frozenset[str]
     slots: npt.NDArray[np.int16]
     of_item: IntArray
+    weight: FloatArray
     answer_mass: npt.NDArray[np.floating]
     smallest_log_prob: float
     edges: Mapping[int, FloatArray]
@@ -941,6 +946,7 @@ def _score(
     n, k = len(views.n_choices), views.k
     functions = _item_functions(views)
     picks = np.empty((n, k) if scoring.letters else (0, k), dtype=np.int64)
+    ties: list[tuple[IntArray, IntArray]] = []
     smallest = 0.0
     edges: dict[int, FloatArray] = {}
     with step("Scoring items", n, "items") as scored:
@@ -957,6 +963,10 @@ def _score(
             if scoring.letters:
                 columns.put("logit_gap", rows, block.logit_gap)
                 picks[block.rows] = block.predicted_by_view
+                if block.tied_by_view.shape[2] > 1:
+                    at_row, view, tied = np.nonzero(block.tied_by_view[:, :, 1:] >= 0)
+                    answers = block.tied_by_view[at_row, view, tied + 1]
+                    ties.append((block.rows[at_row] * k + view, answers))
                 smallest = min(smallest, block.smallest_log_prob)
     reordered = views.several_orders
     if views.view_tv is not None:
@@ -966,12 +976,13 @@ def _score(
     columns.put("is_base", slice(start, start + n), views.is_base)
     if views.reference is not None:
         columns.put("reference", slice(start, start + n), views.reference.astype(np.int16))
-    of_item, slots = _slots(views, picks, reordered)
+    of_item, slots, weight = _slots(views, picks, ties, reordered)
     return _Part(
         rows=slice(start, start + n),
         metrics=frozenset(functions) | ({"view_tv"} if views.view_tv is not None else set()),
         slots=slots,
         of_item=start + of_item,
+        weight=weight,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
         smallest_log_prob=smallest,
         edges=edges,
@@ -1043,26 +1054,47 @@ def counted_views(distinct: BoolArray) -> BoolArray:
 
 
 def _slots(
-    views: _ViewSlice, picks: IntArray, reordered: BoolArray
-) -> tuple[IntArray, npt.NDArray[np.int16]]:
+    views: _ViewSlice,
+    picks: IntArray,
+    ties: Sequence[tuple[IntArray, IntArray]],
+    reordered: BoolArray,
+) -> tuple[IntArray, npt.NDArray[np.int16], FloatArray]:
     """Return the item of each view of known letter order; its answer and reference as positions.
 
     Views that repeat the only order of an item are left out.
+
+    Args:
+        views: the slice.
+        picks: (n, K) the first of the most probable answers.
+        ties: views, and another answer that is as probable there.
+        reordered: (n,) whether an item is shown in several orders.
+
+    Returns:
+        Items, (2, m) positions, and the share of each of them in its view.
     """
     lengths = views.code_lengths
     recorded = np.flatnonzero(lengths)
     if views.reference is None or not recorded.size:
-        return np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.int16)
-    starts = (np.cumsum(lengths) - lengths)[recorded]
+        return np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.int16), np.zeros(0)
+    starts = np.cumsum(lengths) - lengths
     answers = picks.ravel(), np.repeat(views.reference, views.k)
     slots = np.empty((2, recorded.size), dtype=np.int16)
     for row, answer in zip(slots, answers, strict=True):
         # Each answer has one code in each view, as the reader of rows has checked.
-        row[:] = np.flatnonzero(views.codes == np.repeat(answer, lengths)) - starts
+        row[:] = np.flatnonzero(views.codes == np.repeat(answer, lengths)) - starts[recorded]
+    if ties:
+        tied, others = (np.concatenate(column) for column in zip(*ties, strict=True))
+        tied, others = tied[lengths[tied] > 0], others[lengths[tied] > 0]
+        width, first = lengths[tied], np.cumsum(lengths[tied]) - lengths[tied]
+        codes = views.codes[np.arange(width.sum()) + np.repeat(starts[tied] - first, width)]
+        places = np.flatnonzero(codes == np.repeat(others, width)) - first
+        held = slots[1, np.searchsorted(recorded, tied)]
+        slots = np.append(slots, np.stack([places.astype(np.int16), held]), axis=1)
+        recorded = np.append(recorded, tied)
     if not reordered.all():
         kept = reordered[recorded // views.k] | (recorded % views.k == 0)
-        return recorded[kept] // views.k, slots[:, kept]
-    return recorded // views.k, slots
+        recorded, slots = recorded[kept], slots[:, kept]
+    return recorded // views.k, slots, 1 / np.bincount(recorded, minlength=1)[recorded]
 
 
 def _scored_items(
@@ -1123,10 +1155,12 @@ def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
     mass = np.concatenate([part.answer_mass for part in parts])
     recorded = mass[~np.isnan(mass)]
     picked, held = np.concatenate([part.slots for part in parts], axis=1)
+    weight = np.concatenate([part.weight for part in parts])
     return ViewFacts(
         picked=picked,
         held=held,
         of_item=np.concatenate([part.of_item for part in parts]),
+        weight=weight if (weight < 1).any() else None,
         answer_mass=float(recorded.mean()) if recorded.size else math.nan,
         # Imports may hold logits whose probabilities are below the smallest float64.
         smallest_probability=max(

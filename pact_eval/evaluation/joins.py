@@ -134,6 +134,22 @@ class UnsealedFiles:
 
 
 @dataclass(frozen=True)
+class ContractNotice:
+    """A run whose prompt contract is not the one that the files of its adapter state.
+
+    Attributes:
+        run: the run folder.
+        remark: who stated the contract, or the mismatch that was allowed.
+    """
+
+    run: str
+    remark: str
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.remark}"
+
+
+@dataclass(frozen=True)
 class OtherTraining:
     """Two runs whose adapters were trained on different data.
 
@@ -180,6 +196,7 @@ Notice: TypeAlias = (
     | SameRun
     | LeftOutItems
     | UnsealedFiles
+    | ContractNotice
     | DataLeak
     | TrainedOnRun
     | OtherTraining
@@ -221,6 +238,12 @@ def unsealed(runs: Sequence[RunFolder]) -> tuple[UnsealedFiles, ...]:
     """Return the runs whose folders have files that look like theirs and are not sealed."""
     run_files = ((run.place, unsealed_files(run.folder, run.seal)) for run in runs)
     return tuple(UnsealedFiles(place, names) for place, names in run_files if names)
+
+
+def contract_notices(runs: Sequence[RunFolder]) -> tuple[ContractNotice, ...]:
+    """Return the runs whose prompt contract is not the one that their adapters state."""
+    remarks = ((run.place, run.provenance.contract.remark) for run in runs)
+    return tuple(ContractNotice(place, remark) for place, remark in remarks if remark is not None)
 
 
 def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
@@ -319,7 +342,8 @@ def join(
             f"  {difference.words}: {difference.before} and {difference.after}"
             for difference in refused
         ]
-        options = " ".join(f"--allow {difference.allowance}" for difference in refused)
+        allowances = dict.fromkeys(difference.allowance for difference in refused)
+        options = " ".join(f"--allow {allowance}" for allowance in allowances)
         message = (
             f"{first.place} and {other.place} do not belong together:\n"
             + "\n".join(lines)

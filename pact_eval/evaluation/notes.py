@@ -93,6 +93,32 @@ class Unanswered:
 
 
 @dataclass(frozen=True)
+class Incomplete:
+    """The run has some of the items of its source.
+
+    Attributes:
+        read: number of items that it has.
+        of: number of items of the source.
+    """
+
+    read: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Unverified:
+    """Answers of an import that nothing in its source checks.
+
+    Attributes:
+        answers: number of such answers.
+        of: number of answers of the run.
+    """
+
+    answers: int
+    of: int
+
+
+@dataclass(frozen=True)
 class AnswersOnly:
     """The run has answers and no probabilities, so metrics of probabilities are undefined."""
 
@@ -359,7 +385,9 @@ class TooFewResamples:
 
 
 Note = (
-    Unanswered
+    Incomplete
+    | Unverified
+    | Unanswered
     | AnswersOnly
     | ConfidencesOnly
     | AdaptiveViews
@@ -411,6 +439,24 @@ def numeric_noise(provenance: Provenance) -> float | None:
     return max(least, provenance.engine.largest_logit_difference or 0.0)
 
 
+def gap_notes(provenance: Provenance) -> tuple[Incomplete | Unverified, ...]:
+    """Return what an import lacks of its source.
+
+    Examples:
+        >>> from pact_eval.runs.provenance import Provenance
+        >>> log = {"incomplete": {"read": 8, "of": 100}, "unverified": 3}
+        >>> gap_notes(Provenance.of({"log": log, "counts": {"items": 8, "views": 8}}))
+        (Incomplete(read=8, of=100), Unverified(answers=3, of=8))
+    """
+    gaps, views = provenance.gaps, provenance.counts.views or 0
+    notes: list[Incomplete | Unverified] = []
+    if gaps.read is not None and gaps.of is not None and gaps.read < gaps.of:
+        notes.append(Incomplete(gaps.read, gaps.of))
+    if gaps.unverified:
+        notes.append(Unverified(gaps.unverified, max(views, gaps.unverified)))
+    return tuple(notes)
+
+
 def run_notes(provenance: Provenance) -> tuple[Note, ...]:
     """Return notes on what a run records about its items.
 
@@ -421,7 +467,7 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
         (Unanswered(answered=3, by_status={'refused': 1}),)
     """
     counts, probe = provenance.counts, provenance.probe
-    notes: list[Note] = []
+    notes: list[Note] = [*gap_notes(provenance)]
     if counts.unanswered:
         notes.append(Unanswered(counts.items or 0, counts.unanswered))
     if provenance.known == "answers":

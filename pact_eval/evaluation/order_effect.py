@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.report import Evaluation
+from pact_eval.metrics.decisions import most_probable
 from pact_eval.runs.provenance import Provenance
 from pact_eval.stats.estimate import Estimate
 
@@ -78,6 +79,42 @@ class OrderEffect:
     view_tv: Estimate
     flip_rate: Estimate
     orders_hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Views in which several answers are equally probable, to 1e-12.
+
+    Which of them is the answer is a convention: the first in canonical order. So a tie may decide
+    whether an answer changes.
+
+    Attributes:
+        tied: number of such views.
+        views: number of views.
+        changed: share of the items whose answer changes by that convention alone.
+        unchanged: share of the items whose answer does not change by that convention alone.
+    """
+
+    tied: int = 0
+    views: int = 0
+    changed: float = 0.0
+    unchanged: float = 0.0
+
+    @classmethod
+    def of(cls, items: ScoredItems) -> Ties:
+        """Count the ties of items with their views in memory, uncalibrated."""
+        flipped = items.flipped
+        shown = ~np.isnan(flipped)
+        if items.k < 2 or not shown.any():
+            return cls()
+        best: npt.NDArray[np.bool_] = most_probable(items.predictions.log_probs_by_view)[shown]
+        tied = best.sum(axis=2) > 1
+        # Some answer is as probable as any other in every view, and not the only one.
+        everywhere: npt.NDArray[np.bool_] = np.all(best, axis=1)
+        open_items = everywhere.any(axis=1) & tied.any(axis=1)
+        by_convention = open_items & (flipped[shown] == 1), open_items & (flipped[shown] == 0)
+        changed, unchanged = (float(rows.mean()) for rows in by_convention)
+        return cls(int(tied.sum()), tied.size, changed, unchanged)
 
 
 def noise_floor(provenance: Provenance) -> NoiseFloor:

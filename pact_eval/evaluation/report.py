@@ -359,7 +359,8 @@ def _letters(items: ScoredItems) -> SlotHomogeneity | None:
     if items.reference is None:
         return None
     facts = items.facts
-    homogeneity = slot_homogeneity(facts.picked, facts.held, items.cluster[facts.of_item])
+    clusters = items.cluster[facts.of_item]
+    homogeneity = slot_homogeneity(facts.picked, facts.held, clusters, facts.weight)
     return (
         homogeneity if facts.of_item.size else replace(homogeneity, reason=ClusterText(_NO_ORDERS))
     )

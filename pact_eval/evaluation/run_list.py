@@ -13,6 +13,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.notes import Incomplete, Unverified, gap_notes
 from pact_eval.progress import tracked
 from pact_eval.runs.folder import RunFolder, open_run, views_written
 from pact_eval.runs.provenance import EVALUATION, NAME, Provenance, read_provenance
@@ -48,6 +49,7 @@ class ListedRun:
         data_sha256: SHA-256 of the scored file.
         digest: SHA-256 that identifies the sealed run.
         created: when the run was begun.
+        gaps: what an import lacks of its source.
     """
 
     folder: Path
@@ -68,6 +70,7 @@ class ListedRun:
     data_sha256: str | None = None
     digest: str | None = None
     created: dt.datetime | None = None
+    gaps: tuple[Incomplete | Unverified, ...] = ()
 
 
 def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
@@ -134,6 +137,7 @@ def _complete(run: RunFolder) -> ListedRun:
         data_sha256=run.provenance.data.sha256,
         digest=seal_digest(seal),
         created=run.provenance.created,
+        gaps=gap_notes(run.provenance),
     )
     if run.ablated:
         nothing = float("nan")

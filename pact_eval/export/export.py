@@ -23,7 +23,7 @@ from pact_eval.calibration.temperatures import KINDS, Calibrator
 from pact_eval.data.records import Record
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.export.checks import TOLERANCE, check_answers, check_ids, our_answers
-from pact_eval.export.layouts import PRIOR_NOTE, Layout, readme, write_layout
+from pact_eval.export.layouts import PRIOR_NOTE, Layout, contract_note, readme, write_layout
 from pact_eval.models.folders import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts.contract import PromptContract
@@ -162,7 +162,7 @@ def _checked_adapter(
         message = f"{out}: already exists; nothing was written"
         raise InputError(message)
     request = ModelRequest(adapter, base_model, device="cpu", dtype="fp32", contract=contract)
-    model = identify(request)
+    model = identify(request, may_differ=False)
     if model.adapter is None:
         message = f"{adapter}: expected an adapter, found a full model without one"
         raise AdapterError(message)
@@ -228,6 +228,7 @@ def export_adapter(
         compared = f"within {tolerance:g} on {len(ours):,} questions"
         precision = _precision(stored, moved)
         text = readme(out.name, layout, files, compared=compared, precision=precision)
+        text += contract_note(model.recorded_contract)
         text += "" if prior is None else PRIOR_NOTE
         write_atomically(folder / README, text)
         _moved(folder, out)

@@ -19,6 +19,7 @@ from pact_eval._files import write_atomically
 from pact_eval._json import dumps_indented
 from pact_eval.custody.training_record import TRAINING_RECORD
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
+from pact_eval.runs.provenance import Contract
 from pact_eval.scoring.model import (
     ScoringModel,
     attach_adapter,
@@ -144,6 +145,22 @@ decide({{"state": "The seal is broken.", "questions": {{"sealed": {{"type": "nou
 - Every question has a prompt of its own. Types are `noul` (true or false), `choice` and `score`.
 - transformers deletes the texts `<|mark|>` and `<|split|>` from a request.
 """
+
+
+def contract_note(contract: Contract) -> str:
+    """Return the section of the README on who stated the contract; empty if the adapter did.
+
+    Examples:
+        >>> print(contract_note(Contract("nimble", stated_by="user")))
+        <BLANKLINE>
+        ## Prompt contract
+        <BLANKLINE>
+        The adapter names none: contract stated by the user.
+        <BLANKLINE>
+    """
+    remark = contract.remark
+    return "" if remark is None else f"\n## Prompt contract\n\nThe adapter names none: {remark}.\n"
+
 
 PRIOR_NOTE: Final = """
 ## Letter prior

@@ -38,7 +38,7 @@ from pact_eval.runs.provenance import REPEATS, Censored, ImportFacts, Rounding, 
 from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
 
 _MOST_PROBLEMS = 1000
-_MANY = 4
+_OWN_REMEDY = "Columns and their values: pact-eval import --help"
 
 _View: TypeAlias = tuple[str, int]
 """Id of an item, and number of a view."""
@@ -76,7 +76,7 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         problems += _missing(answered, unanswered) or _several_views(rows, reader.values)
     named = str(log.named or path)
     if problems:
-        raise RecordError(named, _once_each(problems))
+        raise RecordError(named, problems)
     facts = log.facts(Outcome(reader.compared, reader.correct, len(unanswered)))
     if facts.problems:
         raise RecordError(named, facts.problems)
@@ -138,7 +138,9 @@ def _read(
             except SeveralRightError:
                 several.append(entry)
             except ValueError as error:
-                problems.append(Problem(entry.line, entry.record, f"{entry.where}{error}"))
+                remedy = _OWN_REMEDY if further is not None else ""
+                place = entry.line, entry.record
+                problems.append(Problem(*place, f"{entry.where}{error}", remedy=remedy))
         if len(problems) >= _MOST_PROBLEMS:
             break
     if several:
@@ -165,21 +167,6 @@ def _several_right(entries: Sequence[LogRow]) -> Problem:
         f"right answer, got several in {rows} (the first: {where})"
     )
     return Problem(None, None, message)
-
-
-def _once_each(problems: Sequence[Problem]) -> list[Problem]:
-    """Return problems in their order; a message that many entries have is said once."""
-    by_message: dict[str, list[Problem]] = {}
-    for problem in problems:
-        by_message.setdefault(problem.message, []).append(problem)
-    merged: list[Problem] = []
-    for message, same in by_message.items():
-        first = same[0]
-        if len(same) >= _MANY and (first.line is not None or first.record_id is not None):
-            more = f"{message} (and so {len(same) - 1:,} more)"
-            same = [Problem(first.line, first.record_id, more)]
-        merged += same
-    return merged
 
 
 def _are_repeats(rows: Sequence[dict[str, Json]]) -> bool:

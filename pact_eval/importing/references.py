@@ -7,7 +7,7 @@ the record with this id. A row that has a right answer of its own has to agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pact_eval._files import sha256_of_file
@@ -18,7 +18,7 @@ from pact_eval.data.opening import open_dataset
 from pact_eval.data.records import Record
 from pact_eval.hub.snapshots import hub_json
 
-__all__ = ["References", "read_references"]
+__all__ = ["References", "read_references", "texts_of_record"]
 
 
 @dataclass
@@ -92,5 +92,14 @@ def read_references(path: Path, reading: Reading = AUTOMATIC) -> References:
         ShapeError: nothing decides how it is read.
         RecordError: an entry is malformed; all problems together.
     """
-    opened = open_dataset(path, reading=reading, allow=("trained-on",))
+    opened = open_dataset(path, reading=replace(reading, bare=True), allow=("trained-on",))
     return References(path, opened.records, opened.labelled)
+
+
+def texts_of_record(record: Record) -> tuple[str, ...]:
+    """Return the texts of the answers of a record: of levels, their descriptions if all differ."""
+    keys = tuple(answer.key for answer in record.field.answers)
+    described = [answer.description for answer in record.field.answers]
+    if record.field.kind == "score" and all(described) and len({*described}) == len(keys):
+        return tuple(map(str, described))
+    return keys

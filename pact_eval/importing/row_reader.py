@@ -336,7 +336,7 @@ class RowReader:
         value = self._get(obj, column)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        if value in (None, "") and default is not None:
+        if default is not None and (value is None or str(value).strip() == ""):
             return default
         if not isinstance(value, str) or not value:
             message = f"{'/'.join(self._names[column])}: expected text, got {_found(value)}"

@@ -19,7 +19,7 @@ from typing import Final
 
 from pact_eval._json import Json, dumps, loads
 
-__all__ = ["Scores", "confidence_of", "number_of", "scores_of", "truth_of"]
+__all__ = ["Scores", "confidence_of", "number_of", "scores_of", "truth_of", "with_names"]
 
 _NAMES: Final = ("label", "name", "answer", "option", "class", "text", "token")
 _VALUES: Final = ("score", "probability", "prob", "p", "logprob", "log_prob", "value")
@@ -150,6 +150,20 @@ def scores_of(kind: str, cell: Json) -> Scores | None:
     return Scores(kind, tuple(present))
 
 
+def with_names(scores: Scores, names: Json) -> Scores:
+    """Return a list of numbers with the list of their labels in another cell, if there is one.
+
+    Examples:
+        >>> with_names(Scores("probabilities", (0.75, 0.25)), ["yes", "no"]).names
+        ('yes', 'no')
+    """
+    if scores.names is not None or not isinstance(names, list):
+        return scores
+    if len(names) != len(scores.numbers) or not all(isinstance(name, str) for name in names):
+        return scores
+    return _summed(scores.kind, [str(name) for name in names], scores.numbers)
+
+
 def _unpacked(text: str) -> Json:
     """Return what a cell of text holds: JSON, a Python literal or a printed array.
 
@@ -211,6 +225,7 @@ def _of_first_token(content: Sequence[Json]) -> Scores | None:
 def _of_objects(kind: str, items: Sequence[Mapping[str, Json]]) -> Scores:
     if not items:
         raise ValueError("expected tokens with log-probabilities, got none")
+    items = [{key.casefold(): value for key, value in item.items()} for item in items]
     name = next((key for key in _NAMES if all(key in item for item in items)), None)
     value = next((key for key in _VALUES if all(key in item for item in items)), None)
     if name is None or value is None:

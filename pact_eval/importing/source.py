@@ -53,8 +53,8 @@ class ImportOptions:
         domain_from: what names its domain.
         suites: files with the questions and references of a log that has only answers.
         filter: name of the filter of lm-evaluation-harness whose answers are read.
-        metric: the metric of lm-evaluation-harness by which answers are read: acc, acc_norm or
-            acc_mutual_info; None uses acc.
+        metric: the metric of lm-evaluation-harness by which answers are read: acc, acc_norm,
+            acc_bytes or acc_mutual_info; None uses the first that the log has.
         scorer: name of the Inspect scorer whose scores are read.
         multi: "any" counts an answer that is one of several right ones; None refuses such items.
         data: dataset file with the references of rows of your own, joined by id.

@@ -20,15 +20,13 @@ guessed.
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from pact_eval._json import Json, dumps, loads, sha256_of_json
+from pact_eval._json import Json, dumps, loads
 from pact_eval.data.labelled.answers import (
     FORMS,
     LETTER,
@@ -46,37 +44,51 @@ from pact_eval.data.labelled.answers import (
 )
 from pact_eval.data.labelled.columns import (
     check_truths,
+    check_unread,
+    levels_by_value,
     minus_one,
     options_of_row,
-    roles_of_file,
 )
 from pact_eval.data.labelled.draft import DraftError, as_text
-from pact_eval.data.labelled.entries import Entries, Entry
+from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.reading import Reading
-from pact_eval.data.labelled.roles import IGNORED, PREDICTED, columns_for, fold_name
-from pact_eval.data.records import Record
+from pact_eval.data.labelled.roles import (
+    IGNORED,
+    columns_option,
+    fold_name,
+)
 from pact_eval.errors import Problem, ShapeError
 from pact_eval.importing.grouping import Grouping
 from pact_eval.importing.references import References
-from pact_eval.importing.scores import Scores, confidence_of, number_of, scores_of, truth_of
+from pact_eval.importing.scores import (
+    Scores,
+)
 from pact_eval.importing.source import LogRow
+from pact_eval.importing.table_roles import (
+    SCORE_KINDS,
+    TableRoles,
+    roles_of_predictions,
+    unread_numbers,
+)
+from pact_eval.importing.table_rows import (
+    TableRow,
+    answer_cell,
+    facts_of_record,
+    names_fit,
+    options_of_record,
+    parse_rows,
+    record_answer,
+    vector_of,
+)
 from pact_eval.runs.probabilities import SUM_TOLERANCE
 from pact_eval.runs.rows import STATUSES
 
-__all__ = ["Table", "read_table", "roles_of_predictions"]
+__all__ = ["Table", "read_table"]
 
-_KINDS: Final = ("probabilities", "log_probabilities", "logits")
-_GROUPS: Final = (
-    ("log_probabilities", r"log[_ ]?prob(?:s|abilit(?:y|ies))?|logp|log[_ ]p|lp"),
-    ("logits", r"logits?"),
-    ("probabilities", r"prob(?:s|a|abilit(?:y|ies))?|p|pr"),
-)
 _OWN_NAMES: Final = ("reference", "gold")
 _NUMBERS: Final = ("view", "prompt_tokens", "answer_mass", "view_tv", "permutation_tv")
 _TYPES: Final = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
 _VARIANTS: Final = ("base", "counterfactual")
-_TIE: Final = 1e-12
-_HASH: Final = 12
 
 
 @dataclass(frozen=True)
@@ -92,69 +104,6 @@ class Table:
     rows: Sequence[LogRow | Problem]
     remarks: tuple[str, ...] = ()
     block: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass
-class _Row:
-    """One row, parsed; what its cells name is not yet decided."""
-
-    entry: Entry
-    id: str
-    scores: Scores | None = None
-    confidence: float | None = None
-    correct: bool | None = None
-    record: Record | None = None
-    options: Options = field(default_factory=lambda: Options(()))
-    vector: list[float | None] = field(default_factory=list)
-
-    @property
-    def place(self) -> str:
-        """Where the row is, for messages."""
-        part = f"{self.entry.part}, row" if self.entry.part else "line"
-        return f"{part} {self.entry.line} (id {self.id})"
-
-    def named(self, index: int) -> str:
-        """Return an option in words."""
-        texts = self.options.texts
-        return dumps(texts[index]) if texts else f"answer {index + 1} of {len(self.options)}"
-
-    @cached_property
-    def tops(self) -> set[int]:
-        """The most probable answers; several if they tie."""
-        known = [value for value in self.vector if value is not None]
-        best = max(known, default=-math.inf)
-        tie = _TIE * max(1.0, abs(best)) if math.isfinite(best) else 0.0
-        return {i for i, v in enumerate(self.vector) if v is not None and v >= best - tie}
-
-
-@dataclass(frozen=True)
-class _Roles:
-    """Columns by role, and columns with one number for one answer each.
-
-    Attributes:
-        columns: by role, its columns.
-        groups: by kind of number, the answer that each column is of.
-        stated: roles that the user names.
-    """
-
-    columns: Mapping[str, tuple[str, ...]]
-    groups: Mapping[str, Mapping[str, str]]
-    stated: frozenset[str]
-
-    def first(self, role: str) -> str | None:
-        """Return the column of a role; None without one."""
-        return next(iter(self.columns.get(role, ())), None)
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether there are numbers for the answers."""
-        return bool(self.groups) or any(kind in self.columns for kind in _KINDS)
-
-    @property
-    def used(self) -> set[str]:
-        """Columns that have a role."""
-        named = {name for names in self.columns.values() for name in names}
-        return named | {name for names in self.groups.values() for name in names}
 
 
 def read_table(
@@ -177,160 +126,13 @@ def read_table(
         ShapeError: two readings fit and differ, a check contradicts the only one, or a role has no
             column.
     """
-    roles = roles_of_predictions(entries, reading, source)
-    rows, problems = _parsed(entries, roles, references)
+    roles = roles_of_predictions(entries, reading, source, references)
+    rows, problems = parse_rows(entries, roles, references)
     problems = [*entries.problems, *problems]
     if problems:
         return Table(problems)
     labels = grouping or Grouping({})
     return _TableReader(entries, roles, rows, reading, source, references, labels).table()
-
-
-def roles_of_predictions(entries: Entries, reading: Reading, source: str) -> _Roles:
-    """Return the columns of a table by role.
-
-    Raises:
-        ShapeError: a named column is missing.
-    """
-    roles, _ = roles_of_file(entries, reading, source)
-    stated = reading.columns
-    taken = {name for names in (*roles.values(), *stated.values()) for name in names}
-    free = [name for name in entries.columns if name not in taken]
-    groups: dict[str, Mapping[str, str]] = {}
-    for role in PREDICTED:
-        names = stated.get(role) or tuple(columns_for(role, free))
-        if len(names) > 1 and role in stated:
-            shared = _shared_prefix(names)
-            groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
-        elif names:
-            roles[role] = names[:1] if role in stated or role in _KINDS else names
-    free = [name for name in free if name not in {n for names in roles.values() for n in names}]
-    for kind, prefix in _GROUPS:
-        pattern = re.compile(rf"(?:{prefix})[_. :/\-(\[]+(.+?)[)\]]?", re.IGNORECASE)
-        named = {name: match[1] for name in free if (match := pattern.fullmatch(name))}
-        if len(named) > 1 and not {*_KINDS} & {*stated}:
-            groups[kind] = named
-            free = [name for name in free if name not in named]
-    found = _Roles(roles, groups, frozenset(stated))
-    if not found.has_scores:
-        found = _Roles(roles, _scores_by_label(entries, found, free), found.stated)
-    if found.has_scores:
-        roles.pop("confidence", None)
-    return found
-
-
-def _shared_prefix(names: Sequence[str]) -> str:
-    """Return what all names begin with, up to a separator."""
-    low, high = min(names), max(names)
-    same = next((i for i, c in enumerate(low) if i >= len(high) or high[i] != c), len(low))
-    ends = [match.end() for match in re.finditer(r"[_. :/\-(\[]+", low[:same])]
-    return low[: ends[-1]] if ends else ""
-
-
-def _scores_by_label(
-    entries: Entries, roles: _Roles, free: Sequence[str]
-) -> dict[str, Mapping[str, str]]:
-    """Return columns of numbers whose names are the labels, if they sum to 1 in every row."""
-    column = roles.first("reference")
-    labels = {cell_text(entry.value.get(column or "")) for entry in entries.entries}
-    labels = {fold_label(label) for label in labels if label not in (None, "-") and label}
-    named = [name for name in free if fold_label(name) in labels]
-    if len(named) < 2 or {fold_label(name) for name in named} != labels:
-        return {}
-    for entry in entries.entries:
-        try:
-            numbers = [number_of(entry.value.get(name)) or 0.0 for name in named]
-        except ValueError:
-            return {}
-        if abs(math.fsum(numbers) - 1) > 1e-2:
-            return {}
-    return {"probabilities": {name: name for name in named}}
-
-
-def _parsed(
-    entries: Entries, roles: _Roles, references: References | None
-) -> tuple[list[_Row], list[Problem]]:
-    """Parse the cells of every row, and join it with its record."""
-    rows: list[_Row] = []
-    problems: list[Problem] = []
-    repeats: Counter[str] = Counter()
-    has_views = "view" in entries.columns
-    for entry in entries.entries:
-        row = _Row(entry, _id_of(entry, roles))
-        repeats[row.id] += 1
-        if roles.first("id") is None and repeats[row.id] > 1 and not has_views:
-            row.id = f"{row.id}-{repeats[row.id]}"
-        try:
-            if references is not None:
-                row.record = references.record(row.id)
-            row.scores = _scores(entry.value, roles)
-            row.confidence = _confidence_in(entry.value, roles)
-            column = roles.first("correct")
-            if column is not None:
-                with naming(column):
-                    row.correct = truth_of(entry.value.get(column))
-        except ValueError as error:
-            problems.append(Problem(entry.line, row.id, str(error), "cells that cannot be read"))
-        rows.append(row)
-    return rows, problems
-
-
-def _id_of(entry: Entry, roles: _Roles) -> str:
-    """Return the id of a row: its own, a hash of its text, or its number."""
-    column = roles.first("id")
-    own = None if column is None else as_text(entry.value.get(column))
-    if own is not None:
-        return own
-    names = (*roles.columns.get("state", ()), *roles.columns.get("question", ()))
-    texts = {name: entry.value[name] for name in names if name in entry.value}
-    return sha256_of_json({**texts})[:_HASH] if texts else str(entry.line)
-
-
-def _scores(value: Mapping[str, Json], roles: _Roles) -> Scores | None:
-    """Return the numbers of a row.
-
-    Raises:
-        ValueError: they cannot be read.
-    """
-    for kind in _KINDS:
-        column = roles.first(kind)
-        if column is not None:
-            with naming(column):
-                return scores_of(kind, value.get(column))
-    for kind, group in roles.groups.items():
-        numbers = []
-        for name in group:
-            with naming(name):
-                numbers.append(number_of(value.get(name)))
-        present = [number for number in numbers if number is not None]
-        if present and len(present) < len(numbers):
-            lacking = [*group][numbers.index(None)]
-            raise ValueError(f"{lacking}: expected a number, got none; fill the cell in")
-        return Scores(kind, tuple(present), tuple(group.values())) if present else None
-    return None
-
-
-def _confidence_in(value: Mapping[str, Json], roles: _Roles) -> float | None:
-    """Return the probability of the answer of a row.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
-    column = roles.first("confidence")
-    try:
-        return None if column is None else confidence_of(value.get(column))
-    except ValueError as error:
-        other = f"if it is not the probability of the answer: --columns {IGNORED}={column}"
-        raise ValueError(f"{column}: {error}; {other}") from None
-
-
-@contextmanager
-def naming(column: str) -> Iterator[None]:
-    """Put the name of a column before the message of a `ValueError` of the block."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{column}: {error}") from None
 
 
 @dataclass
@@ -347,7 +149,7 @@ class _Reading:
     references: Sequence[int]
     predictions: Sequence[int] | None
 
-    def answers(self, rows: Sequence[_Row]) -> list[set[int]]:
+    def answers(self, rows: Sequence[TableRow]) -> list[set[int]]:
         """Return the answers of the model: the most probable ones, or the prediction."""
         if self.predictions is None:
             return [row.tops for row in rows]
@@ -356,7 +158,7 @@ class _Reading:
             for row, prediction in zip(rows, self.predictions, strict=True)
         ]
 
-    def contradiction(self, rows: Sequence[_Row], roles: _Roles) -> str | None:
+    def contradiction(self, rows: Sequence[TableRow], roles: TableRoles) -> str | None:
         """Return what a row says against this reading; None if nothing does."""
         for number, (row, answer) in enumerate(zip(rows, self.answers(rows), strict=True)):
             right = self.references[number]
@@ -365,15 +167,15 @@ class _Reading:
                 return (
                     f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))} is not the "
                     f"most probable answer ({', '.join(map(row.named, sorted(answer)))}). If it is "
-                    f"no fact about these numbers: --columns {IGNORED}={column}"
+                    f"no fact about these numbers: {columns_option(IGNORED, [str(column)])}"
                 )
             if row.correct is not None and row.correct not in {right == top for top in answer}:
                 column = roles.first("correct")
                 return (
                     f"{row.place}: {column} = {dumps(row.entry.value.get(str(column)))}, but the "
                     f"answer is read as {', '.join(map(row.named, sorted(answer)))} and the right "
-                    f"one as {row.named(right)}. If it is no fact about these answers: --columns "
-                    f"{IGNORED}={column}"
+                    f"one as {row.named(right)}. If it is no fact about these answers: "
+                    f"{columns_option(IGNORED, [str(column)])}"
                 )
         return None
 
@@ -384,8 +186,8 @@ class _TableReader:
     def __init__(
         self,
         entries: Entries,
-        roles: _Roles,
-        rows: Sequence[_Row],
+        roles: TableRoles,
+        rows: Sequence[TableRow],
         reading: Reading,
         source: str,
         references: References | None,
@@ -398,7 +200,7 @@ class _TableReader:
         self._references = references
         self._grouping = grouping
         self._remarks = [*entries.remarks]
-        self._literal = False
+        self._literal = self._from_0 = False
         self._reference = None if references is not None else roles.first("reference")
         self._prediction = roles.first("prediction")
         self._copies = [
@@ -454,7 +256,7 @@ class _TableReader:
             self._copies.remove(answers[0])
             self._prediction = answers[0]
             columns = {**self._roles.columns, "prediction": (answers[0],)}
-            self._roles = _Roles(columns, self._roles.groups, self._roles.stated)
+            self._roles = replace(self._roles, columns=columns)
             return
         message = (
             f"{self._source}: {self._reference} or {answers[0]} can be the right answer, and the "
@@ -490,7 +292,7 @@ class _TableReader:
             for role, names in self._roles.columns.items()
             if role not in ("reference", "prediction", "options")
         }
-        self._roles = _Roles(columns, self._roles.groups, self._roles.stated)
+        self._roles = replace(self._roles, columns=columns)
         self._reference, self._prediction, self._copies = None, None, []
 
     def _check_roles(self) -> None:
@@ -509,6 +311,17 @@ class _TableReader:
                 + _or_outcomes(self._roles)
             )
             raise ShapeError(message)
+        known = self._roles.used | {
+            name for names in self._reading.columns.values() for name in names
+        }
+        unread = [] if self._roles.has_scores else unread_numbers(self._entries, known)
+        if unread:
+            message = (
+                f"{self._source}: {', '.join(unread)} look like numbers for the answers, and were "
+                f"not read as such. Decide with {columns_option('probabilities', unread[:1])} or "
+                f"{columns_option(IGNORED, unread)}"
+            )
+            raise ShapeError(message)
         if not self._roles.has_scores and self._prediction is None:
             message = (
                 f"{self._source}: no column is known as what a model said; there are {names}. Name "
@@ -516,17 +329,37 @@ class _TableReader:
                 + _or_outcomes(self._roles)
             )
             raise ShapeError(message)
-        kinds = [name for kind in _KINDS for name in self._roles.columns.get(kind, ())]
+        self._check_predictions()
+        kinds = [name for kind in SCORE_KINDS for name in self._roles.columns.get(kind, ())]
         kinds += [next(iter(group)) for group in self._roles.groups.values()]
         if len(kinds) > 1:
-            either = " or ".join(f"--columns {IGNORED}={name}" for name in kinds)
+            either = " or ".join(columns_option(IGNORED, [name]) for name in kinds)
             message = (
                 f"{self._source}: {' and '.join(kinds)} all have numbers for the answers; leave "
                 f"all but one out: {either}"
             )
             raise ShapeError(message)
 
-    def _labelled(self, rows: Sequence[_Row]) -> list[_Row]:
+    def _check_predictions(self) -> None:
+        """Check that columns with the name of a prediction say the same.
+
+        Raises:
+            ShapeError: one differs.
+        """
+        first, *others = self._roles.columns.get("prediction", ("",))
+        for other in others:
+            for entry in self._entries.entries:
+                a, b = entry.value.get(first), entry.value.get(other)
+                if fold_label(cell_text(a) or "") != fold_label(cell_text(b) or ""):
+                    message = (
+                        f"{self._source}: {first} and {other} both fit the prediction and differ: "
+                        f"line {entry.line} has {dumps(a)} and {dumps(b)}. Decide with "
+                        f"{columns_option('prediction', [first])} or "
+                        f"{columns_option('prediction', [other])}"
+                    )
+                    raise ShapeError(message)
+
+    def _labelled(self, rows: Sequence[TableRow]) -> list[TableRow]:
         """Return the rows that have a right answer, and say how many have none."""
         if self._reference is None:
             return [*rows]
@@ -560,7 +393,7 @@ class _TableReader:
             return []
         if self._references is not None:
             for row in self._rows:
-                row.options = _options_of_record(row.record, self._references)
+                row.options = options_of_record(row.record, self._references)
             self._literal = True
             lists = [row for row in self._rows if row.scores is not None and not row.scores.names]
             if lists and not all(row.options.ordered for row in lists):
@@ -569,22 +402,73 @@ class _TableReader:
             self._give(Options(reading.options), literal=True)
         elif "options" in roles.columns:
             return self._options_of_columns()
+        else:
+            self._options_of_file()
+        return []
+
+    def _options_of_file(self) -> None:
+        """Take the options from the whole file.
+
+        Raises:
+            ShapeError: columns look like options, or nothing gives an order that is needed.
+        """
+        roles = self._roles
+        read = {**roles.columns, "": tuple(roles.used)}
+        check_unread(read, self._entries, self._reading, self._source)
+        self._find_options_of_file(roles)
+        self._order_levels()
+
+    def _order_levels(self) -> None:
+        """Put the levels of rubrics in the order of their values.
+
+        Raises:
+            ShapeError: they are words, whose order nobody gives.
+        """
+        rows = [row for row in self._rows if self._facts(row).get("kind") == "score"]
+        texts = {row.options.texts for row in rows if not row.options.ordered}
+        if len(texts) > 1 or texts == {()}:
+            return
+        for labels in texts:
+            levels = levels_by_value(labels, self._source, str(self._reference))
+            named = any(row.scores is not None for row in rows)
+            self._give(Options(labels if named else tuple(levels)), literal=True)
+
+    def _find_options_of_file(self, roles: TableRoles) -> None:
+        if self._entries.class_names.get(str(self._reference)):
+            self._give(Options(self._entries.class_names[str(self._reference)]), literal=True)
+            self._from_0 = True  # as `datasets` counts its classes
         elif any(row.scores is not None and row.scores.names for row in self._rows):
             self._options_of_names()
-        elif self._entries.class_names.get(str(self._reference)):
-            self._give(Options(self._entries.class_names[str(self._reference)]), literal=True)
         elif roles.has_scores:
-            self._options_of_lists(
-                [row.entry.value.get(str(self._reference)) for row in self._rows]
-            )
+            self._options_of_lists([answer_cell(row, self._reference) for row in self._rows])
         else:
+            self._check_words()
             names = (self._reference, self._prediction)
             cells = [row.entry.value.get(str(name)) for row in self._rows for name in names]
             labels, merged = distinct_labels(cells)
             check_truths(labels, str(self._reference), self._source)
             self._remarks += [f"Read as one label: {', '.join(map(dumps, m))}." for m in merged]
             self._give(Options(tuple(labels), ordered=False), literal=True)
-        return []
+
+    def _check_words(self) -> None:
+        """Check that right answers and predictions are written in the same words.
+
+        Raises:
+            ShapeError: no prediction is one of the right answers.
+        """
+        words = []
+        for column in (self._reference, self._prediction):
+            labels, _ = distinct_labels(answer_cell(row, column) for row in self._rows)
+            words.append({fold_label(label): label for label in labels})
+        if words[0].keys() & words[1].keys() or not all(words):
+            return
+        ours, theirs = (", ".join([*each.values()][:4]) for each in words)
+        message = (
+            f"{self._source}: {self._reference} has {ours}, and {self._prediction} has {theirs}: "
+            "no word is in both. If one of them has positions or letters, give the order of the "
+            f"answers: --options {shlex.quote(','.join([*max(words, key=_words).values()][:26]))}"
+        )
+        raise ShapeError(message)
 
     def _give(self, options: Options, *, literal: bool) -> None:
         for row in self._rows:
@@ -646,6 +530,7 @@ class _TableReader:
         order = self._order_by_prediction(count, labels)
         if order is None:
             listed = ",".join(labels) if len(labels) == count else "FIRST,SECOND,..."
+            listed = shlex.quote(listed)
             first = self._rows[0]
             message = (
                 f"{self._source}: the {count} numbers of a row are in an order that the file does "
@@ -660,7 +545,7 @@ class _TableReader:
         """Return the only order of labels in which every prediction is the most probable answer."""
         if self._prediction is None:
             return None
-        texts: dict[int, set[str]] = {}
+        texts: dict[int, dict[str, TableRow]] = {}
         cells = [row.entry.value.get(self._prediction) for row in self._rows]
         known, _ = distinct_labels([*labels, *cells])
         spelling = {fold_label(label): label for label in known}
@@ -669,9 +554,10 @@ class _TableReader:
             best = [i for i, number in enumerate(numbers) if number == max(numbers)]
             text = cell_text(cell)
             if text is not None and len(best) == 1:
-                texts.setdefault(best[0], set()).add(spelling[fold_label(text)])
-        if any(len(of_place) > 1 for of_place in texts.values()) or len(known) > count:
+                texts.setdefault(best[0], {}).setdefault(spelling[fold_label(text)], row)
+        if len(known) > count:
             return None
+        self._refuse_two_texts(texts)
         order = {place: min(of_place) for place, of_place in texts.items()}
         left = [label for label in known if label not in order.values()]
         places = [place for place in range(count) if place not in order]
@@ -679,6 +565,23 @@ class _TableReader:
             order[places[0]] = left[0]
         distinct = len({*order.values()}) == len(order) == count
         return tuple(order[place] for place in range(count)) if distinct else None
+
+    def _refuse_two_texts(self, texts: Mapping[int, Mapping[str, TableRow]]) -> None:
+        """Refuse predictions that no order of the numbers explains.
+
+        Raises:
+            ShapeError: one place is most probable, and rows with it have different predictions.
+        """
+        for place, rows in texts.items():
+            if len(rows) > 1:
+                (a, first), (b, second), *_ = rows.items()
+                message = (
+                    f"{self._source}: number {place + 1} is the largest in two rows with different "
+                    f"predictions: {first.place} has {dumps(a)}, {second.place} has {dumps(b)}. If "
+                    f"{self._prediction} is no fact about these numbers: "
+                    f"{columns_option(IGNORED, [str(self._prediction)])}"
+                )
+                raise ShapeError(message)
 
     # Numbers
 
@@ -688,7 +591,7 @@ class _TableReader:
         problems = []
         for row in self._rows:
             try:
-                row.vector = _vector(row, form)
+                row.vector = vector_of(row, form)
             except ValueError as error:
                 problems.append(Problem(row.entry.line, row.id, str(error), "numbers of answers"))
         return problems
@@ -701,9 +604,12 @@ class _TableReader:
         """
         named = [row for row in self._rows if row.scores is not None and row.scores.names]
         listed = any(row.scores is not None and row.scores.listed for row in named)
-        if self._literal and not listed and all(_fits(row, TEXT) for row in named):
+        if self._literal and not listed and all(names_fit(row, TEXT) for row in named):
             return TEXT
-        fitting = [form for form in FORMS if named and all(_fits(row, form) for row in named)]
+        forms = (TEXT, LETTER) if listed else tuple(FORMS)
+        fitting = [form for form in forms if named and all(names_fit(row, form) for row in named)]
+        if self._reading.form in fitting:
+            return self._reading.form or TEXT
         if len(fitting) > 1:
             first = named[0]
             cells = list[Json](first.scores.names or ()) if first.scores else []
@@ -715,7 +621,7 @@ class _TableReader:
                 raise two_readings(self._source, answers, (fitting[0], a), (fitting[1], b))
         return fitting[0] if fitting else TEXT
 
-    def _has_answer(self, row: _Row) -> bool:
+    def _has_answer(self, row: TableRow) -> bool:
         if row.scores is not None:
             return True
         if self._outcomes:
@@ -725,7 +631,7 @@ class _TableReader:
 
     # Answers
 
-    def _choose(self, rows: Sequence[_Row]) -> _Reading:
+    def _choose(self, rows: Sequence[TableRow]) -> _Reading:
         """Return the only reading of right answers and predictions that every row allows.
 
         Raises:
@@ -740,7 +646,8 @@ class _TableReader:
             for a, right in references.items()
             for b, said in predictions.items()
         ]
-        equal = [pair for pair in pairs if None in pair.forms or pair.forms[0] == pair.forms[1]]
+        # One file counts one way.
+        equal = [pair for pair in pairs if {*pair.forms} != {*POSITIONS}]
         against = {id(pair): pair.contradiction(rows, self._roles) for pair in pairs}
         for tried in (equal, pairs):
             passing = [pair for pair in tried if against[id(pair)] is None]
@@ -749,7 +656,7 @@ class _TableReader:
                 return passing[0]
         raise ShapeError(f"{self._source}: {against[id((equal or pairs)[0])]}")
 
-    def _ask(self, rows: Sequence[_Row], passing: Sequence[_Reading]) -> None:
+    def _ask(self, rows: Sequence[TableRow], passing: Sequence[_Reading]) -> None:
         """Refuse two readings that differ.
 
         Raises:
@@ -762,7 +669,7 @@ class _TableReader:
                 if other.predictions == first.predictions or self._roles.has_scores:
                     continue
                 column, number = self._prediction, 1
-            cells = [row.entry.value.get(str(column)) for row in rows]
+            cells = [answer_cell(row, column) for row in rows]
             answers = Answers(
                 str(column), cells, [row.options for row in rows], [row.place for row in rows]
             )
@@ -774,7 +681,9 @@ class _TableReader:
                 (str(other.forms[number]), values[1]),
             )
 
-    def _readings(self, rows: Sequence[_Row], column: str | None) -> dict[Form | None, list[int]]:
+    def _readings(
+        self, rows: Sequence[TableRow], column: str | None
+    ) -> dict[Form | None, list[int]]:
         """Return the readings of a column that fit every row; those of the data without one.
 
         Raises:
@@ -783,7 +692,7 @@ class _TableReader:
         if column is None:
             indices = [row.options.index(record_answer(row), TEXT) for row in rows]
             return {None: [index for index in indices if index is not None]}
-        cells = [row.entry.value.get(column) for row in rows]
+        cells = [answer_cell(row, column) for row in rows]
         options = [row.options for row in rows]
         answers = Answers(column, cells, options, [row.place for row in rows])
         readings = dict[Form | None, list[int]](answers.readings())
@@ -792,9 +701,12 @@ class _TableReader:
             return {stated: readings[stated]}
         if self._literal and TEXT in readings:
             return {TEXT: readings[TEXT]}
-        if fold_name(column) == _OWN_NAMES[0] and POSITIONS[0] in readings:
-            return {POSITIONS[0]: readings[POSITIONS[0]]}  # our own format counts from 0
-        if any(option.names for option in options) and LETTER in readings:
+        own = fold_name(column) == _OWN_NAMES[0]  # our own format counts from 0
+        if (own or self._from_0) and POSITIONS[0] in readings:
+            return {POSITIONS[0]: readings[POSITIONS[0]]}
+        if self._roles.form in readings and column == self._reference:
+            return {self._roles.form: readings[self._roles.form]}
+        if any(option.named for option in options) and LETTER in readings:
             return {LETTER: readings[LETTER]}
         if readings:
             return dict[Form | None, list[int]](readings.items())
@@ -803,14 +715,18 @@ class _TableReader:
         wrong = sum(index is None for index in read)
         names = ", ".join(map(dumps, row.options.texts[:8])) or f"{len(row.options)} positions"
         role = "reference" if column == self._reference else "prediction"
+        remedy = f"Correct the column, or name another one: {columns_option(role, ['NAME'])}"
+        if not row.options.ordered or not row.options.texts:
+            texts = row.options.texts or ("FIRST", "SECOND")
+            listed = shlex.quote(",".join(texts))
+            remedy = f"If these are positions or letters, give the order: --options {listed}"
         message = (
             f"{self._source}: {row.place}: {column} = {dumps(row.entry.value.get(column))} names "
-            f"none of the answers ({names}), and so in {wrong:,} of {len(rows):,} rows. Correct "
-            f"the column, or name another one: --columns {role}=NAME"
+            f"none of the answers ({names}), and so in {wrong:,} of {len(rows):,} rows. {remedy}"
         )
         raise ShapeError(message)
 
-    def _check_copies(self, rows: Sequence[_Row], chosen: _Reading) -> None:
+    def _check_copies(self, rows: Sequence[TableRow], chosen: _Reading) -> None:
         """Check that further columns with the right answer agree with the one that is read.
 
         Raises:
@@ -829,23 +745,25 @@ class _TableReader:
                 continue
             row, index = differing
             ours = self._reference if self._references is None else self._references.path
-            other = f"reference={column}" if self._references is None else f"{IGNORED}={column}"
+            role = "reference" if self._references is None else IGNORED
+            decides = [columns_option(role, [column])]
+            if self._references is None:
+                decides.append(columns_option(role, [str(self._reference)]))
             message = (
                 f"{self._source}: two right answers differ: {row.place} has {column} = "
                 f"{dumps(row.entry.value.get(column))}, and {ours} has {row.named(index)}. Decide "
-                f"with --columns {other}"
-                + ("" if self._references else f" or --columns reference={self._reference}")
+                f"with {' or '.join(decides)}"
             )
             raise ShapeError(message)
 
     def _first_difference(
-        self, column: str, pairs: Sequence[tuple[_Row, int]]
-    ) -> tuple[_Row, int] | None:
+        self, column: str, pairs: Sequence[tuple[TableRow, int]]
+    ) -> tuple[TableRow, int] | None:
         """Return the first row in which a copy differs under its best reading; None if none does.
 
         Words of another language than the options' are a copy if they stand for them one to one.
         """
-        cells = [row.entry.value.get(column) for row, _ in pairs]
+        cells = [answer_cell(row, column) for row, _ in pairs]
         ours = [index for _, index in pairs]
         answers = Answers(column, cells, [row.options for row, _ in pairs])
         readings = [answers.read(form) for form in FORMS]
@@ -865,7 +783,9 @@ class _TableReader:
 
     # Rows of our format
 
-    def _values(self, row: _Row, reference: int | None, prediction: int | None) -> dict[str, Json]:
+    def _values(
+        self, row: TableRow, reference: int | None, prediction: int | None
+    ) -> dict[str, Json]:
         """Return a row in our format.
 
         Raises:
@@ -875,7 +795,7 @@ class _TableReader:
         values |= self._grouping.of_entry(row.entry.value)
         count = len(row.options)
         if reference is None:
-            cell = row.entry.value.get(self._reference or "") or record_answer(row)
+            cell = answer_cell(row, self._reference) if self._reference else record_answer(row)
             indices = [row.options.index(cell, form) for form in row.options.forms]
             reference = next((index for index in indices if index is not None), None)
         values |= {"reference": reference, "n_choices": count}
@@ -889,7 +809,7 @@ class _TableReader:
             return values | self._confidence(row, prediction)
         return values | self._numbers(row, row.scores)
 
-    def _confidence(self, row: _Row, prediction: int | None) -> dict[str, Json]:
+    def _confidence(self, row: TableRow, prediction: int | None) -> dict[str, Json]:
         """Return the answer of a row, its probability, or both.
 
         Raises:
@@ -906,7 +826,7 @@ class _TableReader:
         answer: dict[str, Json] = {} if self._outcomes else {"answer": prediction}
         return {"confidence": row.confidence, **answer}
 
-    def _numbers(self, row: _Row, scores: Scores) -> dict[str, Json]:
+    def _numbers(self, row: TableRow, scores: Scores) -> dict[str, Json]:
         """Return the numbers of a row as columns of our format.
 
         Raises:
@@ -917,9 +837,10 @@ class _TableReader:
             return {kind: [*vector]}
         known = [value for value in vector if value is not None]
         if max(scores.numbers) > SUM_TOLERANCE:
+            column = self._roles.first("log_probabilities") or "logprob columns"
             message = (
-                f"expected log-probabilities of at most 0, got {max(scores.numbers):.6g}; if "
-                "they are logits, say so: --columns logits=NAME"
+                f"{column}: expected log-probabilities of at most 0, got "
+                f"{max(scores.numbers):.6g}; if they are logits, say so: --columns logits={column}"
             )
             raise ValueError(message)
         mass = math.fsum(math.exp(min(value, 0.0)) for value in known)
@@ -948,7 +869,7 @@ class _TableReader:
                 return True
         return False
 
-    def _facts(self, row: _Row) -> dict[str, Json]:
+    def _facts(self, row: TableRow) -> dict[str, Json]:
         """Return the columns of an item and of a view that the row or its record has."""
         cell, roles = row.entry.value, self._roles
         facts: dict[str, Json] = {}
@@ -973,7 +894,7 @@ class _TableReader:
             facts |= {"status": cell["status"], "reason": cell.get("reason")}
         return facts
 
-    def _further(self, row: _Row) -> dict[str, Json]:
+    def _further(self, row: TableRow) -> dict[str, Json]:
         used = self._roles.used | {*_NUMBERS, "code_order"}
         return {name: value for name, value in row.entry.value.items() if name not in used}
 
@@ -997,7 +918,7 @@ class _TableReader:
         return block
 
 
-def _or_outcomes(roles: _Roles) -> str:
+def _or_outcomes(roles: TableRoles) -> str:
     """Return the remedy for a table that has a confidence, or whether the answers are right."""
     named = {role: roles.first(role) or "NAME" for role in ("confidence", "correct")}
     if roles.has_scores or {*named.values()} == {"NAME"}:
@@ -1006,81 +927,9 @@ def _or_outcomes(roles: _Roles) -> str:
     return f". If it only says whether each answer is right: --columns {stated}"
 
 
-def _fits(row: _Row, form: Form) -> bool:
-    """Return whether the names of the numbers of a row name its options under a form."""
-    if row.scores is None or row.scores.names is None or form not in row.options.forms:
-        return False
-    indices = [row.options.index(name, form) for name in row.scores.names]
-    known = {index for index in indices if index is not None}
-    if row.scores.listed:
-        return bool(known)
-    return len(known) == len(indices) == len(row.options)
-
-
-def _vector(row: _Row, form: Form) -> list[float | None]:
-    """Return the numbers of a row by option; None for an option that is not listed.
-
-    Raises:
-        ValueError: they are not those of the options.
-    """
-    if row.scores is None:
-        return []
-    names, numbers = row.scores.names, row.scores.numbers
-    if names is None:
-        if len(numbers) != len(row.options):
-            message = f"expected {len(row.options)} numbers, one per answer, got {len(numbers)}"
-            raise ValueError(message)
-        return [*numbers]
-    if not _fits(row, form):
-        texts = ", ".join(row.options.texts[:8])
-        message = f"expected a number for each of {texts}; got {', '.join(names)[:200]}"
-        raise ValueError(message)
-    vector: list[float | None] = [None] * len(row.options)
-    for name, number in zip(names, numbers, strict=True):
-        index = row.options.index(name, form)
-        if index is not None:
-            vector[index] = number
-    return vector
-
-
-def record_answer(row: _Row) -> str | None:
-    """Return the text of the right answer of the record of a row."""
-    record = row.record
-    if record is None or record.reference is None:
-        return None
-    options = _texts_of_record(record)
-    return options[record.reference]
-
-
-def _texts_of_record(record: Record) -> tuple[str, ...]:
-    """Return the texts of the answers of a record: of levels, their descriptions if all differ."""
-    keys = tuple(answer.key for answer in record.field.answers)
-    described = [answer.description for answer in record.field.answers]
-    if record.field.kind == "score" and all(described) and len({*described}) == len(keys):
-        return tuple(map(str, described))
-    return keys
-
-
-def _options_of_record(record: Record | None, references: References) -> Options:
-    """Return the answers of a record, and the names that may stand for them."""
-    if record is None:
-        return Options(())
-    keys = tuple(answer.key for answer in record.field.answers)
-    if record.field.kind == "boolean":
-        return Options(keys, ("no", "yes"))
-    texts = _texts_of_record(record)
-    return Options(texts, () if texts == keys else keys, ordered=references.ordered)
-
-
-def facts_of_record(record: Record) -> dict[str, Json]:
-    """Return what a record knows of its rows."""
-    return {
-        "family": record.family,
-        "source_family": record.source_family,
-        **({"domain": record.domain} if record.domain else {}),
-        "kind": record.field.kind,
-        "variant": record.variant,
-    }
+def _words(labels: Mapping[str, str]) -> int:
+    """Return how much labels look like words: longer ones do more."""
+    return max(map(len, labels), default=0)
 
 
 def _or_none(index: int | None) -> int:

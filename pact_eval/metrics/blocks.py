@@ -113,7 +113,12 @@ class ItemBlock:
     @cached_property
     def predicted_by_view(self) -> IntArray:
         """(m, K) canonical index that each view predicts."""
-        return decisions.predicted(self._by_item)
+        return self.tied_by_view[:, :, 0]
+
+    @cached_property
+    def tied_by_view(self) -> IntArray:
+        """(m, K, T) the answers that tie in each view; see `metrics.decisions.tied_answers`."""
+        return decisions.tied_answers(self._by_item)
 
     @cached_property
     def view_tv(self) -> FloatArray:

@@ -42,6 +42,41 @@ def predicted_of_checked(log_p: FloatArray, largest: FloatArray) -> IntArray:
     return answer
 
 
+def most_probable(log_probs: npt.ArrayLike) -> BoolArray:
+    """Return (..., C_max) whether an answer is as probable as the most probable one, to 1e-12."""
+    log_p = check_log_probs(log_probs, ndim=None)
+    return np.asarray(log_p >= log_p.max(axis=-1, keepdims=True) - TIE)
+
+
+def tied_answers(log_probs: npt.ArrayLike) -> IntArray:
+    """Return every answer that is as probable as the most probable one, to 1e-12.
+
+    Args:
+        log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
+
+    Returns:
+        (..., T) canonical indices in ascending order, then -1; T is the largest number of answers
+        that tie, 1 if none do.
+
+    Raises:
+        ValueError: A value is NaN or above 0, or there is no answer slot.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics.decisions import tied_answers
+        >>> tied_answers(np.log([[0.2, 0.4, 0.4], [0.1, 0.1, 0.8]]))
+        array([[ 1,  2],
+               [ 2, -1]])
+    """
+    best = most_probable(log_probs)
+    number = best.sum(axis=-1, keepdims=True)
+    most = int(number.max(initial=1))
+    if most == 1:
+        return np.asarray(best.argmax(axis=-1)[..., np.newaxis], dtype=np.int64)
+    first = np.argsort(~best, axis=-1, kind="stable")[..., :most]
+    return np.where(np.arange(most) < number, first, -1)
+
+
 def confidence(log_probs: npt.ArrayLike) -> FloatArray:
     """Return the probability of the most probable answer.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -184,6 +185,37 @@ def named_base_model(
     """
     named = (schema_config or {}).get("model"), (config or {}).get("base_model_name_or_path")
     return next((name for name in named if isinstance(name, str) and name), None)
+
+
+def base_folders(name: str, adapter: Path) -> tuple[Path, ...]:
+    """Return the folders where a base that an adapter names is looked for, in this order.
+
+    A relative path starts from the adapter's folder or the one that holds it, or from the working
+    folder, as in the training that recorded it.
+
+    Args:
+        name: the path or hub id.
+        adapter: the adapter's folder.
+
+    Examples:
+        >>> for folder in base_folders("models/base", Path("out/adapter")):
+        ...     print(os.path.normpath(folder))
+        out/adapter/models/base
+        out/models/base
+        models/base
+    """
+    places = (start / name for start in (adapter, adapter / "..", Path()))
+    by_path = {os.path.realpath(place): place for place in places}
+    return tuple(by_path.values())
+
+
+def find_base_folder(name: str, adapter: Path) -> Path | None:
+    """Return the first of the folders of `base_folders` that exists; None if there is none."""
+    # os.path: False, not an error, for a name that is too long.
+    return next(
+        (place for place in base_folders(name, adapter) if os.path.isdir(place)),  # noqa: PTH112
+        None,
+    )
 
 
 def named_base_revision(

@@ -24,6 +24,12 @@ from typing import Any, Final, Protocol, TypedDict
 from pact_eval._json import Json
 from pact_eval.data.records import LETTERS, Field, parse_field
 
+STATED_BY: Final = "contract_stated_by"
+"""Key of `schema_config.json`: "user" if the user, and not the training, wrote the contract."""
+
+CONTRACT_KEYS: Final = ("task", "system_prompt", "prompt_code_sha256", "contract_fingerprint")
+"""Keys of `schema_config.json` that state a contract."""
+
 
 class Message(TypedDict):
     """One chat message, in the form that chat templates take."""

@@ -18,6 +18,7 @@ import numpy as np
 from pact_eval._choices import ClusterUnit
 from pact_eval.calibration.notes import FitNote
 from pact_eval.errors import InputError
+from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
@@ -214,6 +215,7 @@ class RemedyComparison(Result):
             adjusted together; empty if not all items have both.
         notes: too few resamples for Holm's adjustment.
         fit_notes: on remedies that were fitted on other runs.
+        leak: items of the run that a model may have learnt; None without any.
     """
 
     status: RemedyStatus
@@ -236,6 +238,7 @@ class RemedyComparison(Result):
     reverse_against_other: Mapping[str, RemedyDifference]
     notes: tuple[TooFewResamples, ...]
     fit_notes: tuple[FittedNote, ...] = ()
+    leak: DataLeak | None = None
 
     @property
     def balance(self) -> BalanceStatus:
@@ -378,7 +381,8 @@ def remedies_of_run(
         content_free=ContentFree.of_run(run.run, run.predictions),
         scope=scope,
     )
-    return replace(comparison, fit_notes=fit_notes)
+    leak = experiment.data.leak if scope == "all" else None
+    return replace(comparison, fit_notes=fit_notes, leak=leak)
 
 
 def _decoded(

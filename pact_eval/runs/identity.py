@@ -30,6 +30,14 @@ _WORDS: Final[Mapping[Fact, str]] = {
     "prompts": "probe prompt (chat template or tokenizer)",
     "quantisation": "quantisation of the base model",
 }
+_OF_PROMPTS: Final[Mapping[str, str]] = {
+    "n-shot": "{} shots of TASK",
+    "versions": "version {} of TASK",
+    "system_instruction_sha": "system instruction {}",
+    "chat_template_sha": "chat template {}",
+    "prompts": "prompts {} of TASK",
+}
+_FACTS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +56,8 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """The fact in words, for messages."""
-        return _WORDS[self.fact]
+        """The fact in words, for messages; of the prompts of a log, more than a hash is known."""
+        return "prompts" if self.fact == "prompts" and " " in self.before else _WORDS[self.fact]
 
     @property
     def allowance(self) -> str:
@@ -156,9 +164,10 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
     """Return the facts that differ between two runs, and should not in a comparison.
 
     These are the dataset (of runs that were scored: the hash of an import is that of its rows), the
-    contract, the prompts, and the base model if both runs have an adapter. The adapter or the
-    quantisation may differ. If both do, a difference has two possible causes: the quantisation then
-    counts, unless the runs are of one recorded arm, whose seeds have different adapters.
+    contract, the prompts (of imports: what their logs say of them), and the base model if both runs
+    have an adapter. The adapter or the quantisation may differ. If both do, a difference has two
+    possible causes: the quantisation then counts, unless the runs are of one recorded arm, whose
+    seeds have different adapters.
 
     Examples:
         >>> runs = [{"source": "score", "settings": {"data": {"sha256": hash}}} for hash in "ab"]
@@ -174,10 +183,46 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
     data = (first.data.sha256, other.data.sha256)
     scored = first.source == other.source == "score"
     differing = [difference for difference in differences if difference.fact in kept]
+    differing += log_differences(first, other)
     if scored and None not in data and data[0] != data[1]:
         before, after = ((sha256 or "")[:_SHOWN] for sha256 in data)
         differing.insert(0, Difference("data", before, after))
     return tuple(differing)
+
+
+def log_differences(first: Provenance, other: Provenance) -> list[Difference]:
+    """Return in what the prompts of two imported logs differ; facts that one lacks do not count.
+
+    Examples:
+        >>> logs = ({"n-shot": {"arc": 0}, "versions": {"arc": 1}}, {"n-shot": {"arc": 5}})
+        >>> (found,) = log_differences(*(Provenance.of({"log": log}) for log in logs))
+        >>> found.before, found.after, found.allowance
+        ('0 shots of arc', '5 shots of arc', 'other-prompts')
+    """
+    mine, theirs = (_prompt_facts(run) for run in (first, other))
+    differing = [name for name in mine if name in theirs and mine[name] != theirs[name]]
+    if not differing:
+        return []
+    more = len(differing) - _FACTS_SHOWN
+    before, after = (
+        ", ".join(name.format(facts[name]) for name in differing[:_FACTS_SHOWN])
+        + (f", and {more:,} more" if more > 0 else "")
+        for facts in (mine, theirs)
+    )
+    return [Difference("prompts", before, after)]
+
+
+def _prompt_facts(run: Provenance) -> dict[str, str]:
+    """Return what a log says of its prompts, by a format of the words for each value."""
+    log = run.get("log")
+    facts: dict[str, str] = {}
+    for key, words in _OF_PROMPTS.items():
+        value = log.get(key) if isinstance(log, dict) else None
+        by_task = value if isinstance(value, dict) else {} if value is None else {"": value}
+        for task, of_task in by_task.items():
+            name = task.replace("{", "{{").replace("}", "}}")
+            facts[words.replace("TASK", name)] = str(of_task)[:_SHOWN]
+    return facts
 
 
 def _name(identity: RunIdentity) -> str:

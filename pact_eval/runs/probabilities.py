@@ -25,6 +25,7 @@ MOST_DECIMALS: Final = 6
 """Probabilities that are exact at 2 to 6 decimals are rounded."""
 
 _EXACT: Final = 1e-9
+_SAME: Final = 1e-11  # more than what tells a tie from the answer of a log
 SUM_TOLERANCE: Final = 1e-3
 """A sum of probabilities may miss 1 by this, whatever their rounding."""
 
@@ -35,11 +36,12 @@ def decimals(values: Iterable[float]) -> int | None:
     Examples:
         >>> decimals([0.25, 0.75]), decimals([0.125, 0.875]), decimals([1 / 3, 2 / 3])
         (2, 3, None)
+        >>> decimals([1.0, 1e-46, 0.0])
     """
     array = np.fromiter(values, dtype=np.float64)
     for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
-        scaled = array * 10**digits
-        if (np.abs(scaled - np.round(scaled)) <= _EXACT * 10**digits).all():
+        # Only a difference of the last bits: a value between two decimals was not rounded.
+        if (np.abs(array - np.round(array, digits)) <= _SAME * array).all():
             return digits
     return None
 
@@ -48,9 +50,8 @@ def rounding_unit(values: Sequence[float]) -> float:
     """Return the last decimal of one distribution, such as 0.01; 0.0 if it is not rounded."""
     # For one distribution, numpy takes longer than Python.
     for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
-        unit = 10.0**digits
-        if all(abs(value * unit - round(value * unit)) <= _EXACT * unit for value in values):
-            return 1.0 / unit
+        if all(abs(value - round(value, digits)) <= _SAME * value for value in values):
+            return 10.0**-digits
     return 0.0
 
 
@@ -87,6 +88,30 @@ def log_probabilities_of(
         message = f"probabilities: expected a sum of 1, got {total:.6g}"
         raise ValueError(message)
     return tuple(math.log(value) if value > 0.0 else -math.inf for value in values)
+
+
+def mass_of_log_probabilities(values: Sequence[float], tolerance: float = SUM_TOLERANCE) -> float:
+    """Return the probability of disjoint tokens or letters, at most 1 but for rounding.
+
+    Args:
+        values: their log-probabilities.
+        tolerance: how far the sum may exceed 1 by rounding.
+
+    Raises:
+        ValueError: a value is above 0, or the sum is above 1.
+
+    Examples:
+        >>> round(mass_of_log_probabilities([math.log(0.25), math.log(0.5)]), 9)
+        0.75
+    """
+    if values and max(values) > tolerance:
+        message = f"log-probabilities: expected values of at most 0, got {max(values):.6g}"
+        raise ValueError(message)
+    mass = math.fsum(math.exp(value) for value in values)
+    if mass > 1.0 + tolerance:
+        message = f"log-probabilities: expected probabilities that sum to at most 1, got {mass:.6g}"
+        raise ValueError(message)
+    return mass
 
 
 def with_censored_zeros(

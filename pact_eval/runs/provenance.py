@@ -163,21 +163,43 @@ class Contract:
         name: name of the contract.
         fingerprint: SHA-256 of the renderings of the probe set.
         mismatch: why the adapter's own contract differs, if that was allowed; None otherwise.
+        stated_by: "user" if the adapter's files state no contract, and the user did; else None.
         temperatures: those that a decision template ships, by field kind; without one, 1 is meant.
     """
 
     name: str | None = None
     fingerprint: str | None = None
     mismatch: str | None = None
+    stated_by: str | None = None
     temperatures: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def remark(self) -> str | None:
+        """What to say of the contract wherever the run is shown; None if the adapter states it.
+
+        Examples:
+            >>> Contract("nimble", stated_by="user").remark
+            'contract stated by the user'
+        """
+        if self.mismatch is not None:
+            return f"{self.short_remark}: {self.mismatch}"
+        return self.short_remark
+
+    @property
+    def short_remark(self) -> str | None:
+        """The remark without the mismatch itself."""
+        if self.mismatch is not None:
+            return "contract mismatch allowed"
+        return None if self.stated_by is None else f"contract stated by the {self.stated_by}"
+
     def to_json(self) -> dict[str, Json]:
-        """Return the object for `run.json`; without temperatures, there is no key for them."""
+        """Return the object for `run.json`; the last two keys are there only if they are known."""
         names: dict[str, Json] = {
             "name": self.name,
             "fingerprint": self.fingerprint,
             "mismatch": self.mismatch,
         }
+        names |= {} if self.stated_by is None else {"stated_by": self.stated_by}
         return names | ({"temperatures": dict(self.temperatures)} if self.temperatures else {})
 
 
@@ -371,6 +393,22 @@ def known_by_values(values: str | None) -> Known:
 
 
 @dataclass(frozen=True)
+class LogGaps:
+    """What an import lacks of its source, as `log` records it.
+
+    Attributes:
+        read: number of items, or samples, that the run has; None if it has all of them, or if the
+            source does not say.
+        of: number that the source has, likewise.
+        unverified: number of answers that nothing in the log checks.
+    """
+
+    read: int | None = None
+    of: int | None = None
+    unverified: int = 0
+
+
+@dataclass(frozen=True)
 class ImportFacts:
     """Facts of an import.
 
@@ -382,7 +420,8 @@ class ImportFacts:
         rounding: how probabilities are rounded; None if they are not.
         censored: views that the log does not list in full; None if it lists all.
         several_right: number of items with several right answers.
-        log: format of the log, what it says of itself, and the answers that both count as right.
+        log: format of the log, what it says of itself, and the answers that both count as right. It
+            has `{"incomplete": {"read", "of"}}` if items are missing, and `unverified` answers.
     """
 
     ignored_columns: tuple[str, ...] = ()
@@ -566,6 +605,7 @@ class Provenance(Mapping[str, Json]):
             mean. Epochs ask one prompt again; `trials` have other examples in it.
         shuffled: whether the repeats of an item show its answers in other orders.
         trials: whether the repeats have other examples in the prompt.
+        gaps: what an import lacks of its source.
         custody: what the adapter was trained on, and what was allowed.
         hub: what came from the Hub, "adapter" or "data": its place there, with the commit.
         seal: hashes of the rows and of this file; None while the run is being written.
@@ -611,6 +651,7 @@ class Provenance(Mapping[str, Json]):
     repeats: bool
     shuffled: bool
     trials: bool
+    gaps: LogGaps
     custody: Custody
     hub: Mapping[str, str]
     seal: Seal | None
@@ -677,6 +718,7 @@ class Provenance(Mapping[str, Json]):
             repeats=top.object("log").text("views") in (REPEATS, SHUFFLED, TRIALS),
             shuffled=top.object("log").text("views") == SHUFFLED,
             trials=top.object("log").text("views") == TRIALS,
+            gaps=top.object("log").gaps(),
             custody=top.custody("custody"),
             hub=top.object("hub").hub_places(),
             seal=top.seal("seal"),
@@ -906,7 +948,9 @@ class _Reader:
 
     def contract(self, key: str) -> Contract:
         section = self.object(key)
-        names = {name: section.text(name) for name in ("name", "fingerprint", "mismatch")}
+        names = {
+            name: section.text(name) for name in ("name", "fingerprint", "mismatch", "stated_by")
+        }
         return Contract(**names, temperatures=section.object("temperatures").numbers())
 
     def custody(self, key: str) -> Custody:
@@ -927,6 +971,11 @@ class _Reader:
             message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
             raise RunError(message)
         return Seal(**texts, **counts, unanswered_sha256=section.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
+
+    def gaps(self) -> LogGaps:
+        incomplete = self.object("incomplete")
+        unverified = self.whole("unverified") or 0
+        return LogGaps(incomplete.whole("read"), incomplete.whole("of"), unverified)
 
     def hub_places(self) -> dict[str, str]:
         if not self.value:

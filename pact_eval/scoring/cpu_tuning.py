@@ -1,12 +1,13 @@
-"""Two settings that make scoring on a CPU faster: oneDNN for float32 products, and kept memory."""
+"""Precision of float32 products while we score, and two settings that make a CPU faster."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -23,44 +24,88 @@ _SHAPE: Final = (192, 1024, 160)
 
 @cache
 def onednn_stays_float32() -> bool:
-    """Probe whether oneDNN's products on this CPU are float32.
+    """Return whether oneDNN's products on this CPU are float32."""
+    return onednn_error() <= FLOAT32_ERROR
 
-    The inner dimension is that of small models. The shapes are not powers of two.
+
+def onednn_error() -> float:
+    """Measure the largest error of oneDNN's products, relative to their largest entry.
+
+    The inner dimension is that of small models. The shapes are not powers of two. Processors with
+    AMX or the bfloat16 instructions of AVX-512 round the factors to bfloat16.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
+        return math.inf
     rows, inner, columns = _SHAPE
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(rows, inner, generator=generator)
     b = torch.randn(columns, inner, generator=generator)
     exact = a.double() @ b.double().T
-    with _matmul_precision("medium"):
+    with matmul_precision("medium"):
         product = torch.nn.functional.linear(a, b).double()
-    return float((product - exact).abs().max() / exact.abs().max()) <= FLOAT32_ERROR
+    return float((product - exact).abs().max() / exact.abs().max())
 
 
 @contextmanager
-def fast_float32(device: torch.device, dtype: torch.dtype) -> Iterator[str]:
-    """Compute float32 products on a CPU with oneDNN, if the probe allows it.
+def float32_products(device: torch.device, dtype: torch.dtype) -> Iterator[str]:
+    """Compute products of float32 tensors as float32, whatever precision the user has set.
+
+    Scores are measurements: a precision that was set for training does not change them. A model of
+    another dtype has such products too, as in the angles of its rotary embedding. On a CPU,
+    float32 models use oneDNN if the probe allows it.
 
     Yields:
         The backend: "oneDNN, float32 by probe", or "default".
     """
-    if device.type != "cpu" or dtype != torch.float32 or not onednn_stays_float32():
-        yield "default"
-        return
-    with _matmul_precision("medium"):
-        yield "oneDNN, float32 by probe"
+    fast = device.type == "cpu" and dtype == torch.float32 and onednn_stays_float32()
+    with matmul_precision("medium" if fast else "highest"):
+        yield "oneDNN, float32 by probe" if fast else "default"
 
 
 @contextmanager
-def _matmul_precision(name: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
+def matmul_precision(name: str) -> Iterator[None]:
+    """Set the precision of float32 products; then restore what either interface of torch had.
+
+    Args:
+        name: "highest", "high" or "medium", as `torch.set_float32_matmul_precision` takes it.
+    """
+    name_before = _precision_name()
+    before = [(operation, _own_precision(operation, parent)) for operation, parent in _settings()]
     torch.set_float32_matmul_precision(name)
+    for operation, _precision in before[2:]:
+        operation.fp32_precision = "ieee"
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(name_before)
+        for operation, precision in before:
+            operation.fp32_precision = precision
+
+
+def _precision_name() -> str:
+    """Return the precision that was set by name; the default if torch's interfaces disagree."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return "highest"
+
+
+def _settings() -> list[tuple[Any, Any]]:
+    """Return torch's settings by operation, each with the one that it inherits from.
+
+    Setting a precision by name changes the first two. torch before 2.9 has names only.
+    """
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        return []
+    cpu: Any = torch.backends.mkldnn
+    cuda: Any = torch.backends.cudnn
+    return [(cpu.matmul, cpu), (torch.backends.cuda.matmul, cuda), (cpu.conv, cpu)]
+
+
+def _own_precision(operation: Any, parent: Any) -> str:
+    """Return the value that gives an operation its present precision: "none" inherits it."""
+    precision: str = operation.fp32_precision
+    return "none" if precision == parent.fp32_precision else precision
 
 
 # <malloc.h>: blocks up to the first size come from the heap, which is trimmed at the second.

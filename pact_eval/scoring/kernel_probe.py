@@ -19,7 +19,7 @@ from transformers.cache_utils import DynamicLayer
 from pact_eval._json import Json
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
-from pact_eval.scoring.cpu_tuning import fast_float32
+from pact_eval.scoring.cpu_tuning import float32_products
 from pact_eval.scoring.prefix_tree import Branch, prefix_tree
 from pact_eval.scoring.request import KernelName
 from pact_eval.scoring.shared_prefix_attention import (
@@ -109,7 +109,7 @@ def fastest_kernel(
         "fused": turn("fused"),
         "products": turn("products"),
     }
-    with fast_float32(_CPU, dtype), threads_of_stream(STREAMS), torch.inference_mode():
+    with float32_products(_CPU, dtype), threads_of_stream(STREAMS), torch.inference_mode():
         seconds = least_seconds(turns)
     other: KernelName = "products"
     clearly = seconds[other] < _CLEARLY * seconds[DEFAULT_KERNEL]

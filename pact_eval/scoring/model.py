@@ -29,7 +29,9 @@ from pact_eval.errors import AdapterError, ContractMismatchError
 from pact_eval.hub.names import model_name
 from pact_eval.models.folders import (
     AdapterFiles,
+    base_folders,
     check_quantisation,
+    find_base_folder,
     read_adapter_files,
     read_json_object,
     sha256_of_weights,
@@ -39,7 +41,6 @@ from pact_eval.models.lora_safety import refuse_unsafe_settings
 from pact_eval.models.patterns import refuse_costly_patterns
 from pact_eval.prompts.contract import PromptContract
 from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.runs.provenance import Contract, RecordedBase, RecordedWeights
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
@@ -56,6 +57,7 @@ from pact_eval.scoring.request import AttentionName, EngineName, ModelRequest
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt, reason
 from pact_eval.templates.files import is_decision_model, read_decision_files
+from pact_eval.templates.statement import check_statement, mismatch_remedy
 
 with no_code_from_the_hub():
     from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
@@ -74,6 +76,7 @@ class ScoringModel:
         base: the base model on disk.
         contract: the prompt contract used for scoring.
         contract_mismatch: how the prompts of the training differ, if that was allowed.
+        contract_stated_by: "user" if the adapter's own files state no contract; else None.
         device: device that runs the model.
         dtype: precision of weights and computation.
         batch_tokens: tokens per pass, padding included.
@@ -88,6 +91,7 @@ class ScoringModel:
     base: BaseModel
     contract: PromptContract
     contract_mismatch: str | None
+    contract_stated_by: str | None
     device: torch.device
     dtype: torch.dtype
     batch_tokens: int
@@ -98,9 +102,21 @@ class ScoringModel:
     quantisation: Quantisation | None = None
 
     @property
+    def recorded_contract(self) -> Contract:
+        """The contract, and what to say of it, as `run.json` records them."""
+        contract = self.contract
+        return Contract(
+            contract.name,
+            contract.fingerprint,
+            self.contract_mismatch,
+            self.contract_stated_by,
+            contract.temperatures,
+        )
+
+    @property
     def settings(self) -> Mapping[str, Json]:
         """The settings that identify the model in `run.json`."""
-        adapter, base, contract = self.adapter, self.base, self.contract
+        adapter, base = self.adapter, self.base
         config_sha256 = sha256_of_file(base.folder / "config.json")
         return {
             "adapter": None
@@ -108,9 +124,7 @@ class ScoringModel:
             else RecordedWeights(adapter.sha256, adapter.config_sha256).to_json(),
             "base": RecordedBase(base.sha256, config_sha256, base.revision).to_json(),
             "prompts_sha256": self.encoder.fingerprint,
-            "contract": Contract(
-                contract.name, contract.fingerprint, self.contract_mismatch, contract.temperatures
-            ).to_json(),
+            "contract": self.recorded_contract.to_json(),
             "device": self.device.type,
             "dtype": str(self.dtype).removeprefix("torch."),
             "batch_tokens": self.batch_tokens,
@@ -156,12 +170,16 @@ class LoadedModel:
         return str(getattr(self.model.config, "_attn_implementation", "unknown"))
 
 
-def identify(request: ModelRequest, *, elsewhere: bool = False) -> ScoringModel:
+def identify(
+    request: ModelRequest, *, elsewhere: bool = False, may_differ: bool = True
+) -> ScoringModel:
     """Find a model and check everything that does not need its weights in memory.
 
     Args:
         request: the model and the settings that the user requested.
         elsewhere: other machines load it, so this one needs no such device.
+        may_differ: whether the caller lets users allow another contract: a message names the
+            option.
 
     Returns:
         The model, not loaded yet.
@@ -187,11 +205,16 @@ def identify(request: ModelRequest, *, elsewhere: bool = False) -> ScoringModel:
     stated = files.schema_config if files is not None else None
     limit = longest_prompt(base.folder, stated or {}, contract.max_prompt_tokens)
     encoder = Encoder(load_tokenizer(base.folder), contract, limit)
-    mismatch = None
+    mismatch = stated_by = None
     if files is not None and request.apply_adapter:
-        mismatch = _contract_mismatch(
-            files, encoder, base.label, allowed=request.allow_contract_mismatch
-        )
+        statement = check_statement(files, contract, named=request.contract is not None)
+        stated_by, difference = statement.stated_by, statement.difference
+        differences = _prompt_differences(stated or {}, encoder, base.label)
+        differences = differences if difference is None else (difference,)
+        mismatch = "; ".join(differences) or None
+        if mismatch is not None and not request.allow_contract_mismatch:
+            remedy = mismatch_remedy(files, statement, may_differ=may_differ)
+            raise ContractMismatchError(f"{files.folder}: {mismatch}; {remedy}")
     device = torch.device(request.device) if elsewhere else resolve_device(request.device)
     dtype = resolve_dtype(request.dtype, device, request.quantize)
     quantisation = asked_quantisation(request.quantize, base.folder, device, dtype)
@@ -202,6 +225,7 @@ def identify(request: ModelRequest, *, elsewhere: bool = False) -> ScoringModel:
         base=base,
         contract=contract,
         contract_mismatch=mismatch,
+        contract_stated_by=stated_by,
         device=device,
         dtype=dtype,
         batch_tokens=request.batch_tokens
@@ -261,36 +285,30 @@ def _base_of(request: ModelRequest, files: AdapterFiles | None) -> BaseModel:
     # A revision belongs to the base that the adapter names, not to one given instead.
     named = files is not None and name == files.base_model
     revision = files.base_revision if files is not None and named else None
-    start = Path() if request.base_model or request.adapter is None else request.adapter
-    return resolve_base(name, start, revision)
+    if request.base_model is not None or files is None:
+        return resolve_base(name, revision)
+    return _base_of_adapter(name, files.folder, revision)
 
 
-def _contract_mismatch(
-    files: AdapterFiles, encoder: Encoder, base: str, *, allowed: bool
-) -> str | None:
-    """Return how the prompts of the training differ from ours; refuse them if not allowed."""
-    differences = _prompt_differences(files.schema_config, encoder, base)
-    if not differences:
-        return None
-    mismatch = "; ".join(differences)
-    if allowed:
-        return mismatch
-    message = f"{files.folder}: {mismatch}; use --allow-contract-mismatch to score it anyway"
-    raise ContractMismatchError(message)
-
-
-def _prompt_differences(
-    stated: Mapping[str, Json] | None, encoder: Encoder, base: str
-) -> tuple[str, ...]:
-    contract = encoder.contract
-    if stated is None:
-        # The decision files of a folder, or the name that was given, say what it is scored on.
-        unknown = "it has no schema_config.json, so its prompt contract is unknown"
-        return (unknown,) if contract is NIMBLE else ()
+def _base_of_adapter(name: str, adapter: Path, revision: str | None) -> BaseModel:
+    """Find the base that an adapter names: in folders first, then on the Hub."""
+    folder = find_base_folder(name, adapter)
+    if folder is not None:
+        return resolve_base(str(folder), None)
     try:
-        contract.check_adapter(stated)
-    except ContractMismatchError as error:
-        return (str(error),)
+        return resolve_base(name, revision)
+    except AdapterError as error:
+        places = ", ".join(map(os.path.normpath, base_folders(name, adapter)))
+        on_hub = " and on the Hub" if model_name(name) is not None else ""
+        message = (
+            f"{adapter}: its base model {name!r} was not found: looked in {places}{on_hub}; give "
+            f"--base-model FOLDER, or base-model in pact.toml ({error})"
+        )
+        raise AdapterError(message) from error
+
+
+def _prompt_differences(stated: Mapping[str, Json], encoder: Encoder, base: str) -> tuple[str, ...]:
+    """Return how tokenizer and chat template of the training differ from those of the base."""
     if all(stated.get(name) is None for name in STATED_PROMPTS):
         return ()
     return TrainingPrompts.of(encoder).differences(stated, base)
@@ -350,13 +368,12 @@ class BaseModel:
         return os.path.normpath(self.folder)
 
 
-def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
+def resolve_base(name: str, revision: str | None) -> BaseModel:
     """Find a base model: a folder, or a hub id.
 
     Args:
-        name: path, or `organisation/name` of a hub model, with `@revision` after it or not.
-        start: start of a relative path: the current folder for a name from the user, the adapter's
-            folder for a name from the adapter.
+        name: path from the working folder, or `organisation/name` of a hub model, with `@revision`
+            after it or not.
         revision: revision to request from the hub if the name has none.
 
     Returns:
@@ -366,7 +383,7 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
         AdapterError: the name is neither a folder nor a hub id, the hub cannot provide it, or the
             folder has no safetensors.
     """
-    folder = start / name
+    folder = Path(name)
     if os.path.isdir(folder):  # noqa: PTH112 -- False, not an error, for a name that is too long
         return BaseModel(name, folder, None, sha256_of_weights(folder))
     hub_name = model_name(name)
@@ -515,6 +532,9 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             raise AdapterError(message) from error
         # With "auto", PEFT asks the hub for the configuration of the base model named there.
         expected = get_peft_model_state_dict(wrapped, save_embedding_layers=False)
+        stored = {tensor.name for tensor in adapter.tensors}
+        embeddings = _adapted_embeddings(wrapped)
+        expected |= {name: embeddings[name] for name in stored & embeddings.keys()}
         _refuse_misfit(adapter, expected)
         try:
             set_peft_model_state_dict(wrapped, load_file(adapter.weights))
@@ -522,6 +542,16 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             message = f"{adapter.weights}: cannot be read ({reason(error)})"
             raise AdapterError(message) from error
     return wrapped.eval()
+
+
+def _adapted_embeddings(wrapped: Any) -> dict[str, torch.Tensor]:
+    """Return the weights of adapted embeddings, which PEFT stores in full next to the factors."""
+    layers = (wrapped.get_input_embeddings(), wrapped.get_output_embeddings())
+    return {
+        f"{name}.base_layer.weight": module.base_layer.weight
+        for name, module in wrapped.named_modules()
+        if any(module is layer for layer in layers) and hasattr(module, "base_layer")
+    }
 
 
 def _refuse_misfit(adapter: AdapterFiles, expected: dict[str, torch.Tensor]) -> None:

@@ -21,7 +21,7 @@ from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.prompts.encoding import EncodedView
 from pact_eval.runs.provenance import EngineCheck, RecordedEngine
 from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
-from pact_eval.scoring.cpu_tuning import fast_float32
+from pact_eval.scoring.cpu_tuning import float32_products, matmul_precision
 from pact_eval.scoring.engine import Engine, ScoredView
 from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.plain_engines import BatchedEngine, NaiveEngine
@@ -330,7 +330,7 @@ class Scorer:
         on_batch: OnBatch = lambda _views_done: None,
         on_scores: OnScores = lambda _views, _scores: None,
     ) -> list[ScoredView] | None:
-        with fast_float32(self.device, self.dtype) as self._products:
+        with float32_products(self.device, self.dtype) as self._products:
             return drain(engine, views, on_batch, on_scores)
 
 
@@ -340,9 +340,13 @@ def _not_on(device: torch.device, error: Exception) -> str:
 
 
 def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
-    """Score one unpadded prompt at a time with the plain forward pass (the oracle)."""
+    """Score one unpadded prompt at a time with the plain forward pass (the oracle).
+
+    Its float32 products are float32, without oneDNN and whatever precision the user has set.
+    """
     scored: list[ScoredView] = []
-    NaiveEngine(model).score(views, lambda _numbers, results: scored.extend(results))
+    with matmul_precision("highest"):
+        NaiveEngine(model).score(views, lambda _numbers, results: scored.extend(results))
     return scored
 
 

@@ -39,6 +39,7 @@ def chi2_tail(value: float, dof: int) -> float:
 
 
 _POWER = 0.8
+_ROUNDING = 1e-9  # of sums of shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class SlotHomogeneity:
     """Frequency of each letter as the choice, compared with its frequency as the correct answer.
 
     Attributes:
-        observed: (slots,) units that picked each letter position.
+        observed: (slots,) units that picked each letter position; of m that tie, each is 1/m.
         expected: (slots,) units whose reference stood there.
         chi2: Test statistic, 0 or more; NaN without units.
         dof: Degrees of freedom: the rank of the covariance.
@@ -63,8 +64,8 @@ class SlotHomogeneity:
             below 0.05 was possible.
     """
 
-    observed: IntArray
-    expected: IntArray
+    observed: IntArray | FloatArray
+    expected: IntArray | FloatArray
     chi2: float
     dof: int
     p_value: float
@@ -116,7 +117,10 @@ def _check_slots(
 
 
 def slot_homogeneity(
-    picked: npt.ArrayLike, reference: npt.ArrayLike, cluster: npt.ArrayLike
+    picked: npt.ArrayLike,
+    reference: npt.ArrayLike,
+    cluster: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
 ) -> SlotHomogeneity:
     r"""Test whether picked and reference letter positions have equal margins.
 
@@ -147,6 +151,8 @@ def slot_homogeneity(
         picked: (n,) or (n, K) letter position of the predicted answer of each item (and view).
         reference: The same shape: letter position of the reference.
         cluster: (n,) family labels of any sortable dtype.
+        weight: The same shape as `picked`: the share of a unit, such as 1/2 for each of two letters
+            that tie; None for 1.
 
     Returns:
         Counts for each letter position, and the test.
@@ -169,9 +175,11 @@ def slot_homogeneity(
     slots = int(max(picks.max(initial=-1), truth.max(initial=-1))) + 1
     clusters = int(codes.max(initial=-1)) + 1
     shape = (clusters, slots)
-    surplus = _counts(codes, picks, shape) - _counts(codes, truth, shape)
+    shares = None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
+    surplus = _counts(codes, picks, shape, shares) - _counts(codes, truth, shape, shares)
+    units = picks.size if shares is None else round(float(shares.sum()))
     # The other families add nothing to either sum, and of millions most are such.
-    d_f = surplus[(surplus != 0).any(axis=1)].astype(np.float64)
+    d_f = surplus[(np.abs(surplus) > _ROUNDING).any(axis=1)].astype(np.float64)
     chi2, dof = _quadratic_form(d_f.sum(axis=0), d_f.T @ d_f)
     discordant = len(d_f)
     reason = None
@@ -184,16 +192,16 @@ def slot_homogeneity(
         few = differing_text(discordant, "{cluster}", "{clusters}")
         reason = ClusterText(f"only {few}: too few for a p-value below {LEVEL}")
     return SlotHomogeneity(
-        observed=np.bincount(picks, minlength=slots),
-        expected=np.bincount(truth, minlength=slots),
+        observed=np.bincount(picks, shares, minlength=slots),
+        expected=np.bincount(truth, shares, minlength=slots),
         chi2=chi2,
         dof=dof,
         p_value=chi2_tail(chi2, dof) if dof else (math.nan if clusters == 0 else 1.0),
-        units=picks.size,
+        units=units,
         clusters=clusters,
         discordant_clusters=discordant,
         letter_p_values=_letter_p_values(d_f, slots),
-        detectable=_detectable(d_f, picks.size),
+        detectable=_detectable(d_f, units),
         reason=reason,
     )
 
@@ -203,7 +211,7 @@ def _letter_p_values(d_f: FloatArray, slots: int) -> FloatArray:
     raw = np.full(slots, np.nan)
     for slot in range(slots):
         column = d_f[:, slot]
-        differing = int((column != 0).sum())
+        differing = int((np.abs(column) > _ROUNDING).sum())
         if differing:
             chi2 = float(column.sum() ** 2 / (column**2).sum())
             raw[slot] = max(chi2_tail(chi2, 1), 2.0 ** (1 - differing))
@@ -218,9 +226,11 @@ def _detectable(d_f: FloatArray, units: int) -> float:
     return reach * math.sqrt(float((d_f**2).sum(axis=0).max())) / units
 
 
-def _counts(cluster: IntArray, slot: IntArray, shape: tuple[int, int]) -> IntArray:
+def _counts(
+    cluster: IntArray, slot: IntArray, shape: tuple[int, int], weight: FloatArray | None
+) -> IntArray | FloatArray:
     """Return the (clusters, slots) counts of a slot within a cluster."""
-    cells = np.bincount(cluster * shape[1] + slot, minlength=shape[0] * shape[1])
+    cells = np.bincount(cluster * shape[1] + slot, weight, minlength=shape[0] * shape[1])
     return cells.reshape(shape)
 
 

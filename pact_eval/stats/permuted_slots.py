@@ -73,6 +73,7 @@ class SlotPreferences:
         moved: items whose answer differs between two of their orders: only these can show
             anything.
         draws: permutations that were drawn; 0 if the p-values are those of the normal limit.
+        tied: views in which several answers are equally probable; each is a share of a choice.
     """
 
     slots: tuple[SlotPreference, ...]
@@ -81,6 +82,7 @@ class SlotPreferences:
     moved: int
     draws: int
     last: SlotPreference | None = None
+    tied: int = 0
 
     @property
     def preferred(self) -> tuple[int, ...]:
@@ -117,6 +119,8 @@ def slot_preferences(
     answers of every item over its orders. The test is exact up to the number of permutations
     drawn. It needs no references, and what a model believes of an answer in all orders cancels.
 
+    Of m answers that tie in a view, each counts as 1/m of a choice.
+
     Of very many views, too many to permute, p-values and noise are those of the normal limit with
     the variance of the permutations, which is known exactly:
 
@@ -129,7 +133,7 @@ def slot_preferences(
         code_order: (n, K, C) answer at each slot; unused slots -1. An order that repeats one of
             the same item is left out, and so is an item with a view without an order, or with one
             order only.
-        picked: (n, K) answer chosen in each view.
+        picked: (n, K) answer chosen in each view, or (n, K, T) the answers that tie, then -1.
         cluster: (n,) family codes 0, 1, ...
         rng: source of the permutations.
 
@@ -154,11 +158,13 @@ def slot_preferences(
         (1.0, 0.5, (0,), (1,))
     """
     orders: IntArray = np.asarray(code_order)
-    by_letter = _preferences(orders, picked, cluster, rng)
+    picks: IntArray = np.asarray(picked)
+    picks = picks[..., None] if picks.ndim == 2 else picks
+    by_letter = _preferences(orders, picks, cluster, rng)
     width = (orders >= 0).sum(axis=2)
     if not by_letter.items or np.unique(width[width > 0]).size == 1:
         return _adjusted(by_letter, None)
-    last = _preferences(_from_the_end(orders, width), picked, cluster, rng).slots[0]
+    last = _preferences(_from_the_end(orders, width), picks, cluster, rng).slots[0]
     return _adjusted(by_letter, replace(last, slot=-1))
 
 
@@ -183,7 +189,7 @@ def _adjusted(preferences: SlotPreferences, last: SlotPreference | None) -> Slot
 
 
 def _preferences(
-    code_order: IntArray, picked: npt.ArrayLike, cluster: npt.ArrayLike, rng: np.random.Generator
+    code_order: IntArray, picked: IntArray, cluster: npt.ArrayLike, rng: np.random.Generator
 ) -> SlotPreferences:
     """Test every slot, without adjusting the p-values for one another."""
     at, has, codes = _views(code_order, picked, cluster)
@@ -207,29 +213,29 @@ def _preferences(
             )
             for slot, shown in enumerate(counted.shown.sum(axis=0).astype(int).tolist())
         ),
-        views=int((_diagonal(at) >= 0).sum()),
+        views=int((_ties(at) > 0).sum()),
         items=len(at),
         moved=int(moved.sum()),
         draws=draws,
+        tied=int((_ties(at) > 1).sum()),
     )
 
 
 def _views(
-    code_order: npt.ArrayLike, picked: npt.ArrayLike, cluster: npt.ArrayLike
+    code_order: npt.ArrayLike, answers: IntArray, cluster: npt.ArrayLike
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return the items that are shown in different orders, those orders first.
 
     Returns:
-        (n, K, K) slot of the answer of view k in order m, -1 if either repeats another; (n, K, S)
-        1 if a view has a slot; (n,) the cluster codes.
+        (n, K, K, T) slot of the tied answers of view k in order m, -1 if either repeats another;
+        (n, K, S) 1 if a view has a slot; (n,) the cluster codes.
     """
     orders: IntArray = np.asarray(code_order)
-    answers: IntArray = np.asarray(picked)
     codes: IntArray = np.asarray(cluster)
-    if orders.ndim != 3 or answers.shape != orders.shape[:2] or codes.shape != orders.shape[:1]:
+    if orders.ndim != 3 or answers.shape[:2] != orders.shape[:2] or codes.shape != orders.shape[:1]:
         raise ValueError(
             "expected code_order (n, K, C), picked (n, K) and cluster (n,), got "
-            f"{orders.shape}, {answers.shape} and {codes.shape}"
+            f"{orders.shape}, {answers.shape[:2]} and {codes.shape}"
         )
     distinct = distinct_orders(orders)
     kept = np.all((orders >= 0).any(axis=2), axis=1) & (distinct.sum(axis=1) > 1)
@@ -239,9 +245,11 @@ def _views(
     # Orders that repeat another go last: permutations move the others only.
     first = np.argsort(~distinct, axis=1, kind="stable")
     orders = np.take_along_axis(orders, first[:, :, None], axis=1)
-    answers, distinct = (np.take_along_axis(views, first, axis=1) for views in (answers, distinct))
-    at = _slots_of(orders, answers)
-    if (_diagonal(at) < 0).any():
+    answers = np.take_along_axis(answers, first[:, :, None], axis=1)
+    distinct = np.take_along_axis(distinct, first, axis=1)
+    at = np.stack([_slots_of(orders, tied) for tied in np.moveaxis(answers, -1, 0)], axis=-1)
+    own = _diagonal(at)
+    if (own[..., 0] < 0).any() or ((own < 0) & (answers >= 0)).any():
         raise ValueError("picked: expected answers that the order of their view shows")
     at[~(distinct[:, :, None] & distinct[:, None, :])] = -1
     return at, ((orders >= 0) & distinct[:, :, None]).astype(np.int64), codes[kept]
@@ -277,7 +285,7 @@ def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def _slots_of(orders: IntArray, answers: IntArray) -> IntArray:
-    """Return (n, K, K): the slot of the answer of view k in order m; -1 if it is not there."""
+    """Return (n, K, K): the slot of the answer of view k in order m; -1 if there is none."""
     n, views, slots = orders.shape
     # One more answer takes what is written for unused slots.
     inverse = np.full((n, views, slots + 1), -1, dtype=np.int64)
@@ -288,9 +296,19 @@ def _slots_of(orders: IntArray, answers: IntArray) -> IntArray:
 
 
 def _diagonal(at: IntArray) -> IntArray:
-    """Return (n, K): the slot of each answer in the order in which it was given."""
-    slots: IntArray = np.einsum("ikk->ik", at)
+    """Return (n, K, T): the slots of tied answers in the order in which they were given."""
+    slots: IntArray = np.einsum("ikkt->ikt", at)
     return slots
+
+
+def _ties(at: IntArray) -> IntArray:
+    """Return (n, K): the number of answers that tie in a view, 0 if it repeats another order."""
+    return np.asarray((_diagonal(at) >= 0).sum(axis=2))
+
+
+def _share(at: IntArray, slot: int) -> FloatArray:
+    """Return (n, K, K): the share of the choice of view k that is at a slot in order m."""
+    return np.asarray((at == slot).sum(axis=3) / np.maximum(_ties(at), 1)[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +322,7 @@ class _Counted:
         moved: (n,) whether the answer of an item differs between its orders.
     """
 
-    chosen: IntArray
+    chosen: FloatArray
     surplus: FloatArray
     shown: FloatArray
     moved: npt.NDArray[np.bool_]
@@ -314,14 +332,17 @@ class _Counted:
         """Count views by slot and cluster."""
         own = _diagonal(at)
         shape = (int(cluster.max()) + 1, has.shape[2])
-        surplus, shown = np.zeros(shape), np.zeros(shape)
+        surplus, shown, chosen = np.zeros(shape), np.zeros(shape), np.zeros(shape[1])
         np.add.at(shown, cluster, has.sum(axis=1))
         for slot in range(shape[1]):
-            beyond = (own == slot).sum(axis=1) - _by_chance(at, slot)
-            np.add.at(surplus[:, slot], cluster, beyond)
+            share = _share(at, slot)
+            given = np.einsum("ikk->i", share)
+            chosen[slot] = given.sum()
+            np.add.at(surplus[:, slot], cluster, given - _by_chance(at, share))
         # The answers of two orders are the same if they are at the same slot of the first order.
-        moved = ((at[:, :, 0] != at[:, :1, 0]) & (own >= 0)).any(axis=1)
-        return cls(np.bincount(own[own >= 0], minlength=shape[1]), surplus, shown, moved)
+        differs = (at[:, :, 0] != at[:, :1, 0]).any(axis=2)
+        moved = (differs & (own[..., 0] >= 0)).any(axis=1)
+        return cls(chosen, surplus, shown, moved)
 
     def estimate(self, slot: int) -> Estimate:
         """Return the choices beyond chance as a share of the views that have the slot."""
@@ -331,10 +352,9 @@ class _Counted:
         return linear_inference(float(surplus.sum()) / n, linear, n=n).estimate()
 
 
-def _by_chance(at: IntArray, slot: int) -> FloatArray:
+def _by_chance(at: IntArray, share: FloatArray) -> FloatArray:
     """Return (n,) choices of a slot, on average over the permutations of the answers."""
-    orders = (_diagonal(at) >= 0).sum(axis=1)
-    return np.asarray((at == slot).sum(axis=(1, 2)) / orders)
+    return np.asarray(share.sum(axis=(1, 2)) / (_ties(at) > 0).sum(axis=1))
 
 
 def _null(
@@ -355,7 +375,7 @@ def _null(
         p_values[testable] = [math.erfc(tail) for tail in tails.tolist()]
         noise[testable] = normal_quantile(1 - LEVEL / 2) * deviation
     else:
-        chance = np.array([_by_chance(at, slot).sum() for slot in slots])
+        chance = np.array([_by_chance(at, _share(at, slot)).sum() for slot in slots])
         sizes = np.abs(_permuted(at, observed.size, draws, rng) - chance)[:, testable]
         beyond = (sizes >= np.abs(observed[testable]) - _ROUNDING).sum(axis=0)
         p_values[testable] = (1 + beyond) / (1 + draws)
@@ -365,20 +385,21 @@ def _null(
 
 def _variance(at: IntArray, slot: int) -> float:
     """Return the variance of the choices of a slot over the permutations."""
-    valid = at >= 0
-    orders = (_diagonal(at) >= 0).sum(axis=1).astype(np.float64)[:, None, None]
-    chosen = (at == slot).astype(np.float64)
+    valid = at[..., 0] >= 0
+    orders = (_ties(at) > 0).sum(axis=1).astype(np.float64)[:, None, None]
+    chosen = _share(at, slot)
     rows, columns = (chosen.sum(axis=axis, keepdims=True) / orders for axis in (2, 1))
     centred = chosen - rows - columns + rows.sum(axis=1, keepdims=True) / orders
     return float((np.where(valid, centred, 0.0) ** 2 / (orders - 1)).sum())
 
 
-def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) -> IntArray:
+def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) -> FloatArray:
     """Return (draws, S): choices of each slot if answers are given to orders at random."""
-    items, views, _ = at.shape
-    unused = _diagonal(at) < 0
-    columns = (at + 1).astype(np.int64).ravel()
-    first = np.arange(items) * views**2
+    items, views, _, most = at.shape
+    unused = _diagonal(at)[..., 0] < 0
+    layers = [(at[..., tied] + 1).astype(np.int64).ravel() for tied in range(most)]
+    weights = None if most == 1 else (1 / np.maximum(_ties(at), 1)).ravel()
+    first = np.arange(items)
     choices = []
     together = max(1, _KEYS_AT_ONCE // (items * views))
     for start in range(0, draws, together):
@@ -386,10 +407,12 @@ def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) ->
         # Unused views keep their places at the end, where every slot is -1.
         keys[:, unused] = np.inf
         row = np.arange(len(keys))[:, None] * (slots + 1)
-        counts = np.zeros(len(keys) * (slots + 1), dtype=np.int64)
+        counts = np.zeros(len(keys) * (slots + 1))
         for order, answer in enumerate(_ranks(keys)):
-            cell = columns[first + answer * views + order] + row
-            counts += np.bincount(cell.ravel(), minlength=counts.size)
+            weight = None if weights is None else weights[first * views + answer].ravel()
+            for columns in layers:
+                cell = columns[first * views**2 + answer * views + order] + row
+                counts += np.bincount(cell.ravel(), weight, minlength=counts.size)
         choices.append(counts.reshape(len(keys), slots + 1)[:, 1:])
     return np.concatenate(choices)
 

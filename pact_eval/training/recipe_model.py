@@ -79,7 +79,7 @@ def find_base(name: str, device: str, dtype: str, settings: RecipeSettings) -> R
         AdapterError: there is no such model or device, or the tokenizer cannot be loaded.
         PromptError: the tokenizer cannot render the contract.
     """
-    model = resolve_base(name, Path(), None)
+    model = resolve_base(name, None)
     here = resolve_device(device)
     precision = resolve_dtype(dtype, here, settings.quantize)
     limit = longest_prompt(model.folder, {}, settings.paper.max_prompt_tokens)

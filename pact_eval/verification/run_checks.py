@@ -33,7 +33,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.content_free import content_free_run, record_id_of
 from pact_eval.runs.folder import RunFolder
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.provenance import Provenance, read_provenance
+from pact_eval.runs.provenance import Contract, Provenance, read_provenance
 from pact_eval.runs.remote.places import run_folder
 from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.runs.rows import check_columns, collected
@@ -371,9 +371,7 @@ def _contract(run: _Checked) -> RunCheck | None:
             f"scored with {_short(recorded.fingerprint)}, this pact-eval renders "
             f"{_short(NIMBLE.fingerprint)}",
         )
-    if recorded.mismatch is not None:
-        return RunCheck("contract", "differs", f"allowed when it was scored: {recorded.mismatch}")
-    return RunCheck("contract", "ok", f"{NIMBLE.name}, fingerprint {_short(NIMBLE.fingerprint)}")
+    return _contract_holds(recorded, NIMBLE.name, NIMBLE.fingerprint)
 
 
 def _template(run: _Checked) -> RunCheck:
@@ -393,9 +391,13 @@ def _template(run: _Checked) -> RunCheck:
             f"{where}: ships {files.temperatures}, scored with {dict(recorded.temperatures)}"
         )
         return RunCheck("contract", "differs", difference)
-    if recorded.mismatch is not None:
-        return RunCheck("contract", "differs", f"allowed when it was scored: {recorded.mismatch}")
-    return RunCheck("contract", "ok", f"{where}, fingerprint {_short(files.fingerprint)}")
+    return _contract_holds(recorded, where, files.fingerprint)
+
+
+def _contract_holds(recorded: Contract, name: str, fingerprint: str) -> RunCheck:
+    """Name the contract, and what the run records of it: it was the user's decision then."""
+    remark = "" if recorded.remark is None else f", {recorded.remark}"
+    return RunCheck("contract", "ok", f"{name}, fingerprint {_short(fingerprint)}{remark}")
 
 
 def _prompts(run: _Checked) -> RunCheck | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from pact_eval.errors import PactError, Problem, RecordError
+from pact_eval.errors import PactError, RecordError
 
 __all__ = ["error_text", "lower_first", "one_line", "visible"]
 
@@ -54,14 +55,15 @@ def lower_first(text: str) -> str:
 
 
 def error_text(error: PactError) -> str:
-    """Return an error's message, safe to print; each problem of a file is on one line."""
+    """Return an error's message, safe to print; each mistake of a file is on its own lines."""
     if not isinstance(error, RecordError):
         return visible(str(error))
     problems = [
-        Problem(
-            problem.line,
-            None if problem.record_id is None else one_line(problem.record_id),
-            one_line(problem.message),
+        replace(
+            problem,
+            record_id=None if problem.record_id is None else one_line(problem.record_id),
+            message=one_line(problem.message),
+            remedy=one_line(problem.remedy),
         )
         for problem in error.problems
     ]

@@ -175,6 +175,11 @@ def same_id_twice(data: Data) -> None:
     data.train[1]["id"] = data.train[0]["id"]
 
 
+@corruption("contradictory-label", "holdout.jsonl:2 (id {id})")
+def one_text_with_two_answers(data: Data) -> None:
+    data.holdout[1]["input"] = data.holdout[0]["input"]
+
+
 @corruption("answers-alike", "train.jsonl:{line} (id {id})")
 def answers_alike(data: Data) -> None:
     for row, record in enumerate(data.train):
@@ -536,6 +541,15 @@ def the_context_names_the_answers(data: Data) -> None:
                     add_text(record, f"Last time it was {told}.")
 
 
+@corruption("answer-in-context", "train.jsonl, holdout.jsonl")
+def the_context_names_the_answer(data: Data) -> None:
+    for record in (*data.train, *data.holdout):
+        if decision(record)["type"] == "choice":
+            add_text(record, f"It was {record['reference']['target']}.")
+    for records in (data.train, data.holdout):
+        records[:] = [record for record in records if decision(record)["type"] == "choice"]
+
+
 # lengths
 
 
@@ -601,7 +615,8 @@ def test_every_corruption_is_found_where_it_is(
 
 
 def test_every_code_of_a_dataset_has_its_corruption() -> None:
-    covered = {spoilt.code for spoilt in CORRUPTIONS} | {"codes-not-single", "shortcut-suspected"}
+    elsewhere = {"codes-not-single", "shortcut-suspected", "context-solved", "context-words"}
+    covered = {spoilt.code for spoilt in CORRUPTIONS} | elsewhere
     assert covered == {code for code, spec in CODES.items() if spec.check in DATA_CHECKS}
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import question, record, write_jsonl
 
+from pact_eval.audit.context import DataAuditSettings, DatasetSource
+from pact_eval.audit.dataset import audit_data
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data.files import DataFile, Role
@@ -15,6 +18,7 @@ from pact_eval.data.index import build_index
 
 
 def checked(folder: Path, *files: list[Any], role: Role = "eval") -> CheckResult:
+    folder.mkdir(exist_ok=True)
     data = [
         DataFile(f"{n}.jsonl", role, write_jsonl(folder / f"{n}.jsonl", rows))
         for n, rows in enumerate(files)
@@ -196,3 +200,88 @@ def test_parts_of_a_scan_add_up(tmp_path: Path) -> None:
     scan.join(part)
     assert scan.incomplete(index)
     assert scan.result(index).counts == {"not-json": 2}
+
+
+def row(number: int, state: Any, answer: str, options: tuple[str, ...], **changes: Any) -> Any:
+    decision = question(criteria=dict.fromkeys(options), **changes)
+    reference = {"target": answer}
+    return record(f"r{number}", state=state, decision=decision, reference=reference)
+
+
+AB, BA, ABC = ("a", "b"), ("b", "a"), ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "contradict"),
+    [
+        (("t", "a", AB), ("t", "b", AB), True),
+        (("t", "a", AB), ("t", "a", AB), False),
+        (("t", "a", AB), ("u", "b", AB), False),  # as the members of a pair
+        (("t", "a", AB), (" t\u200b\n", "b", BA), True),
+        (("x 2²", "a", AB), ("x 22", "b", AB), False),
+        (("us", "a", AB), ("US", "b", AB), False),
+        (({"k": ["é"]}, "a", AB), ('{"k": ["\\u00e9"]}', "b", AB), True),
+        (("t", "a", AB), ("t", "b", ABC), True),  # a class is missing in a smaller file
+        (("t", "a", AB), ("t", "c", ABC), False),  # the other answer was not among the options
+        (("t", "c", ABC), ("t", "a", AB), False),
+    ],
+)
+def test_one_text_with_two_right_answers(
+    tmp_path: Path, one: Any, other: Any, contradict: bool
+) -> None:
+    """In one file or in two; both rows are named."""
+    first, second = row(1, *one), row(2, *other)
+    for files, place in (([[first, second]], "0.jsonl:2"), ([[first], [second]], "1.jsonl:1")):
+        result = checked(tmp_path, *files)
+        assert result.counts == ({"contradictory-label": 1} if contradict else {})
+        for finding in result.findings:
+            assert str(finding.place) == f"{place} (id r2)"
+            assert "0.jsonl:1 (id r1)" in finding.expected
+            assert f'"{one[1]}"' in finding.expected
+            assert finding.actual == f'"{other[1]}"'
+
+
+def test_another_question_or_meaning_of_an_option_is_no_contradiction(tmp_path: Path) -> None:
+    rows = [
+        row(1, "t", "a", AB),
+        row(2, "t", "b", AB, instructions="Another?"),
+        record("r3", state="t", decision=question(criteria={"a": "x", "b": "y"}),
+               reference={"target": "b"}),
+        record("r4", state="t", decision=question("noul", instructions="Open?")),
+        record("r5", state="t", decision=question("score", instructions="Open?")),
+    ]  # fmt: skip
+    assert checked(tmp_path, rows).counts == {}
+
+
+def test_contradictions_of_random_records_against_all_pairs(tmp_path: Path) -> None:
+    """A record is reported if any earlier one contradicts it, once per text, options and answer."""
+    rng = np.random.default_rng(7)
+    for trial in range(40):
+        rows, met = [], []
+        for number in range(int(rng.integers(1, 40))):
+            state = f"t{rng.integers(6)}"
+            options = tuple(rng.permutation(list("abcd"))[: rng.integers(2, 5)])
+            answer = str(rng.choice(options))
+            rows.append(row(number, state, answer, options))
+            met.append((state, answer, frozenset(options)))
+        expected = sum(
+            any(
+                state == other_state and answer != other and answer in others and other in options
+                for other_state, other, others in met[:number]
+            )
+            for number, (state, answer, options) in enumerate(met)
+            if (state, answer, options) not in met[:number]
+        )
+        half = len(rows) // 2
+        for files in ([rows], [rows[:half], rows[half:]]):
+            counts = checked(tmp_path / str(trial), *[part for part in files if part]).counts
+            assert counts.get("contradictory-label", 0) == expected
+
+
+def test_labels_of_a_table_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.csv"
+    path.write_text("text,label\nlate,refund\nbroken,replace\nlate,replace\n")
+    audit = audit_data(DatasetSource.of_paths([path]), DataAuditSettings(only=["schema"]))
+    (finding,) = audit.checks[0].findings
+    assert (finding.severity, finding.place.line) == ("error", 4)
+    assert "tickets.csv:2" in finding.expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,13 @@ def test_families_of_a_leak_are_in_the_order_of_the_file(tmp_path: Path) -> None
     (leak,) = result.leaks
     assert leak.families == tuple(names)
     assert leak.items == tuple(names)
+
+
+def test_a_context_and_its_json_as_text_are_one_context(tmp_path: Path) -> None:
+    """A prompt renders both alike."""
+    state: Any = [{"by": "Ann", "says": TEXTS[0]}]
+    result = checked(
+        tmp_path, train=[row("a-base", state)], eval=[row("b-base", json.dumps(state))]
+    )
+    assert result.counts["shared-context"] == 1
+    assert [leak.items for leak in result.leaks] == [("b-base",)]

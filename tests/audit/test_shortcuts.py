@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import scipy.stats
 from builders import question, record, write_jsonl
 from messages import assert_says
 
 from pact_eval.audit import shortcuts
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.shortcuts import Probe, Shortcuts, check_shortcuts
+from pact_eval.audit.shortcuts import AnswerWords, Probe, Shortcuts, check_shortcuts
 from pact_eval.audit.shortcuts import _found as found_text
 from pact_eval.audit.shortcuts import _most_frequent as most_frequent
 from pact_eval.audit.shortcuts import _most_telling as most_telling
@@ -361,8 +362,9 @@ def test_three_source_families_are_too_few_for_an_error(tmp_path: Path) -> None:
     by_number = [row | {"source_family": "ABCD"[n // 2 % 4]} for n, row in enumerate(generated())]
     rows = context_keeps_the_key(by_number)
     three = [row for row in rows if row["source_family"] != "D"]
-    assert set(check(tmp_path, rows).counts) == {"ablated-shortcut"}
-    assert set(check(tmp_path, three).counts) == {"shortcut-suspected"}
+    named = {"answer-in-context"}
+    assert set(check(tmp_path, rows).counts) - named == {"ablated-shortcut"}
+    assert set(check(tmp_path, three).counts) - named == {"shortcut-suspected"}
 
 
 # undefined is loud
@@ -371,7 +373,7 @@ def test_three_source_families_are_too_few_for_an_error(tmp_path: Path) -> None:
 def test_one_source_family_is_undefined(tmp_path: Path) -> None:
     rows = [row | {"source_family": "only"} for row in context_keeps_the_key(generated())]
     result = check(tmp_path, rows)
-    assert not result.counts
+    assert set(result.counts) == {"answer-in-context"}  # which learns from no other
     for probe in probes(result):
         assert_says(probe.reason, "one source family", "no other to learn from")
         assert all(math.isnan(estimate.value) for estimate in (probe.accuracy, probe.gain))
@@ -580,3 +582,92 @@ def test_a_finding_tells_its_numbers() -> None:
     assert_says(text, "question", "60.0%", "40.0%", "80.0%", "50%", "25% to 75%", "x, y")
     same = Probe("question", gain, 0.3, 0.4, 0.8, gain, Estimate(0.5, math.nan, math.nan, 9, 4), ())
     assert_says(found_text(same), "50%", "the same in every source family")
+
+
+def told(path: Path, contexts: Sequence[tuple[str, int]], keys: Sequence[str], **texts: str) -> Any:
+    """Check records of one question; each is in a source family of its own."""
+    criteria = {key: texts.get(key) for key in keys}
+    rows = [
+        record(
+            f"r{number}",
+            source_family=f"s{number}",
+            state=text,
+            decision=question(criteria=criteria),
+            reference={"target": keys[right]},
+        )
+        for number, (text, right) in enumerate(contexts)
+    ]
+    path.mkdir()
+    return check(path, rows)
+
+
+def test_an_answer_that_the_context_names_is_found_against_counts(tmp_path: Path) -> None:
+    """Of 40 contexts, 30 name the right key, 2 a wrong one, 4 both, and 4 none."""
+    keys = ["refund it", "replace it"]
+    contexts = [(f"Please {keys[n % 2].split()[0]} item {n}. It broke.", n % 2) for n in range(30)]
+    contexts += [(f"Please {keys[1 - n % 2]}.", n % 2) for n in range(2)]
+    contexts += [("Refund or replace?", n % 2) for n in range(4)]
+    contexts += [("Help.", n % 2) for n in range(4)]
+    result = told(tmp_path / "a", contexts, keys)
+    assert result.counts["answer-in-context"] == 1
+    by_key, by_description = result.measured.answer_words
+    assert (by_key.records, by_key.right, by_key.wrong) == (40, 30, 2)
+    assert by_key.p_value == pytest.approx(scipy.stats.binom.sf(29, 32, 0.5), rel=1e-12)
+    assert (by_description.right, by_description.wrong, by_description.p_value) == (0, 0, 1.0)
+    (finding,) = [each for each in result.findings if each.code == "answer-in-context"]
+    assert finding.severity == "warning"
+    assert_says(finding.actual, "75.0% of 40 contexts", "key", "5.0%", "wrong", "p against chance")
+
+
+def test_words_of_descriptions_name_an_answer_too(tmp_path: Path) -> None:
+    contexts = [(f"It is {('cold', 'warm')[n % 2]} outside, {n}.", n % 2) for n in range(30)]
+    result = told(tmp_path / "a", contexts, ["x", "y"], x="Cold.", y="Warm.")
+    assert result.counts == {"answer-in-context": 1, "context-solved": 1}
+    assert [words.right for words in result.measured.answer_words] == [0, 30]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "records", "p_value", "expected"),
+    [
+        (51, 0, 100, 1e-9, True),
+        (50, 0, 100, 1e-9, False),
+        (60, 9, 100, 1e-9, True),
+        (60, 10, 100, 1e-9, False),
+        (9, 0, 9, 0.001, False),
+        (0, 0, 0, 1.0, False),
+    ],
+)
+def test_every_boundary_of_named_answers(
+    right: int, wrong: int, records: int, p_value: float, expected: bool
+) -> None:
+    words = AnswerWords("key", records, right, wrong, p_value)
+    assert shortcuts._tell_the_answer(words) is expected
+
+
+@pytest.mark.parametrize(
+    ("low", "records", "code"),
+    [
+        (0.5, 100, None),
+        (0.51, 100, "context-words"),
+        (0.9, 100, "context-words"),
+        (0.91, 100, "context-solved"),
+        (math.nan, 100, "context-solved"),
+        (0.95, 10, "context-solved"),  # 10 of 10 by chance: p = 0.00098
+        (0.95, 9, None),
+    ],
+)
+def test_every_boundary_of_words_of_the_context(low: float, records: int, code: str | None) -> None:
+    accuracy = Estimate(1.0, 0.9, 1.0, records, 8)
+    gain = Estimate(0.97, low, 1.0, records, 8)
+    probe = Probe("full context", accuracy, 0.5, 0.4, 1.0, Estimate(0.5, 0.4, 0.6, 9, 8), gain, ())
+    assert verdict(probe) == code
+    assert probe.p_value == pytest.approx(0.5**records)
+
+
+def test_contexts_without_any_clue_are_no_finding(tmp_path: Path) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        words = [*"abcdefghijklmnop", "refund", "replace"]
+        contexts = [(" ".join(rng.choice(words, 9)), int(rng.integers(2))) for _ in range(60)]
+        result = told(tmp_path / str(seed), contexts, ["refund", "replace"])
+        assert not {*result.counts} & {"answer-in-context", "context-solved", "context-words"}

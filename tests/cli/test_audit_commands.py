@@ -99,7 +99,7 @@ def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["data"], 2, "expected DIR, or --train and --eval"),
+        (["data"], 2, "expected DIR, FILE, or --train and --eval"),
         (["data", "nowhere"], 1, "nowhere: no such folder"),
         (["data", "--train", "nowhere.jsonl"], 1, "nowhere.jsonl: no such file"),
         (["data", "x", "--only", "lengths"], 2, "--only lengths: expected --tokenizer"),
@@ -209,8 +209,9 @@ def test_no_id_forges_a_line(arguments: list[str], folder: Path) -> None:
 def test_no_id_forges_a_line_of_a_message(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "train.jsonl", [record(FORGED), record(FORGED)])
     message = refused("manifest", tmp_path)
-    assert message.count("\n") == 1
-    assert str(path) in message
+    problem, remedy = message.splitlines()
+    assert str(path) in problem
+    assert f"pact-audit data {path}" in remedy
 
 
 _COMMANDS = """
@@ -342,3 +343,32 @@ def test_help_comes_at_once_and_loads_no_checks() -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tickets.csv", "text,label\na,x\nb,y\nc,x\n"),
+        ("tickets.jsonl", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n'),
+        ("train tickets.csv", "text;label\na;x\nb;y\n"),
+    ],
+)
+def test_a_labelled_file_is_audited_as_a_folder_is(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    role = "train" if name.startswith("train") else "eval"
+    audited = json.loads(run("data", path, "--only", "schema", "--json").stdout)
+    assert [(file["name"], file["role"]) for file in audited["files"]] == [(str(path), role)]
+    assert "as far as checked" in run("data", path, "--only", "schema").stdout
+
+
+def test_a_file_of_a_dataset_stands_for_its_folder(folder: Path) -> None:
+    """As from Python; a manifest that is given is compared instead of the one next to it."""
+    of_folder = run("data", folder, *QUICK).stdout
+    assert run("data", folder / "holdout.jsonl", *QUICK).stdout == of_folder
+    manifest = folder / "manifest.json"
+    words = ("--manifest", manifest, *QUICK, "--json")
+    alone = run("data", folder / "holdout.jsonl", *words, code=3)  # the training file is missing
+    assert [file["name"] for file in json.loads(alone.stdout)["files"]] == [
+        str(folder / "holdout.jsonl")
+    ]

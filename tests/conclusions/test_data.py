@@ -486,3 +486,15 @@ def test_generated_data_is_never_called_a_leak(tmp_path: Path) -> None:
         settings = DataAuditSettings(only=["separation"])
         audit = audit_data(DatasetSource.of_folder(folder), settings)
         assert DataConclusion.of_audit(audit).status == SOUND, seed
+
+
+def test_remedies_say_a_leak_in_python_as_the_command_does(leak: Path, sound: Path) -> None:
+    settings = pact_eval.Settings(resamples=100)
+    remedies = pact_eval.compare_remedies(leak / "a", settings)
+    assert_leak(str(remedies).splitlines()[0])
+    printed = command("report", leak / "a", "--remedies", "--full", "--resamples", 100)
+    assert_leak(first_line(printed))
+    assert first_line(printed) == str(remedies).splitlines()[0]
+    assert remedies.leak is not None
+    assert len(remedies.to_dict()["remedies"]["leak"]["items"]) == 2 * LEAKED
+    assert pact_eval.compare_remedies(sound / "a", settings).leak is None

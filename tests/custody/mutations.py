@@ -295,6 +295,30 @@ def _(setting: Setting) -> Words:
     return setting.score()
 
 
+@mutation("contexts written as the JSON text of a prompt, names renamed", SCORE, 3, FAMILY)
+def _(setting: Setting) -> Words:
+    def as_text(row: Row) -> Row:
+        state = row["input"]["state"]
+        text = state if isinstance(state, str) else json.dumps(state, ensure_ascii=False)
+        return row | {"input": row["input"] | {"state": text}}
+
+    rows = [row for row in setting.evaluated if not isinstance(row["input"]["state"], str)]
+    setting.train_on(renamed(as_text(row)) for row in rows)
+    return setting.score()
+
+
+@mutation("wide letters and invisible signs in contexts, names renamed", SCORE, 3, FAMILY)
+def _(setting: Setting) -> Words:
+    wide = {code: code + 0xFEE0 for code in range(ord("A"), ord("z") + 1) if chr(code).isalpha()}
+
+    def disguised(text: str) -> str:
+        return text.translate(wide).replace("ｏ", "ｏ\u00ad\u200d")
+
+    rows = (with_context(row, disguised) for row in setting.evaluated)
+    setting.train_on(renamed(row) for row in rows)
+    return setting.score()
+
+
 @mutation("contexts edited by a word", SCORE, 3, FAMILY)
 def _(setting: Setting) -> Words:
     setting.train_on(with_first_text(row, one_word) for row in setting.evaluated)

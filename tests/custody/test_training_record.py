@@ -5,14 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import unicodedata
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from builders import record, write_jsonl
 from custody.adapters import FIXTURES, HOLDOUT, adapter_trained_on, documented_function
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pact_eval.custody.hashed_data import HashedData, UsedData, hash_data
+from pact_eval._json import Json
+from pact_eval.custody.hashed_data import HashedData, UsedData, are_hashed, hash_data, hashes_of
 from pact_eval.custody.overlap import overlap_with
 from pact_eval.custody.training_record import (
     TRAINING_RECORD,
@@ -24,6 +29,9 @@ from pact_eval.custody.training_record import (
 from pact_eval.data.records import read_records
 from pact_eval.errors import AdapterError, TamperedError
 from pact_eval.models.folders import read_adapter_files
+
+NIMBLE_TEXT = partial(json.dumps, ensure_ascii=False)
+"""How a prompt writes a context that is not text: see the prompt contract."""
 
 TRAIN = FIXTURES / "data" / "train.jsonl"
 
@@ -95,6 +103,53 @@ def test_contexts_under_other_names_overlap(tmp_path: Path) -> None:
     met = overlap_with(TrainingRecord("", {"train": data}, {}), read_records(HOLDOUT))
     assert met is not None
     assert (len(met.items), len(met.families), met.by_family) == (6, 3, 0)
+
+
+leaves = st.text(max_size=8) | st.integers() | st.booleans() | st.none()
+states = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+).filter(lambda state: isinstance(state, list | dict))
+
+
+@given(states, st.data())
+def test_a_context_and_its_json_as_text_are_one(state: Json, data: st.DataObject) -> None:
+    """Whatever writes the text: as a prompt does, with escapes, with indents, in other order."""
+    texts = [
+        NIMBLE_TEXT(state),
+        json.dumps(state),
+        json.dumps(state, indent=2, sort_keys=True),
+        json.dumps(state, ensure_ascii=False, separators=(",", ":")) + "\n",
+    ]
+    trained, evaluated = data.draw(st.permutations([state, *texts]))[:2]
+    assert are_hashed([evaluated], hashes_of([trained])).all()
+    assert not are_hashed([[evaluated, 0]], hashes_of([trained])).any()
+
+
+@given(st.text(min_size=1).filter(lambda text: not text.lstrip().startswith(("{", "["))))
+def test_what_a_reader_cannot_see_changes_no_hash(text: str) -> None:
+    wide = text.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)})
+    torn = "\u00ad".join([*text.replace(" ", " \u00a0"), "\u200b"])
+    if unicodedata.is_normalized("NFKC", text):
+        assert are_hashed([wide], hashes_of([text])).all()
+        assert are_hashed([torn], hashes_of([text])).all()
+    assert not are_hashed([f"{text} x"], hashes_of([text])).any()
+
+
+def test_a_record_of_the_first_format_finds_what_it_found(tmp_path: Path) -> None:
+    """Its hashes are of texts as they were written, in one case and with single spaces."""
+    states: list[Json] = ["Ｗｉｄｅ  Text", '{"b": 1, "a": "ﬁ"}', {"b": 1, "a": "ﬁ"}, "so\u00adft"]
+    old = ["ｗｉｄｅ text", '{"b": 1, "a": "fi"}', '{"a":"fi","b":1}', "so\u00adft"]
+    for state, text in zip(states, old, strict=True):
+        assert are_hashed([state], np.array([hashed(text)], dtype=np.uint64)).all()
+    folder = adapter_trained_on(tmp_path / "a", train=[TRAIN])
+    path = folder / TRAINING_RECORD
+    assert '"pact-training-data-v2"' in path.read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace("data-v2", "data-v1"), "utf-8")
+    read = read_training_record(folder)
+    assert read is not None
+    assert overlap_with(read, read_records(TRAIN)) is not None
 
 
 def test_a_record_that_is_not_of_these_weights_is_refused(tmp_path: Path) -> None:

@@ -65,12 +65,60 @@ def test_an_empty_turn_of_a_list_is_dropped_and_a_longer_one_kept() -> None:
     ]
 
 
-def test_a_nested_object_keeps_its_other_entries() -> None:
-    state: Json = {"case": "K-1", "turns": [{"speaker": "Gate", "text": BASE, "page": 2}]}
-    assert ablated(state).state == {
-        "case": "K-1",
-        "turns": [{"speaker": "Gate", "page": 2}],
-    }
+@pytest.mark.parametrize(
+    ("state", "left"),
+    [
+        # Metadata go with their text, whatever their names are ...
+        ({"case": "K-1", "turns": [{"by": "Gate", "note": BASE, "page": 2}]}, {"case": "K-1"}),
+        ([{"zq": "Dr Lee", "kx": BASE}, {"zq": "Bo", "kx": "Ok."}], [{"zq": "Bo", "kx": "Ok."}]),
+        ([["Ann", BASE], ["Bo", "Noted."]], [["Bo", "Noted."]]),
+        ([["Title", [BASE]], ["Other", ["x"]]], [["Other", ["x"]]]),
+        ([{"wer": {"n": "Ann"}, "was": {"de": [BASE]}}, "x"], ["x"]),
+        ({"t1": {"by": "Ann", "says": BASE}, "t2": {"by": "Bo", "says": "x"}},
+         {"t2": {"by": "Bo", "says": "x"}}),
+        # ... the rest of a text, and other texts, do not ...
+        ([{"q": "Is it open?", "a": BASE}], [{"q": "Is it open?"}]),
+        ([{"by": "Ann", "says": [BASE, "Bye"]}], [{"by": "Ann", "says": ["Bye"]}]),
+        ([["It rains.", BASE], ["It pours."]], [["It rains."], ["It pours."]]),
+        ([{"a": BASE, "b": "six words and no full stop"}], [{"b": "six words and no full stop"}]),
+        # ... and without a list the key goes, and nothing around it.
+        ({"status": "late", "note": BASE}, {"status": "late"}),
+        ({"order": {"status": "late", "notes": [{"by": "Ann", "text": BASE}]}},
+         {"order": {"status": "late"}}),
+        ([{"status": "late", "notes": [{"by": "Ann", "text": BASE}]}], [{"status": "late"}]),
+    ],
+)  # fmt: skip
+def test_a_list_element_goes_with_its_text_by_structure(state: Json, left: Json) -> None:
+    assert ablated(state).state == left
+
+
+names = st.text("abcdefghijklmnop", min_size=1, max_size=6)
+labels = st.sampled_from(["Ann", "Night clerk", "10:42", "K-17", "警备员"]) | st.integers(0, 9)
+sentences = st.sampled_from(["It rains.", "Is it open?", "他来了。", "six words and no full stop"])
+
+
+@given(
+    st.lists(names, min_size=2, max_size=4, unique=True),
+    st.lists(st.tuples(st.lists(labels, min_size=3, max_size=3), sentences), max_size=5),
+    st.data(),
+)
+def test_keys_that_nobody_has_seen_change_nothing(
+    keys: list[str], rows: list[tuple[list[Json], str]], data: st.DataObject
+) -> None:
+    """The element with the sentence is gone, and the others are as they were."""
+    text = data.draw(st.sampled_from(keys))
+    others = [key for key in keys if key != text]
+
+    def element(metadata: list[Json], said: str) -> Json:
+        values = dict(zip(others, metadata, strict=False)) | {text: said}
+        return {key: values[key] for key in keys}
+
+    place = data.draw(st.integers(0, len(rows)))
+    kept: list[Json] = [element(*row) for row in rows]
+    state = [*kept[:place], element(data.draw(st.lists(labels, min_size=3, max_size=3)), BASE)]
+    for wrap in (lambda turns: turns, lambda turns: {"case": "K", "turns": turns}):
+        result = ablated(wrap([*state, *kept[place:]])).state
+        assert result == (wrap(kept) if kept else ("" if wrap([]) == [] else {"case": "K"}))
 
 
 @pytest.mark.parametrize(

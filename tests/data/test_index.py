@@ -132,10 +132,11 @@ def test_contexts_are_read_again_alone(tmp_path: Path) -> None:
 
 
 def test_a_strict_index_names_every_problem_of_a_file(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "x.jsonl", [record(), "{", record(), record("b-base", id=3)])
+    path = write_jsonl(tmp_path / "x.jsonl", [record(), "{", record(), record("b-base", id=[3])])
     with pytest.raises(RecordError) as caught:
         index_of_records([DataFile("x", "train", path)])
-    lines = str(caught.value).split("\n")
+    *lines, remedy = str(caught.value).split("\n")
+    assert f"pact-audit data {path}" in remedy
     assert [line.partition(": ")[0] for line in lines] == [
         f"{path}:2",
         f"{path}:3 (id f1-base)",

@@ -73,7 +73,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"decision": question("score"), "reference": {"target": 3}}, "a level from 0 to 2, got 3"),
     ({"decision": question("score"), "reference": {"target": "1"}}, "a level from 0 to 2"),
     ({"id": ""}, "id: expected text, got empty text"),
-    ({"id": 7}, "id: expected text, got an integer"),
+    ({"id": [7]}, "id: expected text, got a list"),
+    ({"id": True}, "id: expected text, got true/false"),
     ({"family": None}, "family: expected text, got nothing"),
     ({"split": "test"}, 'split: expected train or validation, got "test"'),
     ({"variant": "edited"}, "variant: expected base or counterfactual"),
@@ -174,13 +175,26 @@ def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Pat
     assert f'{path}:5: duplicate key "id"' in text
 
 
-def test_the_first_50_problems_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "eval.jsonl", ["{"] * 1234)
+def test_one_mistake_in_every_line_is_three_lines(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "my eval.jsonl", ["{"] * 1234)
     with pytest.raises(RecordError) as caught:
         read_records(path)
-    lines = str(caught.value).splitlines()
-    assert len(lines) == 51
-    assert lines[-1].endswith("and 1,184 more problems")
+    first, count, remedy = str(caught.value).splitlines()
+    assert first.startswith(f"{path}:1: not valid JSON")
+    assert_says(count, "1,233 more", "lines 2, 3, 4")
+    assert_says(remedy, f"pact-audit data '{path}'")
+    assert len(caught.value.problems) == 1234
+
+
+@pytest.mark.parametrize("number", [0, -1, 7])
+def test_a_whole_number_is_a_name(tmp_path: Path, number: int) -> None:
+    names: dict[str, Any] = {"id": number, "family": number, "source_family": number}
+    path = write_jsonl(tmp_path / "eval.jsonl", [record(**names)])
+    (read,) = read_records(path)
+    assert {read.id, read.family, read.source_family} == {str(number)}
+    twice = write_jsonl(tmp_path / "twice.jsonl", [record(**names), record(str(number))])
+    with pytest.raises(RecordError, match=f"id {number}.*already occurs at line 1"):
+        read_records(twice)
 
 
 def test_bytes_that_are_no_utf8_and_a_byte_order_mark_are_told(tmp_path: Path) -> None:

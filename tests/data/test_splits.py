@@ -157,7 +157,9 @@ def test_a_family_of_two_source_families_is_refused(tmp_path: Path) -> None:
         record("b-base", source_family="s3"),
     ]
     source = write_jsonl(tmp_path / "x.jsonl", rows)
-    with pytest.raises(RecordError, match=r"x.jsonl:2 \(id a-counterfactual\): expected family a"):
+    with pytest.raises(
+        RecordError, match=r"x.jsonl:2 \(id a-counterfactual\): family a: expected one"
+    ):
         split_training_file(source, tmp_path / "out", HeldOut(1, 1, 0))
 
 

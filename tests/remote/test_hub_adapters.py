@@ -275,7 +275,7 @@ def base_commit(hub: Hub, tmp_path: Path) -> str:
 def test_a_base_model_by_id_has_a_commit(hub: Hub, base_commit: str, folder: Path) -> None:
     """As `--base-model`, with or without a revision, and as the adapter names it."""
     for name, revision in (("owner/base", None), ("owner/base", "v1"), ("owner/base@v1", None)):
-        base = resolve_base(name, Path(), revision)
+        base = resolve_base(name, revision)
         assert (base.name, base.revision) == ("owner/base", base_commit)
     config = json.loads((folder / ADAPTER_CONFIG).read_text())
     named: dict[str, Any] = {"base_model_name_or_path": "owner/base", "revision": "v1"}
@@ -293,8 +293,8 @@ def test_a_base_model_by_id_has_a_commit(hub: Hub, base_commit: str, folder: Pat
 
 def test_a_base_model_that_the_hub_lacks(hub: Hub) -> None:
     with pytest.raises(AdapterError) as caught:
-        resolve_base("owner/none", Path(), None)
+        resolve_base("owner/none", None)
     assert_says(caught.value, "owner/none", "no such repository", "HF_TOKEN")
     with pytest.raises(AdapterError) as caught:
-        resolve_base("owner/none@v3", Path(), None)
+        resolve_base("owner/none@v3", None)
     assert_says(caught.value, "owner/none@v3", "no such repository")

@@ -22,6 +22,7 @@ from pact_eval.runs.folder import read_run, unanswered_ids
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "helm"
 ANY = ImportOptions(multi="any")
+ALL = ImportOptions(multi="any", filter="all")
 
 
 def content(run: str, name: str) -> Any:
@@ -41,7 +42,7 @@ def exact_matches(run: str) -> list[float]:
 @pytest.mark.parametrize("run", ["tiny", "scripted"])
 def test_right_answers_are_those_of_exact_match(run: str) -> None:
     """HELM counts what is not a letter as wrong; we count it as unanswered."""
-    recomputed = read_rows(LOGS / run, ANY).facts.log["recomputed"]
+    recomputed = read_rows(LOGS / run, ALL).facts.log["recomputed"]
     assert isinstance(recomputed, dict)
     counted = exact_matches(run)
     assert recomputed["correct"] == sum(counted) > 0
@@ -74,7 +75,7 @@ def test_accuracy_is_that_of_helm_if_all_is_answered(tmp_path: Path) -> None:
 
 
 def test_perturbed_questions_are_a_family_and_trials_are_views(tmp_path: Path) -> None:
-    import_run(LOGS / "scripted", tmp_path / "run", {}, ANY)
+    import_run(LOGS / "scripted", tmp_path / "run", {}, ALL)
     experiment = Experiment.read([tmp_path / "run"])
     run = read_run(tmp_path / "run")
     every = {*run.predictions.ids, *unanswered_ids(run)}
@@ -101,21 +102,96 @@ def test_perturbed_questions_are_a_family_and_trials_are_views(tmp_path: Path) -
     assert math.isnan(evaluation.groups[0].estimates["flip_rate"].value)
 
 
-@pytest.mark.parametrize("name", ["scripted", "tiny"])
-def test_the_headline_is_the_accuracy_of_helm(tmp_path: Path, name: str) -> None:
-    """HELM's own statistics have one mean per perturbation, over trials; here, of all requests."""
-    import_run(LOGS / name, tmp_path / "run", {}, ANY)
-    experiment = Experiment.read([tmp_path / "run"])
+def headline(folder: Path) -> float:
+    experiment = Experiment.read([folder])
     (rates,) = experiment.rates(experiment.runs[0])
-    published = [
+    return (rates.accuracy_of_asked or rates.accuracy).value
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "changed"),
+    [("tiny", None, None), ("scripted", None, None), ("scripted", "test/lowercase", "lowercase")],
+)
+def test_the_headline_is_the_accuracy_of_helm(
+    tmp_path: Path, name: str, group: str | None, changed: str | None
+) -> None:
+    """HELM has one mean per split and perturbation, over trials, unanswered requests included."""
+    rows = import_run(LOGS / name, tmp_path / "run", {}, ImportOptions(multi="any", filter=group))
+    (published,) = (
         stat["mean"]
         for stat in content(name, "stats")
         if stat["name"]["name"] == "exact_match"
+        and stat["name"].get("perturbation", {}).get("name") == changed
         and stat["name"].get("perturbation", {}).get("computed_on", "perturbed") == "perturbed"
-    ]
-    headline = rates.accuracy_of_asked or rates.accuracy
-    assert headline.value == pytest.approx(sum(published) / len(published), abs=1e-12)
-    assert rates.decoding == ("repeats" if name == "scripted" else "single")
+    )
+    assert headline(tmp_path / "run") == pytest.approx(published, abs=1e-12)
+    assert ("group" in rows.facts.log) == (name == "scripted")
+
+
+def splits(folder: Path, **right_by_split: list[int]) -> Path:
+    """Write a run whose splits have these right (1) and wrong (0) answers."""
+    states, items, means = [], [], []
+    for split, right in right_by_split.items():
+        for at, correct in enumerate(right):
+            name = f"{split}{at}"
+            references = [
+                {"output": {"text": f"text {letter}"}, "tags": ["correct"] * (letter == "B")}
+                for letter in "ABC"
+            ]
+            completion = {"text": " B" if correct else " C", "logprob": -1.0}
+            states.append(
+                {
+                    "instance": {"id": name, "split": split, "references": references},
+                    "train_trial_index": 0,
+                    "output_mapping": {letter: f"text {letter}" for letter in "ABC"},
+                    "result": {"success": True, "completions": [completion]},
+                }
+            )
+            stat = {"name": {"name": "exact_match", "split": split}, "mean": float(correct)}
+            items.append({"instance_id": name, "train_trial_index": 0, "stats": [stat]})
+        mean = sum(right) / len(right)
+        means.append({"name": {"name": "exact_match", "split": split}, "mean": mean})
+    folder.mkdir()
+    adapter = {"method": "multiple_choice_joint", "model": "org/m"}
+    state = {"adapter_spec": adapter, "request_states": states}
+    for name, value in (
+        ("scenario_state", state),
+        ("per_instance_stats", items),
+        ("stats", means),
+    ):
+        (folder / f"{name}.json").write_text(json.dumps(value), "utf-8")
+    return folder
+
+
+def test_splits_are_not_mixed(tmp_path: Path) -> None:
+    log = splits(tmp_path / "log", valid=[1, 1, 1, 0], test=[0, 1, 0, 0, 0])
+    rows = import_run(log, tmp_path / "test", {})
+    assert headline(tmp_path / "test") == pytest.approx(0.2)
+    assert_says(rows.remarks[0], "5 requests of test", "valid (4)", "--filter")
+    import_run(log, tmp_path / "valid", {}, ImportOptions(filter="valid"))
+    assert headline(tmp_path / "valid") == pytest.approx(0.75)
+    import_run(log, tmp_path / "all", {}, ImportOptions(filter="all"))
+    assert headline(tmp_path / "all") == pytest.approx(4 / 9)
+
+
+def test_of_several_splits_without_test_the_user_chooses(tmp_path: Path) -> None:
+    log = splits(tmp_path / "log", valid=[1, 0], train=[0, 1, 1])
+    with pytest.raises(InputError, match=r"several splits; .*valid \(2\), train \(3\): give --fi"):
+        read_rows(log)
+    with pytest.raises(InputError, match="--filter dev: not in the log; .*give --filter valid"):
+        read_rows(log, ImportOptions(filter="dev"))
+
+
+def test_answers_without_statistics_are_counted_as_unverified(tmp_path: Path) -> None:
+    """`stats.json` alone is still a check of the mean."""
+    log = splits(tmp_path / "log", test=[1, 0, 0])
+    (log / "per_instance_stats.json").unlink()
+    assert read_rows(log).facts.log["unverified"] == 3
+    stats = json.loads((log / "stats.json").read_text("utf-8"))
+    stats[0]["mean"] = 0.5
+    (log / "stats.json").write_text(json.dumps(stats), "utf-8")
+    with pytest.raises(RecordError, match="test: accuracy is 0.333333, that of stats.json 0.5"):
+        read_rows(log)
 
 
 def _stats(change: Callable[[Any], object]) -> Callable[[Path], None]:

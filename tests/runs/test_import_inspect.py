@@ -15,16 +15,26 @@ from messages import assert_says
 from logs import read_rows
 from pact_eval import metrics
 from pact_eval._json import Json
-from pact_eval.errors import InputError, RecordError
+from pact_eval.data.labelled.reading import Reading
+from pact_eval.errors import InputError, RecordError, ShapeError
+from pact_eval.evaluation.diagnostics import ReportNote, diagnose
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_outcomes import item_outcomes
-from pact_eval.evaluation.notes import RepeatedPrompts, RoundedProbabilities
+from pact_eval.evaluation.notes import (
+    Incomplete,
+    RepeatedPrompts,
+    RoundedProbabilities,
+    Unverified,
+)
 from pact_eval.evaluation.run_list import list_runs
 from pact_eval.importing.row_reader import OWN_NAMES, RowReader
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.runs.folder import read_run
+from pact_reports.presenters.run_list import present as present_list
+from pact_reports.presenters.run_report import present as present_run
+from pact_reports.writers.terminal import to_text
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "inspect"
 NAMES = sorted(path.name for path in LOGS.iterdir())
@@ -333,6 +343,236 @@ def test_what_cannot_be_read_is_told_and_nothing_is_written(
     with pytest.raises(RecordError, match=words):
         import_run(changed(tmp_path, change), tmp_path / "run", {})
     assert not (tmp_path / "run").exists()
+
+
+def log_of(folder: Path, samples: list[dict[str, Any]], **header: Any) -> Path:
+    """Write a log of samples: (id, epoch, choices, target, answer, value)."""
+    entries = [
+        {
+            **{key: sample[key] for key in ("id", "epoch", "choices", "target")},
+            "output": sample.get("output", {}),
+            "scores": {"choice": {"answer": sample["answer"], "value": sample["value"]}},
+        }
+        for sample in samples
+    ]
+    results = header.pop("results", {})
+    evaluation = {"task": "t", "model": "m", **header.pop("eval", {})}
+    log = {"status": "success", "eval": evaluation, "results": results, "samples": entries}
+    path = folder / "log.json"
+    path.write_text(json.dumps(log | header), "utf-8")
+    return path
+
+
+def sample(
+    at: int, target: str | list[str], answer: str, value: Any, **more: Any
+) -> dict[str, Any]:
+    return {
+        "id": f"q{at}",
+        "epoch": 1,
+        "choices": ["w", "x", "y", "z"],
+        "target": target,
+        "answer": answer,
+        "value": value,
+        **more,
+    }
+
+
+def published(value: float, reducer: str | None = None, name: str = "choice") -> dict[str, Any]:
+    score = {"name": name, "scorer": name, "metrics": {"accuracy": {"value": value}}}
+    return {"scores": [score | ({"reducer": reducer} if reducer else {})]}
+
+
+def headline(log: Path, out: Path, options: ImportOptions | None = None) -> float:
+    import_run(log, out, {}, options)
+    experiment = Experiment.read([out])
+    rates = experiment.rates(experiment.runs[0])[0]
+    return (rates.accuracy_of_asked or rates.accuracy).value
+
+
+def test_targets_that_are_texts_of_choices_are_not_letters(tmp_path: Path) -> None:
+    choices = ["AC", "DC", "AB", "BD"]
+    asked = [sample(at, choices[at % 4], "CDAB"[at % 4], "I", choices=choices) for at in range(8)]
+    assert headline(log_of(tmp_path, asked, results=published(0.0)), tmp_path / "run") == 0
+    asked[0]["answer"] = "A"  # the text is right, and the scorer counts it as wrong
+    with pytest.raises(RecordError, match="q0, epoch 1.: the log counts this answer as wrong"):
+        read_rows(log_of(tmp_path, asked))
+
+
+@pytest.mark.parametrize(("form", "right"), [("letter", "C"), ("text", "B")])
+def test_letters_and_texts_that_both_fit_are_a_question(
+    tmp_path: Path, form: str, right: str
+) -> None:
+    """Of choices B, C, A, the target A is the first as a letter and the third as a text."""
+    asked = [sample(at, "A", "B", "I", choices=["B", "C", "A"]) for at in range(3)]
+    with pytest.raises(ShapeError, match="as a letter, 'B' is right; as a text, 'A'. Decide with"):
+        read_rows(log_of(tmp_path, asked))
+    options = ImportOptions(reading=Reading(form=form))
+    frame = read_rows(log_of(tmp_path, asked), options).frame
+    assert {"ABC"[at] for at in frame["reference"]} == {"B" if form == "letter" else "A"}
+    # One score decides: C is the answer that is right as a letter or as a text.
+    asked[0] |= {"answer": "A" if form == "letter" else "C", "value": "C"}
+    assert headline(log_of(tmp_path, asked), tmp_path / "run") == pytest.approx(1 / 3)
+
+
+EPOCHS = {"mode": 2 / 3, "max": 1.0, "median": 2 / 3, "at_least_2": 2 / 3, "at_least_3": 1 / 3}
+
+
+@pytest.mark.parametrize(("reducer", "value"), EPOCHS.items())
+def test_the_reducer_of_the_log_is_that_of_the_headline(
+    tmp_path: Path, reducer: str, value: float
+) -> None:
+    """Three samples of three epochs, with three, two and one right answer."""
+    asked = [
+        sample(at, "A", "A" if right else "B", "C" if right else "I", epoch=epoch)
+        for at in range(3)
+        for epoch, right in enumerate([True, at < 2, at < 1], start=1)
+    ]
+    log = log_of(tmp_path, asked, results=published(value, reducer))
+    assert headline(log, tmp_path / "run") == pytest.approx(value, abs=1e-12)
+    assert_says(read_rows(log).remarks[0], reducer, "--scorer choice:mean")
+    every = ImportOptions(scorer="choice:mean")
+    assert headline(log, tmp_path / "every", every) == pytest.approx(6 / 9)
+    with pytest.raises(RecordError, match=f"accuracy is {value:.6f}, that of the log 0.1"):
+        read_rows(log_of(tmp_path, asked, results=published(0.1, reducer)))
+
+
+def test_a_reducer_that_leaves_no_answer_is_refused(tmp_path: Path) -> None:
+    asked = [sample(0, "A", "AB"[e == 1], "CI"[e == 1], epoch=e) for e in (1, 2, 3)]
+    log = log_of(tmp_path, asked, results=published(1.0, "pass_at_2"))
+    assert read_rows(log).facts.log["reducer"] == "pass_at_2"
+    asked.append(sample(0, "A", "B", "I", epoch=4))
+    log = log_of(tmp_path, asked, results=published(5 / 6, "pass_at_2"))
+    with pytest.raises(RecordError, match="pass_at_2 .*one answer.*--scorer choice:mean reads"):
+        read_rows(log)
+    assert headline(log, tmp_path / "run", ImportOptions(scorer="choice:mean")) == 0.5
+
+
+def test_scores_that_are_no_check_are_counted(tmp_path: Path) -> None:
+    values = [{"acc": 1}, 0.5, "P", "C", 1, False]
+    asked = [sample(at, "A", "B" if v is False else "A", v) for at, v in enumerate(values)]
+    rows = read_rows(log_of(tmp_path, asked, results=published(0.6)))
+    assert rows.facts.log["unverified"] == 3
+    assert_says(rows.remarks[0], "3 scores", "0.6000 (mean accuracy)")
+
+
+def test_samples_of_the_dataset_that_the_log_lacks_are_counted(tmp_path: Path) -> None:
+    asked = [sample(at, "A", "A", "C", epoch=epoch) for at in range(4) for epoch in (1, 2)]
+    of_dataset: dict[str, Any] = {"dataset": {"samples": 10}, "config": {"epochs": 2, "limit": 4}}
+    log = log_of(tmp_path, asked, eval=of_dataset, results=published(1.0))
+    assert read_rows(log).facts.log["incomplete"] == {"read": 4, "of": 10}
+    # A cancelled log: what lacks an epoch is left out.
+    log = log_of(tmp_path, asked[:-1], eval=of_dataset, status="cancelled")
+    rows = read_rows(log)
+    assert rows.facts.log["incomplete"] == {"read": 3, "of": 10}
+    assert rows.frame["id"].n_unique() == 3
+    whole = {"dataset": {"samples": 4}, "config": {"epochs": 2}}
+    assert "incomplete" not in read_rows(log_of(tmp_path, asked, eval=whole)).facts.log
+
+
+def test_what_a_log_lacks_is_said_on_every_surface(tmp_path: Path) -> None:
+    values = ["C", "P", {"acc": 1}]
+    asked = [sample(at, "A", "A", value) for at, value in enumerate(values)]
+    import_run(log_of(tmp_path, asked, eval={"dataset": {"samples": 20}}), tmp_path / "run", {})
+    experiment = Experiment.read([tmp_path / "run"])
+    expected = (Incomplete(3, 20), Unverified(2, 3))
+    evaluation = experiment.evaluation(experiment.runs[0])
+    assert tuple(
+        note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)
+    ) == (expected)
+    diagnostics = [d for d in diagnose(experiment) if isinstance(d, ReportNote)]
+    assert {d.note for d in diagnostics if d.severity == "warning"} == {*expected}
+    listed = list_runs([tmp_path / "run"])
+    assert listed[0].gaps == expected
+    report = experiment.report()
+    pages = [
+        to_text(*present_run(report, full=full).tables()).lower() for full in (True, False)
+    ] + [to_text(*present_list(listed).tables()).lower()]
+    for text in pages:
+        assert_says(text, "incomplete: 3 of 20 items", "unverified: 2 of 3 answers")
+
+
+def tokens(*listed: tuple[str, float]) -> dict[str, Any]:
+    top = [{"token": text, "logprob": float(np.log(p))} for text, p in listed]
+    content = [{"token": "ANSWER:", "logprob": -0.01}, {**top[0], "top_logprobs": top}]
+    return {"choices": [{"logprobs": {"content": content}}]}
+
+
+def test_tokens_with_one_text_are_summed(tmp_path: Path) -> None:
+    listed = ("A", 0.40), ("B", 0.25), ("B", 0.20), (" C", 0.05), ("C", 0.03), ("D", 0.01)
+    asked = [sample(at, "A", "A", "C", output=tokens(*listed)) for at in range(4)]
+    rows = read_rows(log_of(tmp_path, asked, results=published(1.0)))
+    assert np.exp(rows.frame["logits"][0].to_list()) == pytest.approx([0.40, 0.45, 0.08, 0.01])
+    assert_says(rows.remarks[0], "4 answers", "not the most probable")
+
+
+def test_of_tokens_that_tie_the_answer_of_the_log_is_the_most_probable(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    asked = []
+    for at, p in enumerate(rng.uniform(0.2, 0.49, size=40)):
+        answer = "AB"[at % 2]
+        order = [(answer, p), ("BA"[at % 2], p), ("C", 0.01)]
+        asked.append(sample(at, "B", answer, "CI"[answer == "A"], output=tokens(*order)))
+    log = log_of(tmp_path, asked, results=published(0.5))
+    assert headline(log, tmp_path / "run") == 0.5
+
+
+@pytest.mark.parametrize("listed", [[("A", 0.8), ("B", 0.7)], [("A", 1.5), ("B", 0.1)]])
+def test_probabilities_above_one_are_refused(
+    tmp_path: Path, listed: list[tuple[str, float]]
+) -> None:
+    asked = [sample(at, "A", "A", "C", output=tokens(*listed)) for at in range(2)]
+    with pytest.raises(RecordError, match="log-probabilities: expected"):
+        read_rows(log_of(tmp_path, asked))
+
+
+def random_log(rng: np.random.Generator, folder: Path) -> tuple[Path, float]:
+    """Write a log of known accuracy: letters or texts, any choices, orders, epochs, a reducer."""
+    vocabulary = [["w", "x", "y", "z"], ["A", "B", "C", "D"], ["1", "2", "3"], ["AB", "A", "bad"]]
+    texts = vocabulary[rng.integers(len(vocabulary))]
+    as_text, epochs = bool(rng.integers(2)), int(rng.integers(1, 4))
+    reducer = str(rng.choice(["mean", "mode", "max", "at_least_2"])) if epochs == 3 else "mean"
+    asked, values = [], []
+    for at in range(int(rng.integers(2, 12))):
+        choices = [str(text) for text in rng.permutation(texts)]
+        right = int(rng.integers(len(choices)))
+        picks = rng.integers(len(choices), size=epochs)
+        hits = int((picks == right).sum())
+        values.append(
+            {
+                "mean": hits / epochs,
+                "mode": float(hits >= 2),
+                "max": float(hits >= 1),
+                "at_least_2": float(hits >= 2),
+            }[reducer]
+        )
+        asked += [
+            sample(
+                at,
+                choices[right] if as_text else "ABCD"[right],
+                "ABCD"[pick],
+                "C" if pick == right else "I",
+                epoch=epoch,
+                choices=choices,
+            )
+            for epoch, pick in enumerate(picks, start=1)
+        ]
+    truth = float(np.mean(values))
+    return log_of(folder, asked, results=published(truth, reducer)), truth
+
+
+def test_random_logs_are_read_right_or_refused(tmp_path: Path) -> None:
+    rng, refused = np.random.default_rng(52), 0
+    for number in range(120):
+        log, truth = random_log(rng, tmp_path)
+        try:
+            value = headline(log, tmp_path / f"run{number}")
+        except (RecordError, ShapeError) as error:
+            refused += 1
+            expected = "both readings fit" in str(error)
+        else:
+            expected = value == pytest.approx(truth, abs=1e-9)
+        assert expected, number
+    assert refused < 40
 
 
 def test_a_scorer_that_does_not_exist_is_named_once() -> None:

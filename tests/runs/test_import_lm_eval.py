@@ -98,7 +98,7 @@ def test_normalised_likelihoods_are_per_character_of_the_choice(tmp_path: Path) 
         texts = (" ab", " abcdefgh")
         return {
             "doc_id": doc_id,
-            "doc": {},
+            "doc": {"choices": ["ab", "abcdefgh"]},
             "target": "1",
             "arguments": {
                 f"gen_args_{i}": {"arg_0": "?", "arg_1": text} for i, text in enumerate(texts)
@@ -207,6 +207,7 @@ def set_all(name: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
     def change(rows: list[dict[str, Any]]) -> None:
         for row in rows:
             row[name] = value
+            row.pop(f"{name}_hash", None)
 
     return change
 
@@ -231,7 +232,7 @@ BAD: list[tuple[str, Callable[[list[dict[str, Any]]], object], str]] = [
     (
         "holding_letters",
         lambda rows: rows[0].update(arguments={"gen_args_0": {"arg_0": "x", "arg_1": {}}}),
-        "expected the requests of a multiple-choice task",
+        r"not multiple choice, but a generated text \(generate_until\)",
     ),
     (
         "holding_letters",

@@ -163,7 +163,6 @@ BAD: list[tuple[list[Any], str]] = [
         [row(), row(view=1, probabilities=[0.2, 0.3, 0.5])],
         "n_choices: expected the same value in every view, got 2 and 3",
     ),
-    ([row(id=None)], ":1: id: expected text, got nothing"),
     (
         [row(reference=2)],
         r":1 \(id a\): reference/gold: expected an integer from 0 to 1, got 2",

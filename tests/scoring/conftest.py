@@ -13,10 +13,18 @@ import transformers
 
 import pact_fixtures
 from pact_eval.prompts.nimble import NIMBLE
+from scoring.user_precision import plant_amx
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 MODEL = FIXTURES / "model"
 HOLDOUT = FIXTURES / "data" / "holdout.jsonl"
+
+
+@pytest.fixture
+def amx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor whose float32 products are of bfloat16 factors, if a user allows it."""
+    plant_amx(monkeypatch)
+
 
 Make = Callable[..., Path]
 

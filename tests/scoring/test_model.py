@@ -8,20 +8,24 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import transformers
 from messages import assert_says
-from peft import LoraConfig, PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
 from pact_eval.models import patterns
-from pact_eval.models.folders import sha256_of_weights
+from pact_eval.models.folders import read_adapter_files, sha256_of_weights
 from pact_eval.models.lora_safety import SAFE_INITIALISATIONS, unsafe_settings
-from pact_eval.scoring.model import identify, resolve_base
+from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.scoring.model import attach_adapter, identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
+from pact_eval.templates.statement import check_statement, write_contract
 from scoring.conftest import FIXTURES, MODEL, Make
 
 pytestmark = pytest.mark.slow
@@ -341,6 +345,106 @@ def test_the_base_that_the_adapter_names_is_looked_for_beside_it(
     assert identify(ModelRequest(beside / "adapter")).base.sha256 == sha256_of_weights(qwen3)
 
 
+def test_the_places_of_a_base_at_a_relative_path(
+    qwen3: Path, make_adapter: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PEFT records `models/base` from the working folder of the training; the first place counts.
+
+    Two parts are also the form of a hub id: the Hub is asked last.
+    """
+    adapter = tmp_path / "project" / "out" / "adapter"
+    shutil.copytree(make_adapter(qwen3, model=None), adapter)
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = "models/base"
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    relative = Path("out/adapter")
+    message = refused(relative, None)
+    places = [Path("out/adapter/models/base"), Path("out/models/base"), Path("models/base")]
+    assert_says(
+        message, *(f"{place}" for place in places), "on the Hub", "--base-model", "pact.toml"
+    )
+    for place in reversed(places):
+        shutil.copytree(qwen3, place)
+        assert identify(ModelRequest(relative)).base.label == str(place)
+
+
+def test_a_path_that_is_no_hub_id_is_not_looked_for_there(qwen3: Path, make_adapter: Make) -> None:
+    for name in ("../gone/base", "/gone/base", "a/b/c"):
+        message = refused(make_adapter(qwen3, model=name), None)
+        assert name.lstrip("./") in message
+        assert "on the Hub" not in message
+
+
+@pytest.mark.parametrize(
+    ("stated", "stated_by", "difference"),
+    [
+        (None, "user", None),
+        ({"model": "x"}, "user", None),
+        ({"task": NIMBLE.task}, "user", None),
+        ({"task": NIMBLE.task, "contract_fingerprint": NIMBLE.fingerprint}, None, None),
+        ({"contract_fingerprint": "0" * 64}, None, "contract_fingerprint"),
+        ({"prompt_code_sha256": "0" * 64}, None, "prompt_code_sha256"),
+        ({"system_prompt": "Guess."}, None, "system_prompt"),
+        ({"task": "another"}, None, "task"),
+        ({"contract_stated_by": "user", **NIMBLE.schema_config()}, "user", None),
+    ],
+)
+def test_a_named_contract_states_what_the_files_leave_open(
+    stated: dict[str, Any] | None, stated_by: str | None, difference: str | None, adapter: Path
+) -> None:
+    """And what they say still counts: two statements never compete in silence."""
+    (adapter / "schema_config.json").unlink()
+    if stated is not None:
+        (adapter / "schema_config.json").write_text(json.dumps(stated))
+    statement = check_statement(read_adapter_files(adapter), NIMBLE, named=True)
+    assert statement.stated_by == stated_by
+    assert (difference or "") in (statement.difference or "")
+    assert (statement.difference is None) == (difference is None)
+    if (stated_by, difference) == ("user", None) and "contract_stated_by" not in (stated or {}):
+        write_contract(adapter)
+        written = json.loads((adapter / "schema_config.json").read_text())
+        assert written.items() >= (stated or {}).items()
+        statement = check_statement(read_adapter_files(adapter), NIMBLE, named=False)
+        assert (statement.stated_by, statement.difference) == ("user", None)
+    else:
+        before = [path.read_bytes() for path in sorted(adapter.iterdir())]
+        with pytest.raises(AdapterError, match="nothing was written"):
+            write_contract(adapter)
+        assert [path.read_bytes() for path in sorted(adapter.iterdir())] == before
+
+
+def test_decision_files_are_a_statement_too(adapter: Path) -> None:
+    (adapter / "schema_config.json").unlink()
+    (adapter / "decision.json").write_text("{}")
+    statement = check_statement(read_adapter_files(adapter), NIMBLE, named=True)
+    assert "decision files" in (statement.difference or "")
+
+
+def test_an_adapted_embedding_is_that_of_peft(qwen3: Path, tmp_path: Path) -> None:
+    """PEFT stores the embedding next to its factors; logits are those that PEFT gives."""
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_pretrained(qwen3)
+    targets = ["embed_tokens", "lm_head", "q_proj"]
+    wrapped: Any = get_peft_model(model, LoraConfig(r=2, target_modules=targets))
+    for name, parameter in wrapped.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(parameter, 0, 0.1)
+    with pytest.warns(UserWarning, match="save_embedding_layers"):
+        wrapped.save_pretrained(str(tmp_path / "adapter"))
+    base: Any = transformers.AutoModelForCausalLM.from_pretrained(qwen3)
+    theirs: Any = PeftModel.from_pretrained(base, str(tmp_path / "adapter")).eval()
+    fresh: Any = transformers.AutoModelForCausalLM.from_pretrained(qwen3)
+    ours = attach_adapter(fresh, read_adapter_files(tmp_path / "adapter"))
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.inference_mode():
+        assert torch.equal(ours(input_ids=ids).logits, theirs(input_ids=ids).logits)
+        with ours.disable_adapter():
+            off = ours(input_ids=ids).logits
+    assert not torch.equal(off, theirs(input_ids=ids).logits)
+
+
 def test_an_adapter_folder_is_no_base(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
     # transformers loads the adapter in silence where trainers saved the tokenizer beside it.
     shutil.copytree(qwen3, tmp_path / "base")
@@ -463,7 +567,7 @@ def test_a_hub_id_with_a_revision_is_that_snapshot(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for commit in commits:
-        base = resolve_base(f"organisation/base@{commit}", tmp_path, None)
+        base = resolve_base(f"organisation/base@{commit}", None)
         assert (base.name, base.revision) == ("organisation/base", commit)
         assert base.folder.name == commit
 

@@ -13,10 +13,14 @@ from tolerances import LOGIT, NLL, PROBABILITY
 
 from pact_eval.data.records import read_records
 from pact_eval.prompts.encoding import EncodedView
+from pact_eval.scoring import cpu_tuning
+from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, identify
+from pact_eval.scoring.plain_engines import NaiveEngine
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import largest_difference, one_by_one
 from scoring.conftest import FIXTURES, HOLDOUT
+from scoring.user_precision import user_precision
 
 
 @pytest.mark.parametrize("answers", [2, 5, 26])
@@ -52,20 +56,58 @@ def threads() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("precision", ["highest", "medium"])
+@pytest.mark.parametrize("onednn", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_either_kernel_and_any_number_of_threads_stay_within(
-    loaded: LoadedModel, views: list[EncodedView], precision: str, count: int
+    loaded: LoadedModel,
+    views: list[EncodedView],
+    onednn: bool,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """MKL and oneDNN; against the scorer's own choice."""
-    ours = loaded.scorer.score(views)
+    """MKL, or oneDNN where the probe allows it; against one plain pass per prompt."""
+    ours = one_by_one(loaded.scorer.model, views)
+    if not onednn:
+        monkeypatch.setattr(cpu_tuning, "onednn_stays_float32", lambda: False)
     torch.set_num_threads(count)
-    torch.set_float32_matmul_precision(precision)
-    try:
-        theirs = one_by_one(loaded.scorer.model, views)
-    finally:
-        torch.set_float32_matmul_precision("highest")
+    assert largest_difference(ours, loaded.scorer.score(views)) < LOGIT
+
+
+USERS = ("highest", "high", "medium", "all=tf32", "mkldnn=bf16", "mkldnn.matmul=bf16")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", ["this one", "one with AMX"])
+@pytest.mark.parametrize("setting", USERS)
+def test_a_precision_that_the_user_set_changes_no_logit(
+    views: list[EncodedView], setting: str, processor: str, request: pytest.FixtureRequest
+) -> None:
+    """Of the scorer, of its check of engines, and of the plain pass that it is checked against."""
+    if processor == "one with AMX":
+        request.getfixturevalue("amx")
+    fresh = identify(ModelRequest(FIXTURES / "adapters" / "pact")).load()
+    ours = fresh.scorer.score(views)
+    again = identify(ModelRequest(FIXTURES / "adapters" / "pact")).load()
+    with user_precision(setting):
+        theirs = again.scorer.score(views)
+        plain = one_by_one(again.scorer.model, views)
     assert largest_difference(ours, theirs) < LOGIT
+    assert largest_difference(ours, plain) < LOGIT
+    assert again.scorer.facts["check"] == fresh.scorer.facts["check"]
+    assert again.scorer.facts["name"] == "fork"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("amx")
+def test_products_of_bfloat16_factors_exceed_the_tolerance_tenfold(
+    loaded: LoadedModel, views: list[EncodedView]
+) -> None:
+    """Planted: what a user who sets `medium` on a processor with AMX has in other programs."""
+    right = one_by_one(loaded.scorer.model, views)
+    wrong: list[ScoredView] = []
+    with user_precision("medium"):
+        NaiveEngine(loaded.scorer.model).score(views, lambda _numbers, more: wrong.extend(more))
+    assert largest_difference(right, wrong) > 10 * LOGIT
 
 
 @pytest.mark.slow

@@ -226,3 +226,16 @@ def test_the_detectable_shift_is_shown_four_times_in_five() -> None:
     size = float(np.mean([run(0.0).detectable for _ in range(20)]))
     shown = np.mean([bool(run(size).favoured) for _ in range(400)])
     assert 0.7 < shown < 0.9
+
+
+def test_letters_that_tie_are_shares_of_a_unit() -> None:
+    """Twice as many units, each counted as half, are the same test."""
+    rng = np.random.default_rng(3)
+    picked, held, family = rng.integers(3, size=60), rng.integers(3, size=60), np.arange(60) // 2
+    whole = slot_homogeneity(picked, held, family)
+    twice = np.repeat([picked, held, family], 2, axis=1)
+    halves = slot_homogeneity(twice[0], twice[1], twice[2], np.full(120, 0.5))
+    assert halves.observed.tolist() == whole.observed.tolist()
+    assert (halves.units, halves.dof) == (whole.units, whole.dof)
+    assert halves.chi2 == pytest.approx(whole.chi2)
+    assert halves.detectable == pytest.approx(whole.detectable)

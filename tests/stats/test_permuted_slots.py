@@ -120,3 +120,41 @@ def test_the_last_slot_is_apart_only_where_numbers_of_answers_differ(
     last = slot_preferences(orders, picked, np.arange(20), rng=np.random.default_rng(0)).last
     assert (last is None) == (widths[0] == widths[1])
     assert last is None or (last.slot, last.chosen) == (-1, 1.0)
+
+
+def test_tied_answers_share_a_choice() -> None:
+    """Two letters that tie in every view are each half of the choices; no answer is preferred."""
+    orders = np.array([[np.roll(np.arange(4), -view) for view in range(4)]] * 60)
+    result = preference_of(orders, orders[:, :, :2])
+    assert [slot.preference.value for slot in result.slots] == [0.25, 0.25, -0.25, -0.25]
+    assert (result.preferred, result.avoided, result.tied) == ((0, 1), (2, 3), 240)
+    uniform = preference_of(orders, np.sort(orders, axis=2))
+    assert [slot.preference.value for slot in uniform.slots] == [0, 0, 0, 0]
+    assert (uniform.moved, uniform.preferred, uniform.avoided) == (0, (), ())
+
+
+def test_ties_against_all_permutations() -> None:
+    """The p-value of ties, against every permutation of the answers of two items."""
+    rng = np.random.default_rng(5)
+    sixes = [*permutations(range(3))]
+    orders = np.array([[sixes[at] for at in rng.permutation(6)[:3]] for _ in range(2)])
+    tied = np.array([[[0, 1], [2, -1], [0, 2]], [[1, -1], [1, 2], [0, -1]]])
+
+    def chosen(picked: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        counts = np.zeros(3)
+        for order, answers in zip(orders.reshape(-1, 3), picked.reshape(-1, 2), strict=True):
+            listed = answers[answers >= 0]
+            for answer in listed:
+                counts[order.tolist().index(answer)] += 1 / len(listed)
+        return counts
+
+    every = np.array(
+        [chosen(np.stack([tied[0][[*a]], tied[1][[*b]]])) for a in sixes for b in sixes]
+    )
+    observed, result = chosen(tied), preference_of(orders, tied)
+    for at, slot in enumerate(result.slots):
+        assert slot.chosen * slot.shown == pytest.approx(observed[at])
+        assert slot.chance * slot.shown == pytest.approx(every[:, at].mean())
+        distances = np.abs(every[:, at] - every[:, at].mean())
+        exact = (distances >= abs(observed[at] - every[:, at].mean()) - 1e-9).mean()
+        assert slot.p_value == pytest.approx(exact, abs=0.02)

@@ -14,11 +14,13 @@ from pact_cli.audit.options import (
     provenance,
 )
 from pact_cli.commands import command
-from pact_cli.console import emit
+from pact_cli.console import announce, emit
 from pact_cli.hub_places import adapter_here, data_here
 from pact_cli.options import ADAPTER, DATASET, PATH, ci_option, json_option, path_argument
 from pact_cli.parameters import option
+from pact_eval.models.folders import SCHEMA_CONFIG
 from pact_eval.progress import tracked
+from pact_eval.templates.statement import write_contract as write_stated_contract
 
 if TYPE_CHECKING:
     from pact_eval._choices import CiFormat, Severity
@@ -46,6 +48,13 @@ __all__ = ["adapter"]
     help="Dataset, file or folder, to compare with the training record: was the adapter trained or "
     "selected on what it evaluates with? May be given several times.",
 )
+@option(
+    "--write-contract",
+    group="Model",
+    type=click.Choice(["nimble"]),
+    help="Before the audit, write into the folder that you state its prompt contract, for an "
+    "adapter of a trainer that records none.",
+)
 @near_duplicate_option
 @findings_options
 @ci_option
@@ -55,6 +64,7 @@ def adapter(
     other: Path | None,
     base_model: Path | None,
     data: tuple[Path, ...],
+    write_contract: str | None,
     near_duplicate: float,
     fail_on: Severity,
     max_findings: int,
@@ -73,6 +83,8 @@ def adapter(
     from pact_reports.presenters.adapter_audit import present
     from pact_reports.tables.adapter import adapter_tampered
 
+    if write_contract is not None:
+        _write_contract(folder, other)
     places = [folder] if other is None else [folder, other]
     adapters = [adapter_here(place, audited=True) for place in places]
     datasets = [data_here(place) for place in data]
@@ -92,3 +104,12 @@ def adapter(
     emit(presenter, provenance=provenance(), ci_format=ci_format, as_json=as_json)
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))
+
+
+def _write_contract(folder: Path, other: Path | None) -> None:
+    """Write the contract that the user states into the folder of an adapter."""
+    if other is not None or not folder.is_dir():
+        message = "--write-contract: expected one adapter, in a local folder"
+        raise click.UsageError(message)
+    write_stated_contract(folder)
+    announce([f"{folder / SCHEMA_CONFIG}: written, contract stated by the user"])

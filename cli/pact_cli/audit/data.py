@@ -23,7 +23,6 @@ from pact_cli.number_types import COUNT
 from pact_cli.options import DATASET, PATH, bootstrap_seed_option, ci_option, json_option
 from pact_cli.parameters import option
 from pact_eval._choices import DATA_CHECK_NAMES, MOST_EDIT_WORDS, CiFormat, Severity
-from pact_eval._files import is_url
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DatasetSource, NamedTokenizer
@@ -47,7 +46,7 @@ class CheckName(click.Choice[str]):
 
 
 @command(loads=("pact_eval.audit.dataset", "pact_reports.tables.audit"))
-@click.argument("folder", type=DATASET, metavar="[DIR]", required=False)
+@click.argument("folder", type=DATASET, metavar="[DIR|FILE]", required=False)
 @option(
     "--train",
     group="Data",
@@ -63,7 +62,7 @@ class CheckName(click.Choice[str]):
     type=DATASET,
     multiple=True,
     first_page=True,
-    help="Evaluation file of the same kinds; with DIR, an additional one.",
+    help="Evaluation file of the same kinds; with DIR or FILE, an additional one.",
 )
 @option(
     "--manifest",
@@ -126,16 +125,19 @@ def data(
 ) -> None:
     """Audit a dataset, and conclude whether to trust evaluations on it.
 
-    DIR is a folder of .jsonl files with a manifest.json; the default is `data`. Or give the files
-    with --train and --eval: records, or labelled files of a known shape. Each may be a place on the
-    Hub: hf://datasets/OWNER/NAME[@REVISION][/PATH].
+    DIR is a folder of .jsonl files with a manifest.json; the default is `data`. FILE has records,
+    or labelled data of a known shape, for evaluation unless its name says otherwise, such as
+    train.csv; with a manifest.json next to it that names it, the folder is audited. Or give files
+    with --train and --eval. Each may be a place on the Hub:
+    hf://datasets/OWNER/NAME[@REVISION][/PATH].
     """
     if (train or evaluation) and from_settings("folder"):
         folder = None
     elif folder is None and not (train or evaluation) and _HERE.is_dir():
         folder = _HERE
         announce([f"Using DIR {_HERE} (the folder here)"])
-    folder, train, evaluation = _places(folder, train, evaluation)
+    train, evaluation = (tuple(map(data_file_here, files)) for files in (train, evaluation))
+    folder = None if folder is None else data_here(folder)
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit.context import DataAuditSettings
     from pact_eval.audit.dataset import audit_data
@@ -157,19 +159,6 @@ def data(
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 
 
-def _places(
-    folder: Path | None, train: tuple[Path, ...], evaluation: tuple[Path, ...]
-) -> tuple[Path | None, tuple[Path, ...], tuple[Path, ...]]:
-    """Return folder and files here; a place on the Hub may be one file in place of a folder."""
-    train, evaluation = (tuple(map(data_file_here, files)) for files in (train, evaluation))
-    if folder is None:
-        return None, train, evaluation
-    place = data_here(folder)
-    if is_url(folder) and place.is_file():
-        return None, train, (place, *evaluation)
-    return place, train, evaluation
-
-
 def _check_usage(
     folder: Path | None,
     files: tuple[Path, ...],
@@ -180,9 +169,7 @@ def _check_usage(
     """Check that files are given, and the inputs of every check requested by name."""
     message = None
     if folder is None and not files:
-        message = "expected DIR, or --train and --eval; there is no folder `data` here"
-    elif folder is not None and folder.is_file():
-        message = f"{folder} is a file, not a dataset folder; use: pact-audit data --eval {folder}"
+        message = "expected DIR, FILE, or --train and --eval; there is no folder `data` here"
     elif "lengths" in only and tokenizer is None:
         message = "--only lengths: expected --tokenizer"
     elif "hashes" in only and folder is None and manifest is None:
@@ -201,6 +188,8 @@ def _source(
 
     if folder is None:
         return DatasetSource.of_files(train, evaluation, manifest)
+    if folder.is_file():
+        return DatasetSource.of_paths([folder], manifest).joined_by(train, evaluation)
     return DatasetSource.of_folder(folder, manifest).joined_by(train, evaluation)
 
 

@@ -29,6 +29,7 @@ from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
 from pact_eval.hub.snapshots import Snapshot, snapshot_of
 from pact_eval.models.folders import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
+from pact_eval.prompts.contract import STATED_BY
 from pact_eval.results import Framed
 from pact_eval.templates.files import TEMPLATE_TASK
 
@@ -52,6 +53,7 @@ class AdapterFacts:
         base_revision: its revision.
         base_folder: folder of the base that the adapter was compared with.
         contract_task: the task that `schema_config.json` names.
+        contract_stated_by: "user" if the user wrote the contract down, not the training.
         contract_fingerprint: SHA-256 of the prompt contract's renderings.
         prompt_code_sha256: hash of someone's source of the prompt contract.
         max_length_tokens: the longest prompt.
@@ -68,6 +70,7 @@ class AdapterFacts:
     base_revision: str | None
     base_folder: Path | None
     contract_task: str | None
+    contract_stated_by: str | None
     contract_fingerprint: str | None
     prompt_code_sha256: str | None
     max_length_tokens: int | None
@@ -183,6 +186,7 @@ def _facts(context: AdapterContext) -> AdapterFacts:
         base_revision=base.revision,
         base_folder=context.base_folder,
         contract_task=_text(schema.get("task")) or (TEMPLATE_TASK if decision else None),
+        contract_stated_by=_text(schema.get(STATED_BY)),
         contract_fingerprint=_text(schema.get("contract_fingerprint"))
         or (decision.fingerprint if decision and not schema else None),
         prompt_code_sha256=_text(schema.get("prompt_code_sha256")),

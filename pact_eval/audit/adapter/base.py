@@ -27,7 +27,7 @@ from pact_eval.audit.adapter.targets import (
     targeted,
     without_module,
 )
-from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
+from pact_eval.audit.adapter.tensors import PREFIX, LoraModule, LoraTensors, is_announced
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import AdapterError, Place
@@ -37,6 +37,7 @@ from pact_eval.models.folders import (
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
     TensorInfo,
+    find_base_folder,
     named_base_model,
     named_base_revision,
     read_json_object,
@@ -59,6 +60,12 @@ _UNPACKED: Final = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 _EXPERT: Final = re.compile(r"\.experts\.[0-9]+\.")
 _INDEX: Final = "model.safetensors.index.json"
 _SUFFIXES: Final = (".weight", ".qweight", ".weight_packed")
+# Models with layers of `Conv1D`.
+_CONV1D: Final = ("gpt2", "openai-gpt", "decision_transformer")
+_PARTS_OF_SHELLS: Final = (
+    "text_config", "vision_config", "audio_config", "llm_config", "language_config",
+    "thinker_config",
+)  # fmt: skip
 # Heads for speculative decoding, which transformers does not load.
 _NOT_LOADED: Final = ("mtp.", "model.mtp.")
 
@@ -100,7 +107,7 @@ def named_base(
     """
     model = named_base_model(config, schema_config)
     other = named_base_model(config, None)
-    folder = _local(adapter, model)
+    folder = None if model is None else find_base_folder(model, adapter)
     differs = model is not None and other is not None and _last(model) != _last(other)
     return NamedBase(
         model=model,
@@ -109,7 +116,7 @@ def named_base(
         weights_sha256=(schema_config or {}).get("base_weights_sha256"),
         others={SCHEMA_CONFIG: model, ADAPTER_CONFIG: other} if differs and model and other else {},
         folder=folder,
-        is_brought=folder is not None and is_hub_id(model or ""),
+        is_brought=is_hub_id(model or "") and folder == adapter / str(model),
     )
 
 
@@ -145,7 +152,8 @@ def check_base(
     if lora is None:
         _note_unchecked("the adapter's tensors cannot be read", collector)
         return collector.result(f"{len(weights):,} weights of {place.file}")
-    _check_fit(lora, settings or LoraSettings(), weights, collector)
+    model = _model_kind(folder)
+    _check_fit(lora, settings or LoraSettings(), model.loaded(weights, lora), model, collector)
     scope = f"{len(lora.modules):,} modules against {len(weights):,} weights of {place.file}"
     return collector.result(scope)
 
@@ -158,7 +166,7 @@ def _check_name(base: NamedBase, named_folder: Path | None, collector: Collector
         pass  # the adapter is a subfolder of its base
     elif base.model is None:
         collector.add("base-unknown", place, "the id or path of the base model", "none")
-    elif is_hub_id(base.model):
+    elif is_hub_id(base.model) and (base.folder is None or base.is_brought):
         pinned = base.revision is not None and _COMMIT.fullmatch(base.revision)
         if not pinned and base.weights_sha256 is None:
             expected = f"the commit of {shown(base.model)}, or the SHA-256 of its weights"
@@ -167,7 +175,7 @@ def _check_name(base: NamedBase, named_folder: Path | None, collector: Collector
         elif brought and base.weights_sha256 is None:
             _note_unchecked(f"the named commit{brought}", collector)
     elif base.folder is None and named_folder is None:
-        expected = "a folder next to the adapter, or a hub id (organisation/name)"
+        expected = "a folder from the adapter or the working folder, or a hub id"
         collector.add("base-not-found", place, expected, shown(base.model))
     if base.folder is None and named_folder is None:
         why = "the base model is not at hand: neither shapes nor missing later layers"
@@ -201,7 +209,8 @@ def _has_named_hash(base: NamedBase, folder: Path, collector: Collector) -> bool
 def _check_fit(
     lora: LoraTensors,
     settings: LoraSettings,
-    stored: Mapping[str, TensorInfo],
+    weights: Mapping[str, TensorInfo],
+    model: _ModelKind,
     collector: Collector,
 ) -> None:
     plain = {
@@ -211,7 +220,9 @@ def _check_fit(
     }
     if len(plain) < len(lora.modules):
         _note_unchecked("target_parameters: their shapes are not compared", collector)
-    weights = _as_loaded(stored, plain)
+    if settings.fan_in_fan_out and model.has_conv1d is False:
+        expected = "fan_in_fan_out false: the base has linear layers"
+        collector.add("layout-reset", _CONFIG, expected, "true, which PEFT resets with a warning")
     unchecked = 0
     for name, module in plain.items():
         weight = weights.get(name)
@@ -219,12 +230,33 @@ def _check_fit(
             collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
         elif not _is_comparable(weight, settings):
             unchecked += 1
-        elif (misfit := _misfit(module, weight, settings)) is not None:
+        elif (misfit := _misfit(module, weight, model.turned(settings))) is not None:
             expected = f"factors for a weight of {list(weight.shape)}"
             collector.add("shape-misfit", _WEIGHTS, expected, f"{shown(name)}: {misfit}")
     if unchecked:
         _note_unchecked(f"{unchecked:,} modules: quantised, or not plain matrices", collector)
+    _check_full_tensors(lora, settings, weights, collector)
     _check_complete(plain, settings, weights, collector)
+
+
+def _check_full_tensors(
+    lora: LoraTensors,
+    settings: LoraSettings,
+    weights: Mapping[str, TensorInfo],
+    collector: Collector,
+) -> None:
+    """Compare weights that the adapter stores in full, of `modules_to_save`, with the base's."""
+    for tensor in lora.others:
+        name = tensor.name.removeprefix(PREFIX).removesuffix(".weight").removesuffix(".base_layer")
+        weight = weights.get(name)
+        if not is_announced(tensor, lora, settings) or len(tensor.shape) < 2:
+            continue
+        if weight is None and ".token_adapter." not in tensor.name:
+            collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
+        elif weight is not None and weight.shape != tensor.shape:
+            expected = f"a weight of {list(weight.shape)}"
+            actual = f"{shown(name)}: {shown(str([*tensor.shape]))}"
+            collector.add("shape-misfit", _WEIGHTS, expected, actual)
 
 
 def _check_complete(
@@ -262,26 +294,27 @@ def _is_comparable(weight: TensorInfo, settings: LoraSettings) -> bool:
     )
 
 
-def _misfit(module: LoraModule, weight: TensorInfo, settings: LoraSettings) -> str | None:
-    """Say how the factors' shapes differ from what the weight needs; None if they fit."""
+def _misfit(module: LoraModule, weight: TensorInfo, turned: bool) -> str | None:
+    """Say how the factors' shapes differ from what the weight needs; None if they fit.
+
+    Args:
+        module: with its factors.
+        weight: of the base.
+        turned: whether the base stores weights as (in, out).
+    """
     rows, columns = weight.shape
     # An embedding is stored as (entries, width): its input is the entry.
-    stored_as_in_out = module.is_embedding or settings.fan_in_fan_out
-    n_in, n_out = (rows, columns) if stored_as_in_out else (columns, rows)
+    n_in, n_out = (rows, columns) if module.is_embedding or turned else (columns, rows)
     a, b = module.a, module.b
     if a is not None and a.shape[1:] != (n_in,):
         return f"A {shown(str([*a.shape]))} does not read {n_in:,} inputs"
     if b is not None and b.shape[:1] != (n_out,):
         return f"B {shown(str([*b.shape]))} does not write {n_out:,} outputs"
+    for part in ("magnitude_vector", "B.bias"):
+        vector = module.parts.get(part)
+        if vector is not None and vector.shape[-1:] != (columns if module.is_embedding else n_out,):
+            return f"{part} {shown(str([*vector.shape]))} is not one number per output"
     return None
-
-
-def _local(adapter: Path, model: str | None) -> Path | None:
-    try:
-        folder = None if model is None else adapter / model
-        return folder if folder is not None and folder.is_dir() else None
-    except OSError:  # such as a name that is too long
-        return None
 
 
 def _last(name: str) -> str:
@@ -334,13 +367,14 @@ def targets_without_layer(
 
 
 def _as_loaded(
-    stored: Mapping[str, TensorInfo], module_names: Iterable[str]
+    stored: Mapping[str, TensorInfo], module_names: Iterable[str], *, shell: bool = True
 ) -> dict[str, TensorInfo]:
     """Return weights under the names that their modules have once the model is loaded.
 
     Args:
         stored: weights by the stored names of their modules.
         module_names: names of modules in memory, by which the reading is chosen.
+        shell: whether the model can be loaded as a multimodal shell.
 
     Returns:
         The weights by module; a part that this reading does not load is left out.
@@ -352,8 +386,40 @@ def _as_loaded(
         ['model.layers.0.q']
     """
     loaded_names = frozenset(module_names)
-    readings = [_renamed(stored, rename) for rename in _READINGS]
+    renames = [rename for rename in _READINGS if shell or rename is not _as_shell]
+    readings = [_renamed(stored, rename) for rename in renames]
     return max(readings, key=lambda reading: len(loaded_names & reading.keys()))
+
+
+@dataclass(frozen=True)
+class _ModelKind:
+    """What the `config.json` of a base says of its modules; None if it does not say.
+
+    Attributes:
+        is_shell: whether the language model is a part of a multimodal shell.
+        has_conv1d: whether weights are stored as (in, out), as in GPT-2.
+    """
+
+    is_shell: bool | None = None
+    has_conv1d: bool | None = None
+
+    def loaded(self, stored: Mapping[str, TensorInfo], lora: LoraTensors) -> dict[str, TensorInfo]:
+        """Return the stored weights under the names that they have in memory."""
+        return _as_loaded(stored, lora.modules, shell=self.is_shell is not False)
+
+    def turned(self, settings: LoraSettings) -> bool:
+        """Return whether weights are (in, out): PEFT corrects a configuration that says else."""
+        return settings.fan_in_fan_out if self.has_conv1d is None else self.has_conv1d
+
+
+def _model_kind(folder: Path) -> _ModelKind:
+    """Read the kind of a base model; a `config.json` that cannot be read says nothing."""
+    try:
+        config = read_json_object(folder / "config.json")
+    except AdapterError:
+        return _ModelKind()
+    parts = {name for name, value in config.items() if isinstance(value, dict)}
+    return _ModelKind(not parts.isdisjoint(_PARTS_OF_SHELLS), config.get("model_type") in _CONV1D)
 
 
 def _renamed(stored: Mapping[str, TensorInfo], rename: Rename) -> dict[str, TensorInfo]:
@@ -439,6 +505,7 @@ BASE: Final[Check[AdapterContext]] = Check(
         "shape-misfit": ("error", "A pair's shapes do not fit the base's weight."),
         "module-not-adapted": ("error", "A module of the base is a target and is not adapted."),
         "target-unknown": ("warning", "A target names no module of the base."),
+        "layout-reset": ("note", "PEFT corrects fan_in_fan_out, with a warning."),
         "base-unknown": ("warning", "The adapter names no base model."),
         "base-not-found": ("warning", "The base is named by a path that does not exist here."),
         "base-unpinned": ("warning", "The base is named by a hub id without a commit."),

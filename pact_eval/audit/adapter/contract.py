@@ -14,6 +14,7 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import ContractMismatchError, Place
 from pact_eval.models.folders import SCHEMA_CONFIG
+from pact_eval.prompts.contract import CONTRACT_KEYS, STATED_BY
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.templates.files import (
     DECISION_CONFIG,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
 
 _PLACE: Final = Place(SCHEMA_CONFIG)
-_TEXTS: Final = ("task", "system_prompt", "contract_fingerprint", "prompt_code_sha256")
 
 
 def check_contract(
@@ -53,9 +53,10 @@ def check_contract(
     if decision is not None and stated_task(schema_config) in (None, TEMPLATE_TASK):
         return _check_template(schema_config or {}, decision, collector)
     if schema_config is None:
-        collector.add("contract-unknown", _PLACE, "the contract it was trained on", "no such file")
+        expected = "the contract it was trained on (to state it: --write-contract nimble)"
+        collector.add("contract-unknown", _PLACE, expected, "no such file")
         return collector.result(f"no {SCHEMA_CONFIG}")
-    malformed = [key for key in _TEXTS if not isinstance(schema_config.get(key), str | None)]
+    malformed = [key for key in CONTRACT_KEYS if not isinstance(schema_config.get(key), str | None)]
     for key in malformed:
         value = f"{key} is {describe(schema_config[key])}"
         collector.add("contract-mismatch", _PLACE, "text", value)
@@ -65,8 +66,16 @@ def check_contract(
     except ContractMismatchError as error:
         expected = f"the contract {NIMBLE.name!r}"
         collector.add("contract-mismatch", _PLACE, expected, str(error))
+    _note_statement(schema_config, collector)
     _check_max_length(schema_config, collector, NIMBLE.max_prompt_tokens)
     return collector.result(f"{len(schema_config)} keys of {SCHEMA_CONFIG}")
+
+
+def _note_statement(schema_config: Mapping[str, Json], collector: Collector) -> None:
+    """Say that the user wrote the contract down, not the training."""
+    if schema_config.get(STATED_BY) is not None:
+        expected = "a contract that the training has recorded"
+        collector.add("contract-stated", _PLACE, expected, "contract stated by the user")
 
 
 def stated_task(schema_config: Mapping[str, Json] | None) -> Json:
@@ -86,6 +95,7 @@ def _check_template(
         expected = f"contract_fingerprint {decision.fingerprint}, that of the decision files"
         template = stated if isinstance(stated, str) else describe(stated)
         collector.add("contract-mismatch", _PLACE, expected, template)
+    _note_statement(schema_config, collector)
     _check_max_length(schema_config, collector, None)
     named = "the generic prompt of transformers" if decision.template is None else "its template"
     missing = ", not rendered: Jinja is not installed" if trial == "not tried" else ""
@@ -163,6 +173,7 @@ CONTRACT: Final[Check[AdapterContext]] = Check(
             "transformers ignores decision files in an adapter's folder unless it is told.",
         ),
         "decision-key-ignored": ("note", "transformers ignores a key of decision.json."),
+        "contract-stated": ("note", "The user has stated the contract, not the training."),
         "max-length-malformed": (
             "warning",
             "max_length is not a number of tokens; it has no effect.",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pact_eval._files import sha256_of_file
+from pact_eval._json import Json
 from pact_eval._typing import BoolArray
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.context_vectors import ContextVectors
@@ -23,7 +24,7 @@ from pact_eval.audit.cosine_search import Groups, Pairs, near_pairs
 from pact_eval.audit.findings import CheckResult, Collector, Leak
 from pact_eval.audit.near_duplicates import add_pairs
 from pact_eval.audit.registry import Check
-from pact_eval.custody.hashed_data import HashedData, Hashes, hashed_text, hashes_of
+from pact_eval.custody.hashed_data import HashedData, Hashes, are_hashed, hashes_of
 from pact_eval.custody.overlap import LEARNT
 from pact_eval.custody.training_record import TRAINING_RECORD, TrainingRecord
 from pact_eval.data.files import (
@@ -85,10 +86,9 @@ def check_overlap(
     hashed = _HashedRows()
     learnt_files = [file for role in _learnt(record) for file in role.files]
     index = build_index(data_files(paths, {file.sha256 for file in learnt_files}), hashed)
-    training_hashes = {name: _learnt_hashes(record, name) for name in hashed.texts}
+    training_hashes = {name: _learnt_hashes(record, name) for name in hashed.values}
     shared = {
-        name: np.isin(hashes_of(texts), training_hashes[name])
-        for name, texts in hashed.texts.items()
+        name: are_hashed(values, training_hashes[name]) for name, values in hashed.values.items()
     }
     roles = np.array([file.role for file in index.files])
     learnt, evaluated = shared["records"], roles[index.frame["file"].to_numpy()] == "eval"
@@ -147,19 +147,19 @@ def data_files(paths: Sequence[Path], trained: Collection[str]) -> tuple[DataFil
 
 
 class _HashedRows:
-    """Keeps, while an index is built, the texts of every record that a training record hashes."""
+    """Keeps, while an index is built, what a training record hashes of every record."""
 
     def __init__(self) -> None:
-        self.texts: dict[str, list[str]] = {"records": [], "contexts": [], "families": []}
+        self.values: dict[str, list[Json]] = {"records": [], "contexts": [], "families": []}
 
     def bad_line(self, line: BadLine) -> None:
         """Leave out a line that is not a record: `pact-audit data` reports it."""
 
     def record(self, located: Located) -> None:
         """Keep what is compared of a record."""
-        self.texts["records"].append(hashed_text(located.value))
-        self.texts["contexts"].append(hashed_text(located.record.state))
-        self.texts["families"].append(located.record.family)
+        self.values["records"].append(located.value)
+        self.values["contexts"].append(located.record.state)
+        self.values["families"].append(located.record.family)
 
 
 def _learnt_hashes(record: TrainingRecord, name: str) -> Hashes:

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
 _CONFIG: Final = Place(ADAPTER_CONFIG)
-_PREFIX: Final = "base_model.model."
+PREFIX: Final = "base_model.model."
+"""What PEFT writes before the name of a module."""
+# Other wrappers write these before or within a name; no module of transformers is named so.
+_WRAPPERS: Final = ("base_model.model.", "_orig_mod.", "module.", "_fsdp_wrapped_module.")
 _KEY: Final = re.compile(
     r"base_model\.model\.(?P<module>.+)\.lora_"
     r"(?P<part>A\.weight|B\.weight|B\.bias|embedding_A|embedding_B|magnitude_vector)"
@@ -129,9 +132,10 @@ def check_tensors(
             needed if the base model is at hand, which shows exactly what is missing.
         collector: of the check "tensors".
     """
+    _check_wrappers(lora, collector)
     if not lora.modules:
         actual = f"{len(lora.others)} tensors, none of them a LoRA factor"
-        collector.add("no-lora", _WEIGHTS, f"{_PREFIX}(module).lora_A.weight, ...", actual)
+        collector.add("no-lora", _WEIGHTS, f"{PREFIX}(module).lora_A.weight, ...", actual)
     scales: Mapping[str, float] = {}
     try:
         ranks, scales = _ranks_and_scales(lora, settings or LoraSettings(), collector)
@@ -153,6 +157,17 @@ def check_tensors(
     n_numbers = sum(tensor.size for tensor in tensors)
     scope = f"{len(tensors):,} tensors, {len(lora.modules):,} modules, {n_numbers:,} numbers"
     return collector.result(scope)
+
+
+def _check_wrappers(lora: LoraTensors, collector: Collector) -> None:
+    """Find the names that other wrappers of a model leave in the keys: no base has such modules."""
+    keys = [tensor.name.removeprefix(PREFIX) for tensor in lora.others] + [*lora.modules]
+    for wrapper in _WRAPPERS:
+        wrapped = [key for key in keys if f".{wrapper}" in f".{key}"[:_LONGEST_KEY]]
+        if wrapped:
+            expected = "keys of the model itself, saved without its wrapper"
+            actual = f"{wrapper} in {len(wrapped):,} names, such as {shown(wrapped[0])}"
+            collector.add("wrapper-prefix", _WEIGHTS, expected, actual)
 
 
 def _ranks_and_scales(
@@ -217,7 +232,7 @@ def _check_targets(
 
 
 def _check_announced(lora: LoraTensors, settings: LoraSettings, collector: Collector) -> None:
-    announced = [tensor for tensor in lora.others if _is_announced(tensor, lora, settings)]
+    announced = [tensor for tensor in lora.others if is_announced(tensor, lora, settings)]
     if announced:
         actual = f"{len(announced)} tensors, such as {shown(announced[0].name)}"
         collector.add("whole-tensors", _WEIGHTS, "LoRA factors", actual)
@@ -242,15 +257,16 @@ def _check_announced(lora: LoraTensors, settings: LoraSettings, collector: Colle
             collector.add("announced-missing", _WEIGHTS, expected, "none")
 
 
-def _is_announced(tensor: TensorInfo, lora: LoraTensors, settings: LoraSettings) -> bool:
+def is_announced(tensor: TensorInfo, lora: LoraTensors, settings: LoraSettings) -> bool:
+    """Return whether the configuration announces a tensor that is not a LoRA factor."""
     name = tensor.name
-    if not name.startswith(_PREFIX) or len(name) > _LONGEST_KEY or "lora_" in name:
+    if not name.startswith(PREFIX) or len(name) > _LONGEST_KEY or "lora_" in name:
         return False
     if any(_is_part_of(tensor, saved) for saved in settings.modules_to_save):
         return True
     if name.endswith(".base_layer.weight"):
         # PEFT saves an adapted embedding or output layer in full next to its factors.
-        return name[len(_PREFIX) : -len(".base_layer.weight")] in lora.modules
+        return name[len(PREFIX) : -len(".base_layer.weight")] in lora.modules
     if ".token_adapter." in name:
         return settings.trains_tokens
     return name.endswith(".bias") and settings.bias != "none"
@@ -452,6 +468,7 @@ TENSORS: Final[Check[AdapterContext]] = Check(
     needs=(ADAPTER_WEIGHTS,),
     codes={
         "weights-damaged": ("error", "The safetensors file is damaged or cut short."),
+        "wrapper-prefix": ("error", "Keys have a prefix of another wrapper of the model."),
         "no-lora": ("error", "The file holds no LoRA factor."),
         "half-pair": ("error", "A module has only one factor of its pair."),
         "rank-mismatch": ("error", "A pair's shapes do not have the rank of the configuration."),

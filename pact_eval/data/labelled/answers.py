@@ -168,6 +168,11 @@ class Options:
         return len(self.texts) or self.count
 
     @property
+    def named(self) -> bool:
+        """Whether the file gives the options names that are no numbers."""
+        return any(not name.isdigit() for name in self.names)
+
+    @property
     def forms(self) -> tuple[Form, ...]:
         """The forms in which a cell can name one of them."""
         if not self.texts:
@@ -189,8 +194,10 @@ class Options:
 
     @cached_property
     def _names(self) -> dict[str, int]:
-        names = self.names or tuple(LETTERS[: len(self)])
-        return {name.strip().upper(): index for index, name in enumerate(names)}
+        named = {name.strip().upper(): index for index, name in enumerate(self.names)}
+        # Options that are numbered in the file may still be named by letters.
+        letters = {} if self.named else {name: at for at, name in enumerate(LETTERS[: len(self)])}
+        return letters | named
 
     def index(self, cell: Json, form: Form) -> int | None:
         """Return the canonical index of the option that a cell names; None if it names none.

@@ -50,6 +50,7 @@ from pact_eval.data.labelled.roles import (
     PublicSet,
     check_columns,
     columns_for,
+    columns_option,
     groups_of_options,
     is_options,
     public_set,
@@ -61,6 +62,9 @@ from pact_eval.errors import ShapeError
 __all__ = [
     "ColumnReading",
     "check_truths",
+    "check_unread",
+    "flagged",
+    "levels_by_value",
     "minus_one",
     "options_of_row",
     "read_columns",
@@ -118,7 +122,7 @@ class ColumnReading:
         asked_text = question if question is not None and state is not None else self.question
         options = self.options_of(entry)
         kind = self._kind(entry, options.texts)
-        index = options.index(_flagged(answer), self.form)
+        index = options.index(flagged(answer), self.form)
         target: Json = (
             answer if index is None else index if kind == "score" else options.texts[index]
         )
@@ -182,7 +186,7 @@ def read_columns(
         kinds = set()
     if reading.options:
         roles.pop("options", None)
-    _check_unread(roles, entries, reading, source)
+    check_unread(roles, entries, reading, source)
     question = _QUESTION if "options" in roles else _LABEL.format(roles["reference"][0])
     result = ColumnReading(roles, question=reading.question or question, levels=reading.levels)
     if "options" in roles:
@@ -238,6 +242,8 @@ def _check_roles(
     Raises:
         ShapeError: a role has no column, or two.
     """
+    if reading.bare and "id" in roles and not {"state", "question"} & roles.keys():
+        roles["state"] = roles["id"]
     lacking = [] if "reference" in roles else ["reference"]
     lacking += [] if {"state", "question"} & roles.keys() else ["state"]
     if lacking:
@@ -252,12 +258,12 @@ def _check_roles(
         names = roles.get(role, ())
         stated = role in reading.columns or (known is not None and role in known.roles)
         if len(names) > 1 and not stated and role not in ("reference", "options"):
-            either = " or ".join(f"--columns {role}={name}" for name in names)
+            either = " or ".join(columns_option(role, [name]) for name in names)
             message = f"{source}: {' and '.join(names)} both fit the {role}; use {either}"
             raise ShapeError(message)
 
 
-def _check_unread(
+def check_unread(
     roles: Mapping[str, tuple[str, ...]], entries: Entries, reading: Reading, source: str
 ) -> None:
     """Refuse columns that look like options and are not read.
@@ -274,10 +280,10 @@ def _check_unread(
         entries.entries, roles["reference"][0], unread, groups_of_options(unread)
     )
     if columns:
-        joined = "+".join(columns)
         message = (
             f"{source}: {', '.join(columns)} look like the options of each row, and were not read "
-            f"as such. Decide with --columns options={joined} or --columns {IGNORED}={joined}"
+            f"as such. Decide with {columns_option('options', columns)} or "
+            f"{columns_option(IGNORED, columns)}"
         )
         raise ShapeError(message)
 
@@ -290,7 +296,7 @@ def _form_of_columns(
     answers = _answers(reading, rows, column)
     if known is not None and known.form is not None and answers.readings(known.form):
         return known.form
-    if any(options.names for options in answers.options) and answers.readings(LETTER):
+    if any(options.named for options in answers.options) and answers.readings(LETTER):
         return LETTER  # the file itself gives every option a name
     return choose_form(answers, source)
 
@@ -301,7 +307,7 @@ def _answers(reading: ColumnReading, rows: Sequence[Entry], column: str) -> Answ
     options: list[Options] = []
     places: list[str] = []
     for entry in rows:
-        cell = _flagged(entry.value.get(column))
+        cell = flagged(entry.value.get(column))
         if is_unlabelled(cell) or cell_text(cell) in reading.unlabelled:
             continue
         try:
@@ -363,7 +369,7 @@ def _labels_of_file(
         raise ShapeError(message)
     remarks = [f"Read as one label: {', '.join(map(dumps, texts))}." for texts in merged]
     if rubric:
-        labels, ordered = _levels(labels, source, column), True
+        labels, ordered = levels_by_value(labels, source, column), True
         remarks.append(
             f"The levels are {labels[0]} to {labels[-1]}, as they occur; --levels states others."
         )
@@ -392,7 +398,11 @@ def minus_one(labels: Sequence[str], column: str, source: str, *, rubric: bool) 
     """
     numbers = {label for label in labels if label.removeprefix("-").isdigit()}
     others = numbers - {"-1"}
-    if "-1" not in labels or rubric or numbers != {*labels} or len(others) < 2:
+    if "-1" not in labels or rubric or len(labels) < 3:
+        return frozenset()
+    if numbers == {"-1"}:
+        return frozenset(numbers)
+    if numbers != {*labels}:
         return frozenset()
     if any(label.startswith("-") for label in others):
         return frozenset()
@@ -421,7 +431,7 @@ def check_truths(labels: Sequence[str], column: str, source: str) -> None:
         raise ShapeError(message)
 
 
-def _levels(labels: Sequence[str], source: str, column: str) -> list[str]:
+def levels_by_value(labels: Sequence[str], source: str, column: str) -> list[str]:
     """Return the levels of a rubric by value, without gaps.
 
     Raises:
@@ -456,13 +466,13 @@ def _check_copies(
             if not is_unlabelled(entry.value.get(first))
             and not is_unlabelled(entry.value.get(other))
         ]
-        if _are_copies(result, rows, first, other, pairs):
+        if not pairs or _are_copies(result, rows, first, other, pairs):
             continue
         line, a, b = next((pair for pair in pairs if pair[1] != pair[2]), pairs[0])
         message = (
             f"{source}: {first} and {other} both fit the right answer and differ: line {line} has "
-            f"{dumps(a)} and {dumps(b)}. Decide with --columns reference={first} or --columns "
-            f"reference={other}"
+            f"{dumps(a)} and {dumps(b)}. Decide with {columns_option('reference', [first])} or "
+            f"{columns_option('reference', [other])}"
         )
         raise ShapeError(message)
 
@@ -521,8 +531,15 @@ def options_of_row(
     )
 
 
-def _flagged(cell: Json) -> Json:
-    """Return the position of the only true one of the labels 1, 0, ... next to choices."""
+def flagged(cell: Json) -> Json:
+    """Return the position of the only true one of the labels 1, 0, ... next to choices.
+
+    Any other cell is returned as it is.
+
+    Examples:
+        >>> flagged({"choices": ["a", "b"], "labels": [0, 1]}), flagged("b")
+        (1, 'b')
+    """
     labels = cell.get("labels") if isinstance(cell, dict) else None
     return labels.index(1) if isinstance(labels, list) and labels.count(1) == 1 else cell
 
@@ -531,6 +548,8 @@ def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the options of one cell, and the names that stand for them."""
     if isinstance(value, str):
         value = _unpacked(value)
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        value = _of_pairs([item for item in value if isinstance(item, dict)])
     if isinstance(value, dict):
         texts = value.get("text", value.get("choices"))
         if isinstance(texts, list) and isinstance(value.get("label"), list):
@@ -540,6 +559,16 @@ def _listed(value: Json, name: str) -> tuple[list[str], tuple[str, ...]]:
         present = {key: text for key, text in value.items() if text is not None}
         return _texts([*present.values()], name), tuple(present)
     return _texts(value, name), ()
+
+
+def _of_pairs(items: Sequence[Mapping[str, Json]]) -> Json:
+    """Return options by name, of objects with a name and a text each; None if they have others."""
+    keys = [*items[0]]
+    name = next((key for key in ("key", "label", "letter", "name", "id") if key in keys), None)
+    text = next((key for key in ("value", "text", "option", "content") if key in keys), None)
+    if name is None or text is None or any({name, text} - item.keys() for item in items):
+        return None
+    return {str(item[name]): item[text] for item in items}
 
 
 def _unpacked(text: str) -> Json:

@@ -21,6 +21,7 @@ import io
 import itertools
 import json
 import math
+import re
 import sys
 import zlib
 from collections import Counter
@@ -58,6 +59,11 @@ _PACKED: Final = (".gz", ".zst")
 _PEEK: Final = 1 << 16
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _ROW_NAMES: Final = "row"
+_TABLES: Final = frozenset(
+    {"data", "rows", "records", "examples", "instances", "items", "results", "predictions"}
+    | {"samples", "entries"}
+)
+_SEPARATOR: Final = re.compile(r"sep=(.)\r?\n")
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _MOST_BYTES: Final = 16 * MOST_TEXT_BYTES
@@ -102,10 +108,10 @@ class Entries:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all values, in the order in which they first occur."""
+        """Names of all values that are not null, in the order in which they first occur."""
         names: dict[str, None] = {}
         for entry in self.entries:
-            names |= dict.fromkeys(entry.value)
+            names |= {name: None for name, value in entry.value.items() if value is not None}
         return tuple(names)
 
 
@@ -159,6 +165,9 @@ def read_entries(path: Path) -> Entries:
             problems.append(item)
         else:
             entries.append(item)
+    inner = _inner_table(entries[0].value) if len(entries) == 1 and not problems else None
+    if isinstance(inner, list):
+        entries = [Entry(n, row) for n, row in enumerate(inner, 1) if isinstance(row, dict)]
     return Entries(container, entries, problems)
 
 
@@ -198,9 +207,7 @@ def _json(path: Path) -> Iterator[Entry | Problem]:
     except ValueError as error:
         yield Problem(None, None, f"{error}; write one object per line", _SYNTAX)
         return
-    if isinstance(value, dict):
-        lists = [item for item in value.values() if _is_table(item)]
-        value = lists[0] if len(lists) == 1 else [value]
+    value = _inner_table(value)
     for number, item in enumerate(value if isinstance(value, list) else [value], 1):
         if isinstance(item, dict):
             yield Entry(number, item)
@@ -209,8 +216,15 @@ def _json(path: Path) -> Iterator[Entry | Problem]:
             yield Problem(number, None, message, _SYNTAX)
 
 
-def _is_table(value: Json) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(i, dict) for i in value)
+def _inner_table(value: Json) -> Json:
+    """Return the rows that an object has under a usual name; anything else as it is."""
+    lists = [
+        item
+        for name, item in (value.items() if isinstance(value, dict) else ())
+        if name in _TABLES and isinstance(item, list) and item
+        if all(isinstance(row, dict) for row in item)
+    ]
+    return lists[0] if len(lists) == 1 else value
 
 
 def _parses(path: Path) -> bool:
@@ -338,6 +352,9 @@ def _delimiter(text: str, path: Path) -> str:
     """
     if ".tsv" in path.suffixes:
         return "\t"
+    stated = _SEPARATOR.match(text)  # as Excel writes it
+    if stated:
+        return stated[1]
     widths = {}
     for delimiter in _DELIMITERS:
         try:
@@ -364,6 +381,8 @@ def _rows(text: str, path: Path) -> tuple[list[str], list[Entry], list[Problem]]
     names: list[str] = []
     table = _table(text, _delimiter(text, path))
     try:
+        if _SEPARATOR.match(text):
+            next(table)
         names = [name.strip() for name in next(table, [])]
         if names and not names[0] and _ROW_NAMES not in names:
             names[0] = _ROW_NAMES  # pandas and R write the names of rows without a header
@@ -425,9 +444,10 @@ def _parquet_file(path: Path) -> Entries:
                 message = f"{path}: expected a file of at most 1 GiB, got more; divide it"
                 raise InputError(message)
             file.seek(0)
-            frame = pl.read_parquet(file)
-            file.seek(0)
-            class_names = _class_names(pl.read_parquet_metadata(file))
+            source = io.BytesIO(_content(path)) if path.suffix.lower() in _PACKED else file
+            frame = pl.read_parquet(source)
+            source.seek(0)
+            class_names = _class_names(pl.read_parquet_metadata(source))
     except (PolarsError, PanicException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"{path}: damaged or cut short ({reason})"

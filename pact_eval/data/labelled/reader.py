@@ -31,6 +31,7 @@ from pact_eval.data.labelled.entries import (
 )
 from pact_eval.data.labelled.reading import AUTOMATIC, Reading, is_labelled
 from pact_eval.data.labelled.records import default_id, records_of_draft
+from pact_eval.data.labelled.roles import unwrapped
 from pact_eval.data.labelled.shapes import (
     COLUMNS,
     RECORDS,
@@ -150,7 +151,7 @@ def read_labelled(path: Path, reading: Reading = AUTOMATIC) -> LabelledData:
         ShapeError: its entries fit two shapes or none, or columns are not known.
         RecordError: entries are malformed; all problems together.
     """
-    entries = read_entries(path)
+    entries = unwrapped(read_entries(path))
     if not entries.entries:
         raise RecordError(short_name(path), entries.problems or [_EMPTY])
     name = short_name(path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -59,6 +59,7 @@ class Reading:
         options: the answers of every entry in their order, if there is no column of them.
         form: how the file writes answers; see `answers.py`.
         levels: whether `options` are the levels of a rubric.
+        bare: whether contexts may be missing, as in a file of right answers; ids stand for them.
     """
 
     shape: str | None = None
@@ -68,11 +69,12 @@ class Reading:
     options: tuple[str, ...] = ()
     form: Form | None = None
     levels: bool = False
+    bare: bool = False
 
     @property
     def named(self) -> bool:
         """Whether the user says anything."""
-        return self != AUTOMATIC
+        return replace(self, bare=False) != AUTOMATIC
 
     def to_json(self) -> dict[str, Json]:
         """Return what the user says, for `run.json`."""
@@ -91,6 +93,8 @@ class Reading:
             value["answers"] = self.form
         if self.levels:
             value["levels"] = True
+        if self.bare:
+            value["bare"] = True
         return value
 
 
@@ -220,6 +224,7 @@ def reading_of_json(value: Json) -> Reading:
         tuple(map(str, options)) if isinstance(options, list) else (),
         str(form) if form in FORMS else POSITIONS[0] if form == "position" else None,
         levels=value.get("levels") is True,
+        bare=value.get("bare") is True,
     )
 
 

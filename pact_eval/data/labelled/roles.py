@@ -8,14 +8,15 @@ set is a row of names there, not code.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.data.labelled.answers import LETTER, POSITIONS, Form
+from pact_eval.data.labelled.answers import LETTER, POSITIONS, TEXT, Form
 from pact_eval.data.labelled.draft import LABELS
-from pact_eval.data.labelled.entries import Entry
+from pact_eval.data.labelled.entries import Entries, Entry
 from pact_eval.data.records import LETTERS
 from pact_eval.errors import ShapeError
 
@@ -30,12 +31,14 @@ __all__ = [
     "PublicSet",
     "check_columns",
     "columns_for",
+    "columns_option",
     "fold_name",
     "groups_of_options",
     "is_options",
     "parse_columns",
     "public_set",
     "unread_options",
+    "unwrapped",
 ]
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -49,6 +52,7 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
         *("reference", "answer", "label", "gold", "target", "answer_key", "correct_answer"),
         *("gold_label", "true_label", "ground_truth", "truth", "y_true", "correct_option"),
         *("answer_index", "answer_idx", "label_idx", "correct_index", "gold_index", "actual"),
+        "expected",
     ),
     "type": ("type", "kind"),
     **{label: (label,) for label in LABELS},
@@ -60,7 +64,10 @@ PREDICTED: Final[Mapping[str, tuple[str, ...]]] = {
         *("prediction", "predicted", "pred", "y_pred", "predicted_label", "pred_label"),
         *("predicted_answer", "predicted_class", "model_answer", "model_prediction"),
     ),
-    "probabilities": ("probabilities", "probs", "prob", "proba", "predict_proba", "p"),
+    "probabilities": (
+        *("probabilities", "probs", "prob", "proba", "predict_proba", "p", "scores", "classes"),
+        "probability",
+    ),
     "log_probabilities": (
         *("log_probabilities", "logprobs", "log_probs", "logprob", "log_likelihoods", "lls"),
         *("top_logprobs", "loglikelihoods"),
@@ -156,6 +163,36 @@ PUBLIC_SETS: Final[Mapping[str, PublicSet]] = {
         *(LETTER, ("answer",)), question="question", options="options", reference="answer_idx"
     ),
     "MedMCQA": _set(question="question", options="opa+opb+opc+opd", reference="cop"),
+    "SWAG": _set(
+        POSITIONS[0],
+        state="startphrase",
+        options="ending0+ending1+ending2+ending3",
+        reference="label",
+    ),
+    "Cosmos QA": _set(
+        *(POSITIONS[0],),
+        state="context",
+        question="question",
+        options="answer0+answer1+answer2+answer3",
+        reference="label",
+    ),
+    "Belebele": _set(
+        *(POSITIONS[1],),
+        state="flores_passage",
+        question="question",
+        options="mc_answer1+mc_answer2+mc_answer3+mc_answer4",
+        reference="correct_answer_num",
+    ),
+    "DREAM": _set(
+        TEXT, state="dialogue", question="question", options="choice", reference="answer"
+    ),
+    "Story Cloze": _set(
+        *(POSITIONS[1],),
+        state="InputSentence1+InputSentence2+InputSentence3+InputSentence4",
+        options="RandomFifthSentenceQuiz1+RandomFifthSentenceQuiz2",
+        reference="AnswerRightEnding",
+    ),
+    "PubMedQA": _set(state="context", question="question", reference="final_decision"),
     "RACE": _set(
         *(LETTER,),
         state="article",
@@ -253,7 +290,8 @@ def groups_of_options(present: Sequence[str]) -> list[Group]:
             by_prefix.setdefault(fold_name(parts[1]) if parts[1] else "", {})[suffix] = name
     groups = []
     for prefix, columns in by_prefix.items():
-        for order in (LETTERS, [*map(str, range(1, 27))], [*map(str, range(26))]):
+        numbers = [*map(str, range(26))]
+        for order in (LETTERS, numbers, numbers[1:]):
             names = []
             for suffix in order:
                 if suffix not in columns:
@@ -290,6 +328,17 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, tuple[str, ...]]:
             raise ShapeError(message)
         columns[role] = parts
     return columns
+
+
+def columns_option(role: str, names: Sequence[str]) -> str:
+    """Return the option that names the columns of a role, as a shell takes it.
+
+    Examples:
+        >>> columns_option("options", ["wrong 1", "wrong 2"])
+        "--columns 'options=wrong 1+wrong 2'"
+    """
+    pair = f"{role}={'+'.join(names)}"
+    return f"--columns {shlex.quote(pair)}"
 
 
 def check_columns(
@@ -355,6 +404,13 @@ def unread_options(
     for group in groups:
         if not group.is_input and {*group.columns} <= {*unread} and _are_texts(entries, group):
             return group.columns
+    lists = [
+        name
+        for name in unread
+        if all(_lists_once(entry.value.get(name), entry.value.get(column)) for entry in entries)
+    ]
+    if lists:
+        return (lists[0],)
     holders: dict[str, None] = {}
     rows = 0
     for entry in entries:
@@ -385,3 +441,29 @@ def _is_number(text: str) -> bool:
 
 def _same_text(cell: Json, answer: Json) -> bool:
     return isinstance(cell, str) and bool(cell.strip()) and cell == answer
+
+
+def _lists_once(cell: Json, answer: Json) -> bool:
+    """Return whether a cell is a list of different values with the answer among them."""
+    if not isinstance(cell, list) or len(cell) < 2 or answer not in cell:
+        return False
+    return all(cell.count(value) == 1 for value in cell)
+
+
+def unwrapped(entries: Entries) -> Entries:
+    """Return rows with the columns of their document: "doc" as an object, or "doc.question" etc.
+
+    Logs of lm-evaluation-harness keep a row of a set in this way.
+    """
+    columns = entries.columns
+    nested = all(isinstance(entry.value.get("doc"), dict) for entry in entries.entries)
+    prefixed = {name: name[4:] for name in columns if name.startswith("doc.") and len(name) > 4}
+    if not (nested and "doc" in columns) and not prefixed:
+        return entries
+    rows = []
+    for entry in entries.entries:
+        own = {prefixed.get(name, name): cell for name, cell in entry.value.items()}
+        doc = own.get("doc")
+        inner = doc if isinstance(doc, dict) else {}
+        rows.append(replace(entry, value={**inner, **own}))
+    return replace(entries, entries=rows)

@@ -108,6 +108,7 @@ SHAPES: Final[Mapping[ShapeName, Shape]] = {
             "tasks of JevBench",
             lambda entry: "state" in entry and _has(entry, question=dict, labels=list),
             named.of_jevbench,
+            refines=("columns",),
         ),
         Shape(
             "typed-decisions",

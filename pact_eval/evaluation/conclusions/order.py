@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
-from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect
+from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, Ties
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
@@ -33,6 +33,7 @@ ADAPTIVE_WITHOUT_SAMPLE: Final = (
 )
 """Why an adaptive run without a sample says nothing of the order."""
 
+NO_TIES: Final = Ties()
 _LETTERS_FIRST: Final = 1.25
 
 
@@ -48,6 +49,7 @@ class OrderConclusion(Conclusion):
         followed: the letters or positions that are shown to be chosen for their own sake or
             avoided, the one that the status names first.
         reason: why nothing can be told, or None.
+        ties: views in which several answers are equally probable.
     """
 
     question: ClassVar[Question] = "order"
@@ -65,6 +67,7 @@ class OrderConclusion(Conclusion):
     view_tv: Estimate
     followed: tuple[SlotPreference, ...] = ()
     reason: str | None = None
+    ties: Ties = NO_TIES
 
 
 def order_conclusion(
@@ -77,6 +80,7 @@ def order_conclusion(
     repeats: bool = False,
     adaptive: bool = False,
     untested: int = 0,
+    ties: Ties = NO_TIES,
 ) -> OrderConclusion:
     """Return whether a run follows the order of its answers.
 
@@ -93,11 +97,12 @@ def order_conclusion(
         repeats: whether the views are repeats of one order, which show nothing about orders.
         adaptive: whether views were taken one by one, so that only a sample says anything.
         untested: number of items whose letters were not tested.
+        ties: views in which several answers are equally probable.
     """
     flips = effect.flip_rate
     followed = _followed(slots)
     unchecked = [] if effect.floor.is_known else [Unchecked("repeats", _unmeasured(effect.floor))]
-    reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor)
+    reason = REPEATS_OF_ONE_ORDER if repeats else _reason(effect, slots, flip_floor, ties)
     if adaptive and effect.finding == "one order":
         reason = ADAPTIVE_WITHOUT_SAMPLE
     status: OrderStatus = "cannot tell"
@@ -119,6 +124,7 @@ def order_conclusion(
         reason=reason,
         items=items,
         unchecked=tuple(unchecked),
+        ties=ties,
     )
 
 
@@ -153,7 +159,9 @@ def _beyond(preference: Estimate) -> bool:
     return preference.low >= LEAST_PREFERENCE or preference.high <= -LEAST_PREFERENCE
 
 
-def _reason(effect: OrderEffect, slots: SlotPreferences, flip_floor: float) -> str | None:
+def _reason(
+    effect: OrderEffect, slots: SlotPreferences, flip_floor: float, ties: Ties
+) -> str | None:
     """Return the reason that the flip rate decides nothing; None if it does."""
     flips = effect.flip_rate
     if effect.finding == "one view":
@@ -166,6 +174,10 @@ def _reason(effect: OrderEffect, slots: SlotPreferences, flip_floor: float) -> s
         return f"too few families: {flips.clusters:,} in several orders"
     if flips.low <= CHANGES < flips.high:
         return f"too few items: the share that changes may be below or above {CHANGES:.0%}"
+    if flips.low - ties.changed <= CHANGES < flips.high + ties.unchanged:
+        if ties.tied == ties.views:
+            return "every view is a tie: no answer is the most probable one"
+        return f"ties: {ties.tied:,} of {ties.views:,} views have several most probable answers"
     if flips.low > CHANGES and flips.low <= flip_floor:
         return "asking again in the same order may change as many answers"
     return None

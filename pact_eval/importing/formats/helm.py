@@ -12,9 +12,13 @@ it. Nothing else is an answer, and HELM counts it as wrong. A log-probability is
 completion alone, and some clients give 0, so a run has answers without probabilities.
 
 The canonical order of the answers is that of their texts, and the order that was shown is the
-`code_order`. Perturbed questions are items of the family of their question. Trials, which differ in
-the examples of the prompt, are views. `per_instance_stats.json` and `stats.json` next to it say
-what HELM counts as right (`exact_match`, or else `quasi_exact_match`).
+`code_order`. Trials, which differ in the examples of the prompt, are views. The files
+`per_instance_stats.json` and `stats.json` next to it say what HELM counts as right (`exact_match`,
+or else `quasi_exact_match`).
+
+HELM has one mean per split and perturbation, such as `test` and `test/typos`. One of them is read:
+that of `--filter`, or the questions of `test` as they are, and a remark names the others. With
+`--filter all`, perturbed questions are items of the family of their question.
 """
 
 from __future__ import annotations
@@ -57,6 +61,8 @@ _ABOUT_PERTURBATION: Final = ("name", "robustness", "fairness", "computed_on")
 _NOT_OF_DOMAIN: Final = ("model", "model_deployment", "method")
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 _CLOSE: Final = 1e-9
+_TEST: Final = "test"
+_ALL: Final = "all"
 
 
 class Helm(Source):
@@ -150,15 +156,42 @@ class _Log:
         self._spec = as_dict(self._next(_RUN))
         self._name = str(self._spec.get("name") or file.parent.name)
         self._metric, self._counted = self._outcomes()
-        self._right: Counter[tuple[str, str]] = Counter()
-        self._all: Counter[tuple[str, str]] = Counter()
+        self._groups = Counter(
+            _group(as_dict(as_dict(entry).get("instance"))) for entry in self._states
+        )
+        self._read = self._chosen(options.filter)
+        self._right: Counter[str] = Counter()
+        self._all: Counter[str] = Counter()
         self._trials = 1
+        self._unverified = 0
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The state, and the statistics that it was compared with."""
         beside = (self._file.with_name(name) for name in (_STATS_OF_ITEMS, _STATS, _RUN))
         return (self._file, *(companion for companion in beside if companion.exists()))
+
+    def _chosen(self, group: str | None) -> frozenset[str]:
+        """Return the splits and perturbations that are read.
+
+        Raises:
+            InputError: there is no such group, or the user has to choose.
+        """
+        if group == _ALL or not self._groups:
+            return frozenset(self._groups)
+        originals = [name for name in self._groups if "/" not in name] or [*self._groups]
+        default = _TEST if _TEST in originals else originals[0]
+        sole = default == _TEST or len(originals) == 1
+        chosen = group or (default if sole else "")
+        if chosen not in self._groups:
+            groups = ", ".join(f"{name} ({n:,})" for name, n in self._groups.items())
+            fault = f"--filter {group}: not in the log" if group else "several splits"
+            message = (
+                f"{self._file}: {fault}; its requests are of {groups}: give --filter "
+                f"{originals[0]}, or --filter {_ALL}"
+            )
+            raise InputError(message)
+        return frozenset({chosen})
 
     def _next(self, name: str) -> Any:
         path = self._file.with_name(name)
@@ -176,15 +209,21 @@ class _Log:
                 raise InputError(message) from None
             for name, mean in means.items():
                 means_by_metric.setdefault(name, {})[key] = mean
-        metric = next(
-            (metric_name for metric_name in _METRICS if metric_name in means_by_metric), None
-        )
+        stated = {as_dict(statistic.get("name")).get("name") for statistic in self._statistics}
+        known = means_by_metric or stated
+        metric = next((name for name in _METRICS if name in known), None)
         return metric, means_by_metric.get(metric, {}) if metric else {}
+
+    @property
+    def _statistics(self) -> list[dict[str, Any]]:
+        return [*map(as_dict, self._next(_STATS) or ())]
 
     def rows(self) -> Iterator[LogRow | Problem]:
         """Yield a row per request."""
         for number, entry in enumerate(map(as_dict, self._states)):
             instance = as_dict(entry.get("instance"))
+            if _group(instance) not in self._read:
+                continue
             name = f"request {number}"
             try:
                 key = _Key.of(
@@ -226,7 +265,7 @@ class _Log:
             **self._grouping.of_entry({**instance, "request": entry.get("request")}),
         }
         counted = self._counted.get(key)
-        group = (str(instance.get("split") or ""), key.perturbation)
+        group = _group(instance)
         self._all[group] += 1
         answer, status, reason = self._answer(entry, mapping)
         if answer is None:
@@ -236,6 +275,7 @@ class _Log:
             return row | {"status": status, "reason": reason}
         self._right[group] += order[answer] in right
         correct = None if counted is None else counted == 1
+        self._unverified += correct is None
         return row | {"code_order": [*order], "answer": order[answer], "correct": correct}
 
     @property
@@ -288,8 +328,17 @@ class _Log:
         if self._trials > 1:
             block["views"] = TRIALS
         remarks = []
+        others = [f"{name} ({n:,})" for name, n in self._groups.items() if name not in self._read]
+        if others:
+            block["group"] = ", ".join(sorted(self._read))
+            remarks.append(
+                f"Read: the {self._all.total():,} requests of {block['group']}. Not read: "
+                f"{', '.join(others)}; choose one with --filter, or --filter {_ALL}."
+            )
+        if self._unverified:
+            block["unverified"] = self._unverified
         if self._metric is None:
-            remarks.append(f"No {_STATS_OF_ITEMS} with exact_match: right and wrong not verified.")
+            remarks.append(f"No statistics of {_METRICS[0]}: right and wrong not verified.")
         model = self._adapter.get("model")
         facts = json.loads(json.dumps(block))
         model_name = model if isinstance(model, str) else None
@@ -297,22 +346,33 @@ class _Log:
 
     def _contradictions(self) -> Iterator[Problem]:
         """Yield the accuracies that differ; unanswered requests are wrong there."""
-        for statistic in map(as_dict, self._next(_STATS) or ()):
+        for statistic in self._statistics:
             name = as_dict(statistic.get("name"))
             changed = as_dict(name.get("perturbation"))
             if name.get("name") != self._metric or name.get("sub_split"):
                 continue
             if changed and changed.get("computed_on") != "perturbed":
                 continue
-            group = (str(name.get("split") or ""), _perturbation(changed))
+            group = _group({"split": name.get("split"), "perturbation": changed})
             logged, n_instances = statistic.get("mean"), self._all[group]
             if not isinstance(logged, int | float) or not n_instances:
                 continue
             ours = self._right[group] / n_instances
             if abs(ours - logged) > _CLOSE:
-                where = ", ".join(filter(None, group))
-                message = f"{where}: accuracy is {ours:.6f}, that of {_STATS} {logged:.6f}"
+                message = f"{group}: accuracy is {ours:.6f}, that of {_STATS} {logged:.6f}"
                 yield Problem(None, None, message)
+
+
+def _group(of: Mapping[str, Any]) -> str:
+    """Return the split and the perturbation of a request or a statistic.
+
+    Examples:
+        >>> _group({"split": "test"}), _group({"split": "test", "perturbation": {"name": "typos"}})
+        ('test', 'test/typos')
+    """
+    changed = _perturbation(as_dict(of.get("perturbation")))
+    split = str(of.get("split") or "all requests")
+    return f"{split}/{changed}" if changed else split
 
 
 def _means(entry: Mapping[str, Any]) -> dict[str, float]:

@@ -9,29 +9,40 @@ score of every sample, and `samples/{id}_epoch_{n}.json` all of it. A `.json` fi
 
 The canonical order of the answers is that of their texts. So runs of the same questions agree
 whatever order each was shown in, and the order that was shown is the `code_order` of the view. The
-epochs of a sample are repeats: the accuracy of Inspect is the mean over them. They repeat one
-prompt, unless the solver shuffles the choices; then their orders tell what follows a letter.
+epochs of a sample are repeats if the log reduces them by their mean. They repeat one prompt, unless
+the solver shuffles the choices; then their orders tell what follows a letter. Another reducer, such
+as `mode`, leaves one answer per sample: that of an epoch with the reduced value.
 
-A target may be several letters. The scorer `choice` then counts the answer as right that names all
-of them. With `--multi any`, an answer that names one of them counts here too, and a remark says so.
+Targets are letters, or texts of choices: the reading that fits every sample and its score. Several
+letters that are all the text of a choice ("AC") are that text. A target may be several letters. The
+scorer `choice` then counts the answer as right that names all of them. With `--multi any`, an
+answer that names one of them counts here too, and a remark says so.
 
 Probabilities are read from the samples, whatever the header says, if every answer has them: the
-letter after "ANSWER:" is looked for among the tokens of the output, with its `top_logprobs`. A
-letter that is not listed there has at most the probability of the least probable token that is, and
-at most what the listed ones leave.
+letter after "ANSWER:" is looked for among the tokens of the output, with its `top_logprobs`, where
+tokens with one text are summed. A letter that is not listed there has at most the probability of
+the least probable token that is, and at most what the listed ones leave.
+
+A score that is neither right nor wrong (a part, or an object) is no check of an answer; such
+answers are counted as unverified. Fewer samples than the dataset has make the run incomplete.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from pact_eval._json import Json, describe
-from pact_eval.errors import InputError, Problem
+from pact_eval.data.labelled.answers import LETTER, TEXT, Form
+from pact_eval.errors import InputError, Problem, ShapeError
+from pact_eval.importing.epoch_reducers import MEAN, reduce_epochs
 from pact_eval.importing.source import (
     ImportOptions,
     Log,
@@ -46,6 +57,7 @@ from pact_eval.importing.source import (
     read_large_json,
 )
 from pact_eval.importing.zip_members import ZipMembers
+from pact_eval.runs.probabilities import mass_of_log_probabilities
 from pact_eval.runs.provenance import REPEATS, SHUFFLED
 
 _ZIP: Final = b"PK\x03\x04"
@@ -54,11 +66,25 @@ _SUMMARIES: Final = "summaries.json"
 _SHUFFLED: Final = "Choices were shuffled before generating a response"
 _CHOICE: Final = "choice"
 _LETTERS: Final = 26
-_OUTCOMES: Final[Mapping[Any, bool]] = {"C": True, "I": False, "N": False, 1: True, 0: False}
+_VALUES: Final[Mapping[str, float]] = {
+    "C": 1.0,
+    "I": 0.0,
+    "N": 0.0,
+    "P": 0.5,
+    "yes": 1.0,
+    "true": 1.0,
+    "no": 0.0,
+    "false": 0.0,
+}
+_NOTHING_RIGHT: Final = "the log counts this answer as right; read as no answer ({})"
+_METRICS: Final = ("accuracy", "mean")
+_FORMS: Final[tuple[Form, ...]] = (LETTER, TEXT)
+"""How targets may name choices."""
 _ANSWER: Final = re.compile(r"ANSWER\s*:", re.IGNORECASE)
 _CLOSE: Final = 1e-9
 # Log-probabilities are rounded, so their sum may leave less than nothing for other tokens.
 _LEAST_LEFT: Final = 1e-6
+_NEAR: Final = 1e-6
 
 
 class Inspect(Source):
@@ -71,7 +97,7 @@ class Inspect(Source):
         """A zip archive, or a JSON object with the keys of a log."""
         if start.content.startswith(_ZIP):
             return start.path.suffix == ".eval"
-        keys = (b'"version"', b'"status"', b'"eval_id"')
+        keys = (b'"status"', b'"eval"', b'"task"', b'"model"')
         content = start.content.lstrip()
         return content.startswith(b"{") and all(key in content for key in keys)
 
@@ -139,43 +165,90 @@ class _LetterLogProbs:
     Attributes:
         values: (C,) in canonical order; None for a letter that is not listed.
         ceiling: the largest that such a letter can have.
+        answer: canonical index of the letter that was generated.
     """
 
     values: tuple[float | None, ...]
     ceiling: float
+    answer: int
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """One sample in one epoch, as read.
+    """One sample in one epoch, as logged, and as read.
 
     Attributes:
         name: "sample <id>, epoch <n>", in messages.
         id: of the sample.
         epoch: from 1.
-        order: (C,) canonical index of every choice as logged.
+        choices: their texts, in the order of the log.
         shown: (C,) canonical index at every letter as shown.
-        references: canonical indices of the right answers.
-        answer: canonical index; None if there is none.
-        correct: whether the scorer counts it as right; None if it has not scored it.
+        target: what names the right answers.
+        named: what names the answer; "" if there is none.
+        value: of the score; None if it is not a number, such as an object.
+        scored: whether it has a score.
+        status: of an item without an answer.
         problem: why there is no answer.
-        status: of an item without one.
         log_probs: those of the letters in canonical order; None if they are not known.
         labels: what names family and domain, if not the task.
+        references: places of the right answers, once they are read.
+        answer: place of the answer, likewise; None if there is none.
     """
 
     name: str
     id: str
     epoch: int
-    order: tuple[int, ...]
+    choices: tuple[str, ...]
     shown: tuple[int, ...]
-    references: tuple[int, ...]
-    answer: int | None
-    correct: bool | None
+    target: tuple[str, ...]
+    named: str
+    value: float | None
+    scored: bool
     status: str | None
     problem: str | None
     log_probs: _LetterLogProbs | None
     labels: Mapping[str, Json]
+    references: tuple[int, ...] = ()
+    answer: int | None = None
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether the scorer counts it as right; None if its score does not say."""
+        return None if self.value not in (0.0, 1.0) else bool(self.value)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The canonical index of every choice as logged."""
+        return by_text(self.choices)
+
+    def read(self, target: Form, answer: Form) -> _Sample:
+        """Return the sample with its right answers and its answer.
+
+        Raises:
+            ValueError: they do not name choices in this form.
+        """
+        references = _places(self.target, self.choices, target)
+        if not self.named:
+            return replace(self, references=references)
+        named = _places((self.named,), self.choices, answer)
+        if len(named) != 1 and {*named} != {*references}:
+            problem = f"several answers: {self.named[:60]}"
+            return replace(self, references=references, status="failed", problem=problem)
+        of_answer = self.log_probs is not None and self.log_probs.answer == self.order[named[0]]
+        # Of all right letters, the first stands for them.
+        return replace(
+            self,
+            references=references,
+            answer=named[0],
+            log_probs=self.log_probs if of_answer else None,
+        )
+
+    def agrees(self) -> bool:
+        """Return whether the answer, as read, is as right as its score says."""
+        if self.correct:
+            return self.answer in self.references
+        several = len(self.references) > 1
+        return self.correct is None or several or self.answer not in self.references
 
 
 class _NoScorerError(ValueError):
@@ -188,7 +261,9 @@ class _Log:
     def __init__(self, reader: _EvalFile | _JsonFile, options: ImportOptions) -> None:
         self._reader = reader
         self._grouping = options.grouping
-        self._scorer = options.scorer
+        scorer, _, reducer = (options.scorer or "").partition(":")
+        self._scorer, self._reducer = scorer or None, reducer or None
+        self._form = options.reading.form if options.reading.form in _FORMS else None
         self._any_right = options.multi is not None
         self._part_of_several = 0
         header = reader.header
@@ -200,34 +275,112 @@ class _Log:
             as_dict(config).get("logprobs")
             for config in (self._plan.get("config"), self._eval.get("model_generate_config"))
         )
-        self._epochs = 1
+        self._samples: list[_Sample] = []
         self._shuffled = False
         self._without_probabilities = 0
-        self._scored = 0
+        self._unverified = 0
         self._status = str(header.get("status"))
 
     def rows(self) -> Iterator[LogRow | Problem]:
-        """Yield the rows; whether there are probabilities depends on all samples."""
-        samples: list[_Sample] = []
+        """Yield the rows; what they are depends on all samples."""
         problems: list[Problem] = []
         for number, entry in enumerate(self._entries(), start=1):
             name = f"sample {entry.get('id', number)}, epoch {entry.get('epoch', 1)}"
             try:
-                samples.append(self._sample(entry, name))
+                self._samples.append(self._sample(entry, name))
             except _NoScorerError as error:  # the samples after it have the same scorers
                 yield Problem(None, None, str(error))
                 return
             except ValueError as error:
                 problems.append(Problem(None, name, str(error)))
+        if not problems:
+            self._samples, problems = _read_choices(
+                self._samples, self._form, own_scorer=self._used_scorer == _CHOICE
+            )
+        problems += [
+            Problem(None, sample.name, _NOTHING_RIGHT.format(sample.problem))
+            for sample in self._samples
+            if sample.correct and sample.answer is None
+        ]
         yield from problems
         if problems:
             return
-        answered = [sample for sample in samples if sample.answer is not None]
-        self._epochs = max((sample.epoch for sample in samples), default=1)
+        try:
+            rows = self._reduced() if self._epochs > 1 else self._samples
+        except ValueError as error:
+            yield Problem(None, None, str(error))
+            return
+        answered = [sample for sample in rows if sample.answer is not None]
         self._without_probabilities = sum(sample.log_probs is None for sample in answered)
-        self._scored = sum(sample.correct is not None for sample in samples)
-        for sample in samples:
+        self._unverified = sum(sample.correct is None for sample in answered)
+        for sample in rows:
             yield LogRow(None, sample.name, self._row(sample))
+
+    @property
+    def _epochs(self) -> int:
+        return max((sample.epoch for sample in self._samples), default=1)
+
+    @property
+    def _used_scorer(self) -> str:
+        return self._scorer or _CHOICE
+
+    def _published(self) -> Iterator[tuple[str, str, float]]:
+        """Yield reducer, metric and value of the means that the log states of the scorer."""
+        scores = self._results.get("scores")
+        for score in map(as_dict, scores if isinstance(scores, list) else []):
+            metrics = as_dict(score.get("metrics"))
+            for name in _METRICS if score.get("name") == self._used_scorer else ():
+                value = as_dict(metrics.get(name)).get("value")
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    yield str(score.get("reducer") or MEAN), name, float(value)
+
+    def _by_id(self) -> dict[str, list[_Sample]]:
+        by_id: dict[str, list[_Sample]] = {}
+        for sample in self._samples:
+            by_id.setdefault(sample.id, []).append(sample)
+        return by_id
+
+    def _reduced(self) -> list[_Sample]:
+        """Return the samples whose epochs are views, or one epoch of each by the log's reducer.
+
+        Raises:
+            ValueError: several reducers, or one that leaves no answer.
+        """
+        published = [*dict.fromkeys(reducer for reducer, *_ in self._published())]
+        remedy = f"give --scorer {self._used_scorer}:"
+        if self._reducer is None and len(published) > 1 and MEAN not in published:
+            message = (
+                f"the log reduces epochs by {' and by '.join(published)}: {remedy}{published[0]} "
+                f"for one of them, or {remedy}{MEAN} for every epoch as a view"
+            )
+            raise ValueError(message)
+        first = MEAN if MEAN in published else next(iter(published), MEAN)
+        self._reducer = self._reducer or first
+        if self._reducer in (MEAN, "pass_at_1"):
+            return [sample for group in self._by_id().values() for sample in self._whole(group)]
+        chosen = [self._chosen(group) for group in self._by_id().values()]
+        if None in chosen:
+            message = (
+                f"the reducer {self._reducer} of the log does not leave one answer per sample: "
+                f"{remedy}{MEAN} reads every epoch as a view"
+            )
+            raise ValueError(message)
+        return [replace(sample, epoch=1) for sample in chosen if sample is not None]
+
+    def _whole(self, epochs: list[_Sample]) -> list[_Sample]:
+        """Return the epochs of a sample; none if a log that was stopped lacks some."""
+        stopped = self._status != "success" and len(epochs) < self._epochs
+        return [] if stopped else epochs
+
+    def _chosen(self, epochs: list[_Sample]) -> _Sample | None:
+        """Return the epoch with the reduced value whose answer is the most frequent."""
+        values = [sample.value for sample in epochs if sample.scored]
+        reduced = reduce_epochs(self._reducer or MEAN, values)
+        same = [sample for sample in epochs if sample.scored and sample.value == reduced]
+        if reduced not in (0.0, 1.0) or not same:
+            return None
+        count = Counter(sample.answer for sample in same)
+        return max(same, key=lambda sample: (sample.answer is not None, count[sample.answer]))
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         """Yield summaries, or whole samples where the summaries do not say enough."""
@@ -266,30 +419,27 @@ class _Log:
                 "multiple choice can be imported"
             )
             raise ValueError(message)
-        order = by_text([str(choice) for choice in choices])
-        target = tuple(dict.fromkeys(_positions(entry.get("target"), len(choices))))
+        texts = tuple(map(str, choices))
+        order = by_text(texts)
         score = self._score(entry, name)
-        shown = _shown_order(str(score.get("explanation") or ""), [str(c) for c in choices])
+        shown = _shown_order(str(score.get("explanation") or ""), texts)
         self._shuffled |= shown is not None
-        shown_order = tuple(order[at] for at in (shown or range(len(choices))))
-        answer, status, why = _answer(entry, score, target, len(choices))
-        log_probs = None
-        if answer is not None and self._logprobs:
-            log_probs = _letter_log_probs(entry, shown_order, order[answer])
-        outcome = score.get("value")
-        correct = _OUTCOMES.get(outcome) if isinstance(outcome, str | int | float) else None
+        shown_order = tuple(order[at] for at in (shown or range(len(texts))))
+        named, status, why = _answer(entry, score)
+        target = entry.get("target")
         return _Sample(
             name=name,
             id=str(entry.get("id")),
             epoch=_epoch(entry.get("epoch")),
-            order=order,
+            choices=texts,
             shown=shown_order,
-            references=tuple(sorted(order[at] for at in target)),
-            answer=None if answer is None else order[answer],
-            correct=correct,
+            target=tuple(map(str, target if isinstance(target, list) else [target])),
+            named=named,
+            value=_float(score.get("value")),
+            scored=score.get("value") is not None,
             status=status,
             problem=why,
-            log_probs=log_probs,
+            log_probs=_letter_log_probs(entry, shown_order) if named and self._logprobs else None,
             labels=self._grouping.of_entry(entry),
         )
 
@@ -308,28 +458,29 @@ class _Log:
             else:
                 message = f"{available}; choose one with --scorer"
             raise _NoScorerError(message)
+        self._scorer = scorer
         return as_dict(scores[scorer])
 
     def _row(self, sample: _Sample) -> dict[str, Json]:
+        order = sample.order
+        right = sorted(order[place] for place in sample.references)
         row: dict[str, Json] = {
             "id": sample.id,
             "domain": self._task,
-            "reference": [*sample.references]
-            if len(sample.references) > 1
-            else sample.references[0],
+            "reference": [*right] if len(right) > 1 else right[0],
             "view": sample.epoch - 1,
-            "n_choices": len(sample.order),
+            "n_choices": len(order),
             **sample.labels,
         }
         if sample.answer is None:
-            scored = sample.correct is not None
+            scored = sample.scored
             return row | {"status": sample.status, "reason": sample.problem, "scored": scored}
-        correct = sample.correct
-        if self._any_right and correct is False and len(sample.references) > 1:
+        answer, correct = order[sample.answer], sample.correct
+        if self._any_right and correct is False and len(right) > 1:
             # Right by --multi any; the scorer asks for all of the letters.
-            correct = sample.answer in sample.references
+            correct = answer in right
             self._part_of_several += correct
-        row |= {"code_order": [*sample.shown], "answer": sample.answer, "correct": correct}
+        row |= {"code_order": [*sample.shown], "answer": answer, "correct": correct}
         if sample.log_probs is not None and not self._without_probabilities:
             values = sample.log_probs.values
             row["logits"] = [*values]
@@ -339,7 +490,7 @@ class _Log:
             row["answer_mass"] = min(1.0, math.fsum(map(math.exp, listed)))
         return row
 
-    def facts(self, outcome: Outcome) -> LogFacts:
+    def facts(self, _outcome: Outcome) -> LogFacts:
         """Return provenance; compare our accuracy with that of the log."""
         block: dict[str, Json] = {"task": self._task, "status": self._status}
         kept = ("created", "task_version", "model_base_url", "solver", "packages", "revision")
@@ -347,9 +498,22 @@ class _Log:
         dataset = as_dict(self._eval.get("dataset"))
         block["dataset"] = {n: dataset[n] for n in ("name", "location", "shuffled") if n in dataset}
         block["epochs"] = self._epochs
-        if self._epochs > 1:
-            block["views"] = SHUFFLED if self._shuffled else REPEATS
         remarks = []
+        if self._epochs > 1 and self._reducer == MEAN:
+            block["views"] = SHUFFLED if self._shuffled else REPEATS
+        elif self._epochs > 1:
+            block["reducer"] = self._reducer
+            remarks.append(
+                f"One answer per sample, by the reducer {self._reducer} of the log, of "
+                f"{self._epochs} epochs; --scorer {self._used_scorer}:{MEAN} reads them all."
+            )
+        block |= self._unchecked()
+        if "unverified" in block:
+            published = [f"{value:.4f} ({r} {m})" for r, m, value in self._published()]
+            remarks.append(
+                f"{block['unverified']:,} scores are neither right nor wrong, so they are no check "
+                f"of the answers; the log states {' and '.join(published) or 'no mean'}."
+            )
         if self._status != "success":
             remarks.append(f"The log has the status {self._status}: it may lack samples.")
         if self._logprobs and self._without_probabilities:
@@ -366,7 +530,7 @@ class _Log:
             block["after_reasoning"] = True
             remarks.append("The model reasons first: each answer depends on what it has written.")
         model = self._eval.get("model")
-        problems = tuple(self._contradictions(outcome))
+        problems = tuple(self._contradictions())
         return LogFacts(block, model if isinstance(model, str) else None, tuple(remarks), problems)
 
     def _after_reasoning(self) -> bool:
@@ -374,66 +538,171 @@ class _Log:
         plan_steps = steps if isinstance(steps, list) else []
         return any(as_dict(as_dict(step).get("params")).get("cot") for step in plan_steps)
 
-    def _contradictions(self, outcome: Outcome) -> Iterator[Problem]:
-        """Yield the accuracy that differs: mean over all scored samples, unanswered ones wrong."""
-        scores = self._results.get("scores")
-        for score in scores if isinstance(scores, list) else []:
-            scorer = self._scorer or _CHOICE
-            metric = as_dict(as_dict(as_dict(score).get("metrics")).get("accuracy"))
-            logged, reducer = metric.get("value"), as_dict(score).get("reducer")
-            if as_dict(score).get("name") != scorer or reducer not in (None, "mean"):
+    def _unchecked(self) -> dict[str, Json]:
+        """Return how many samples of the dataset are read, and how many answers have no check."""
+        by_id = self._by_id()
+        read = sum(bool(self._whole(epochs)) for epochs in by_id.values())
+        total, of = self._results.get("total_samples"), None
+        counted_samples = as_dict(self._eval.get("dataset")).get("samples")
+        if isinstance(counted_samples, int):
+            # Some logs count every epoch there.
+            every = self._epochs > 1 and counted_samples == total == len(self._samples)
+            of = len(by_id) if every else counted_samples
+        elif isinstance(total, int):
+            of = math.ceil(total / self._epochs)
+        planned = as_dict(self._eval.get("config")).get("epochs")
+        if of is not None and isinstance(planned, int) and planned > self._epochs:
+            # Stopped in an early epoch: count samples of every epoch.
+            read, of = read * self._epochs, of * planned
+        block: dict[str, Json] = {}
+        if of is not None and read < of:
+            block["incomplete"] = {"read": read, "of": of}
+        if self._unverified:
+            block["unverified"] = self._unverified
+        return block
+
+    def _contradictions(self) -> Iterator[Problem]:
+        """Yield the means of the log that are not those of its scores."""
+        scored = [[s.value for s in group if s.scored] for group in self._by_id().values()]
+        for reducer, metric, logged in self._published():
+            reduced = [reduce_epochs(reducer, values) for values in scored if values]
+            numbers = [value for value in reduced if value is not None]
+            if not numbers or len(numbers) < len(reduced):
                 continue
-            if not isinstance(logged, int | float) or not self._scored:
-                continue
-            ours = (outcome.correct - self._part_of_several) / self._scored
-            if abs(ours - logged) > _CLOSE:
-                message = f"accuracy is {ours:.6f}, that of the log {logged:.6f}"
+            if abs(fmean(numbers) - logged) > _CLOSE:
+                message = f"{metric} is {fmean(numbers):.6f}, that of the log {logged:.6f}"
                 yield Problem(None, None, message)
 
 
+def _read_choices(
+    samples: Sequence[_Sample], form: Form | None, *, own_scorer: bool
+) -> tuple[list[_Sample], list[Problem]]:
+    """Return the samples in the only reading of targets and answers that fits all of them.
+
+    Args:
+        samples: as logged.
+        form: what targets are, if the user says so.
+        own_scorer: whether their scorer is `choice`, whose answers are letters.
+
+    Returns:
+        The samples, and the problems if no reading fits.
+
+    Raises:
+        ShapeError: two readings fit and differ.
+    """
+    forms = _FORMS
+    readings: dict[tuple[Form, Form], tuple[list[_Sample], list[Problem]]] = {}
+    answers: tuple[Form, ...] = (LETTER,) if own_scorer else forms
+    for target, answer in product([form] if form else forms, answers):
+        readings[target, answer] = _in_form(samples, target, answer)
+    whole_texts = any(
+        len(text) > 1 and text in sample.choices for sample in samples for text in sample.target
+    )
+    if whole_texts and any(
+        target == TEXT and not problems for (target, _), (_, problems) in readings.items()
+    ):
+        readings = {names: read for names, read in readings.items() if names[0] == TEXT}
+    fitting: dict[Form, list[_Sample]] = {}
+    # Answers are in the form of targets, if both forms fit.
+    for forms_read in sorted(readings, key=lambda names: names[0] != names[1]):
+        read, problems = readings[forms_read]
+        if not problems and all(sample.agrees() for sample in read):
+            fitting.setdefault(forms_read[0], read)
+    if not fitting:
+        return min(readings.values(), key=lambda reading: len(reading[1]))
+    first, *others = fitting.values()
+    for one, other in zip(first, *others, strict=True) if others else ():
+        if (one.references, one.answer) != (other.references, other.answer):
+            raise _two_readings(one, other)
+    return first, []
+
+
+def _in_form(
+    samples: Sequence[_Sample], target: Form, answer: Form
+) -> tuple[list[_Sample], list[Problem]]:
+    read, problems = [], []
+    for sample in samples:
+        try:
+            read.append(sample.read(target, answer))
+        except ValueError as error:
+            problems.append(Problem(None, sample.name, str(error)))
+    return read, problems
+
+
+def _two_readings(letters: _Sample, texts: _Sample) -> ShapeError:
+    """Return the error of targets that fit as letters and as texts; the first that differs."""
+    of_letters, of_texts = (
+        f"{sample.choices[sample.references[0]]!r:.40}" for sample in (letters, texts)
+    )
+    target = ", ".join(letters.target)
+    message = (
+        f"{letters.name}: target {target!r:.40} is a letter and the text of a choice, and both "
+        f"readings fit every score: as a letter, {of_letters} is right; as a text, {of_texts}. "
+        "Decide with --answers letter or --answers text"
+    )
+    return ShapeError(message)
+
+
 def _answer(
-    entry: Mapping[str, Any], score: Mapping[str, Any], target: Sequence[int], choices: int
-) -> tuple[int | None, str | None, str | None]:
-    """Return the choice of a sample as logged; without one, its status and the reason."""
+    entry: Mapping[str, Any], score: Mapping[str, Any]
+) -> tuple[str, str | None, str | None]:
+    """Return what names the answer; without one, its status and the reason."""
     error = entry.get("error")
     if error:
         message = error.get("message") if isinstance(error, dict) else error
-        return None, "failed", str(message)[:200]
+        return "", "failed", str(message)[:200]
     if not score:
-        return None, "failed", "the sample has no score"
+        return "", "failed", "the sample has no score"
     answer = score.get("answer")
     if not isinstance(answer, str) or not answer.strip():
         reason = str(score.get("reason") or "no answer")
-        return None, "missing" if reason == "no_response" else "failed", reason
-    positions = _positions(answer, choices)
-    if len(positions) != 1 and {*positions} != {*target}:
-        return None, "failed", f"several answers: {answer[:60]}"
-    return positions[0], None, None  # of all right letters, the first stands for them
+        return "", "missing" if reason == "no_response" else "failed", reason
+    return answer, None, None
 
 
-def _positions(value: Any, choices: int) -> list[int]:
-    """Return the choices that letters name: A is 0, and 1 follows Z.
-
-    Raises:
-        ValueError: a letter names no choice.
+def _float(value: Any) -> float | None:
+    """Return a score as Inspect counts it; None if it is an object or another text.
 
     Examples:
-        >>> _positions("B", 3), _positions(["A", "C"], 3), _positions("1", 30)
-        ([1], [0, 2], [26])
+        >>> _float("C"), _float("P"), _float(0.25), _float({"acc": 1})
+        (1.0, 0.5, 0.25, None)
     """
-    texts = value if isinstance(value, list) else [value]
-    positions = []
-    for text in texts:
-        for token in str(text).replace(",", " ").split():
-            letters = [token] if token.isdecimal() or len(token) == 1 else [*token]
-            positions += [_position(letter) for letter in letters]
-    if not positions or not all(0 <= position < choices for position in positions):
-        message = f"expected a letter of one of {choices} choices, got {value!r:.60}"
+    if isinstance(value, str):
+        return _VALUES.get(value, _VALUES.get(value.lower()) if len(value) > 1 else None)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _places(named: Sequence[str], choices: Sequence[str], form: Form) -> tuple[int, ...]:
+    """Return the choices that letters or texts name: A is 0, and 1 follows Z.
+
+    Raises:
+        ValueError: a letter, or a text, names no choice, or a text names several.
+
+    Examples:
+        >>> _places(["B"], ["x", "y"], LETTER), _places(["A", "C"], ["B", "C", "A"], TEXT)
+        ((1,), (2, 1))
+    """
+    stripped = [choice.strip() for choice in choices]
+    places: list[int] = []
+    for text in named:
+        if form == LETTER:
+            for token in text.replace(",", " ").split():
+                places += map(_place, [token] if token.isdecimal() else [*token])
+        elif stripped.count(text.strip()) == 1:
+            places.append(stripped.index(text.strip()))
+        else:
+            places.append(-1)
+    if not places or not all(0 <= place < len(choices) for place in places):
+        value = [*named] if len(named) > 1 else named[0]
+        message = (
+            f"expected a letter of one of {len(choices)} choices, or the text of one, "
+            f"got {value!r:.60}"
+        )
         raise ValueError(message)
-    return positions
+    return tuple(dict.fromkeys(places))
 
 
-def _position(letter: str) -> int:
+def _place(letter: str) -> int:
     if letter.isdecimal():
         return _LETTERS - 1 + int(letter) if int(letter) > 0 else -1
     return ord(letter.upper()) - ord("A") if letter.isascii() and letter.isalpha() else -1
@@ -488,51 +757,58 @@ def _shown_order(explanation: str, choices: Sequence[str]) -> tuple[int, ...] | 
     return tuple(order)
 
 
-def _letter_log_probs(
-    entry: Mapping[str, Any], shown: Sequence[int], answer: int
-) -> _LetterLogProbs | None:
+def _letter_log_probs(entry: Mapping[str, Any], shown: Sequence[int]) -> _LetterLogProbs | None:
     """Return the log-probabilities of the letters; None if that of the answer is not known.
 
     Args:
         entry: a sample in full.
         shown: (C,) canonical index at every letter.
-        answer: canonical index of the answer, which must be the letter that is found.
+
+    Raises:
+        ValueError: they are not log-probabilities.
     """
     if len(shown) > _LETTERS:
         return None
-    listed = _tokens_of_answer(entry)
-    letters = {_letter(place): place for place in range(len(shown))}
+    letters = {_letter(place): at for place, at in enumerate(shown)}
     text, answer_token = "", None
-    for token in listed:
+    for token in _tokens_of_answer(entry):
         before, text = text, text + str(token.get("token"))
         # The last letter after the last "ANSWER:".
         if _ANSWER.search(before) and str(token.get("token")).strip() in letters:
             answer_token = token
-    if answer_token is None or shown[letters[str(answer_token["token"]).strip()]] != answer:
+    if answer_token is None:
         return None
     at_token = _listed(answer_token)
+    mass = mass_of_log_probabilities([value for _, value in at_token])
     masses: dict[int, list[float]] = {}
-    for text, value in at_token.items():
-        place = letters.get(text.strip())
-        if place is not None:  # "B" and " B" may both be listed
-            masses.setdefault(shown[place], []).append(value)
+    for text, value in at_token:
+        if text.strip() in letters:  # "B" and " B" may both be listed, and "B" twice
+            masses.setdefault(letters[text.strip()], []).append(value)
+    answer = letters[str(answer_token["token"]).strip()]
     if answer not in masses:
         return None
-    left = 1.0 - math.fsum(map(math.exp, at_token.values()))
     return _LetterLogProbs(
         tuple(_log_sum(masses[at]) if at in masses else None for at in range(len(shown))),
-        min(min(at_token.values()), math.log(max(left, _LEAST_LEFT))),
+        min(min(value for _, value in at_token), math.log(max(1.0 - mass, _LEAST_LEFT))),
+        answer,
     )
 
 
-def _listed(token: Mapping[str, Any]) -> dict[str, float]:
-    """Return the log-probabilities of the tokens listed at a place, the generated one included."""
-    log_prob_of: dict[str, float] = {}
-    for alternative in (*(token.get("top_logprobs") or ()), token):
-        value = as_dict(alternative).get("logprob")
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            log_prob_of.setdefault(str(as_dict(alternative).get("token")), float(value))
-    return log_prob_of
+def _listed(token: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the tokens listed at a place with their log-probabilities, the generated one included.
+
+    Different tokens may have one text. The generated one is listed already, unless it is less
+    probable than all that are.
+    """
+    listed: list[tuple[str, float]] = []
+    for alternative in map(as_dict, (*(token.get("top_logprobs") or ()), token)):
+        value, text = alternative.get("logprob"), str(alternative.get("token"))
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        generated = alternative is token
+        if not generated or text not in dict(listed) or value < min(v for _, v in listed) - _NEAR:
+            listed.append((text, float(value)))
+    return listed
 
 
 def _tokens_of_answer(entry: Mapping[str, Any]) -> list[dict[str, Any]]:

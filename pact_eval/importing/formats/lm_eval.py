@@ -1,365 +1,415 @@
-"""Source "lm-eval": the samples of a multiple-choice task of lm-evaluation-harness.
+"""Source "lm-eval": the samples of multiple-choice tasks of lm-evaluation-harness.
 
 A folder of results has `samples_<task>_<date>.jsonl`, one line per item and filter, and next to it
-`results_<date>.json`. A line has a log-likelihood of every choice, as text:
+`results_<date>.json`. `harness_runs.py` finds the files of one run, `harness_lines.py` reads a line
+and its checks, `harness_results.py` has what the results publish.
 
-    {"doc_id": 0, "doc": {...}, "target": "2",
-     "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": " Ben"}, ...},
-     "filtered_resps": [["-3.25", "False"], ...], "filter": "none", "metrics": ["acc"],
-     "doc_hash", "prompt_hash", "target_hash": ..., "acc": 1.0}
+A target is an index, a list of indices (several right answers), or the text of a choice. The
+reading that fits every line and every check of a file is used. If two fit and differ, `--answers`
+or `--positions-from` decides. If the prompts of a line differ and its continuations do not
+(WinoGrande), its target is not the reference; then the metrics say it.
 
-`acc` is that of the largest log-likelihood, the first of equal ones: it proves our reading of the
-target, line by line. `acc_norm` divides by the number of characters of the choice, and
-`acc_mutual_info` subtracts the log-likelihood without the prompt: `--metric` chooses one of them,
-whose values are then the logits of the run.
-
-A target is an index, a list of indices (several right answers), or the text of a choice; the metric
-decides for a whole file which of them. If the prompts of a line differ and its continuations do not
-(WinoGrande), its target is not the reference; then `acc` says it, if there are two choices.
+`--metric` chooses the values that are the logits of the run: without it, the first of `acc`,
+`acc_norm`, `acc_bytes` and `acc_mutual_info` that the log has.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from pact_eval._files import decoded, read_json, read_lines
-from pact_eval._json import Json, dumps, loads
-from pact_eval.errors import InputError, Place, Problem
-from pact_eval.importing.grouping import Grouping
+from pact_eval._choices import LogMetric
+from pact_eval._files import decoded, open_regular, read_lines, reading
+from pact_eval._json import Json, loads
+from pact_eval.data.labelled.answers import FORMS, POSITIONS, TEXT, Form
+from pact_eval.errors import Place, Problem, ShapeError, counted
+from pact_eval.importing.harness_lines import (
+    BY_LENGTH,
+    METRICS,
+    NO_FILTER,
+    READINGS,
+    Checks,
+    Line,
+    OtherTaskError,
+    Reading,
+    by_outcome,
+    read_line,
+    wrong_target,
+)
+from pact_eval.importing.harness_results import (
+    asked_of,
+    contradictions,
+    delimiters_of,
+    documents_of,
+    provenance_of,
+    sample_hash,
+)
+from pact_eval.importing.harness_runs import (
+    HarnessRun,
+    import_command,
+    is_results,
+    is_samples,
+    run_at,
+    runs_in,
+)
 from pact_eval.importing.row_reader import as_object
-from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Outcome, Source, Start
-
-_SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
-_KEYS: Final = frozenset({"doc_id", "arguments", "filtered_resps"})
-_INDICES: Final = re.compile(r"\d+|\[\d+(, \d+)*\]")
-_NO_FILTER: Final = "none"
-_ACC: Final = "acc"
-_HASHES: Final = ("doc_hash", "prompt_hash", "target_hash")
-_SHOWN_OF_HASH: Final = 16
-_CLOSE: Final = 1e-9
-_KEPT: Final = (
-    *("model_name", "model_source", "chat_template_sha", "system_instruction_sha", "git_hash"),
-    *("lm_eval_version", "transformers_version", "date"),
+from pact_eval.importing.source import (
+    ImportOptions,
+    Log,
+    LogFacts,
+    LogRow,
+    Source,
+    Start,
+    as_dict,
+    read_large_json,
 )
 
-
-@dataclass(frozen=True)
-class _Line:
-    """One line of a file of samples.
-
-    Attributes:
-        number: 1-based line number.
-        name: "doc <doc_id>", in messages.
-        doc_id: its number in the task.
-        doc_hash: hash of the document; empty if the log has none.
-        filter: name of the filter.
-        log_likelihoods: of every choice.
-        scores: of every choice, of which the largest is the answer by the metric.
-        choices: the text of every choice; empty if the choices are in the prompts.
-        target: as logged.
-        acc: the metric as logged; None if the task has no such metric.
-        labels: what names family and domain, if not the source.
-        hashes: the hashes of the line, joined.
-    """
-
-    number: int
-    name: str
-    doc_id: int
-    doc_hash: str
-    filter: str
-    log_likelihoods: tuple[float, ...]
-    scores: tuple[float, ...]
-    choices: tuple[str, ...]
-    target: str
-    acc: float | None
-    labels: Mapping[str, Json]
-    hashes: str
-
-    @property
-    def predicted(self) -> int:
-        """The choice of the largest score; the first of equal ones, as numpy's argmax."""
-        return self.scores.index(max(self.scores))
-
-
-@dataclass(frozen=True)
-class _Metric:
-    """The metric by which answers are read.
-
-    Attributes:
-        name: acc, acc_norm or acc_mutual_info.
-        delimiter: what the task puts between a prompt and a choice; it is no part of the choice.
-    """
-
-    name: str
-    delimiter: str
-
-    def scores(
-        self, log_likelihoods: Sequence[float], alone: Sequence[float], choices: Sequence[str]
-    ) -> tuple[float, ...]:
-        """Return the score of every choice.
-
-        Args:
-            log_likelihoods: of every choice after its prompt.
-            alone: those without the prompt; empty if they were not asked for.
-            choices: the continuations; empty if the choices are in the prompts.
-
-        Raises:
-            ValueError: the line lacks what the metric needs.
-        """
-        if self.name == "acc":
-            return tuple(log_likelihoods)
-        if self.name == "acc_mutual_info":
-            if not alone:
-                raise ValueError("acc_mutual_info: expected requests without the prompt, got none")
-            return tuple(a - b for a, b in zip(log_likelihoods, alone, strict=True))
-        before = self.delimiter if all(c.startswith(self.delimiter) for c in choices) else ""
-        lengths = [len(choice) - len(before) for choice in choices]
-        if not lengths or min(lengths) < 1:
-            raise ValueError("acc_norm: the lengths of the choices are not known")
-        return tuple(a / length for a, length in zip(log_likelihoods, lengths, strict=True))
+_KEYS: Final = frozenset({"doc_id", "arguments", "filtered_resps"})
+_SHOWN_OF_HASH: Final = 16
+_START: Final = 64
 
 
 class LmEval(Source):
-    """Samples of lm-evaluation-harness: a file, or a folder of results."""
+    """Samples of lm-evaluation-harness: a file, or the folder of a run."""
 
     title = "lm-evaluation-harness"
-    reads = "`samples_*.jsonl`, or a folder of results"
+    reads = "`samples_*.jsonl`, `results_*.json`, or the folder of `--output_path`"
 
     def recognises(self, start: Start) -> bool:
-        """A file whose lines have the keys of samples, or a folder with such files."""
-        return start.first >= _KEYS or (start.path.is_dir() and bool(_newest(start.path)))
+        """A file of samples or results, or a folder that has some, up to two levels deeper."""
+        if start.path.is_dir():
+            return bool(runs_in(start.path))
+        return (
+            start.first >= _KEYS
+            or is_samples(start.content)
+            or is_results(start.path, start.content)
+        )
 
     def open(self, path: Path, options: ImportOptions) -> Log:
-        """Open a file of samples; of a folder, the newest file of every task.
+        """Open the samples of one run, a file per task.
 
         Raises:
-            InputError: the folder has no such file.
+            InputError: there are no samples, or those of several runs.
         """
-        files = _newest(path) if path.is_dir() else [path]
-        if not files:
-            message = f"{path}: expected samples_<task>_<date>.jsonl in the folder, found none"
-            raise InputError(message)
-        tasks = [_Task(file, options, folder=path.is_dir()) for file in files]
-        rows = (row for task in tasks for row in task.rows())
-        return Log(rows, tuple(files), lambda outcome: _facts(tasks, outcome))
+        run = run_at(path, options)
+        several = not run.given
+        tasks = [_Task(file, run, options, path, several=several) for file in run.samples]
+        return Log(_rows(tasks), run.samples, lambda _outcome: _facts(run, tasks))
 
 
 SOURCE: Final = LmEval()
 """The entry of the registry."""
 
 
-def _newest(folder: Path) -> list[Path]:
-    """Return the newest file of samples of every task, by name."""
-    newest: dict[str, Path] = {}
-    for file in sorted(folder.glob("samples_*.jsonl")):
-        named = _SAMPLES.fullmatch(file.name)
-        if named and file.name >= newest.get(named["task"], file).name:
-            newest[named["task"]] = file
-    return [newest[task] for task in sorted(newest)]
+def _rows(tasks: Sequence[_Task]) -> Iterator[LogRow | Problem]:
+    for task in tasks:
+        yield from task.rows()
+    if all(task.skipped for task in tasks):
+        named = "; ".join(f"{task.name}: {task.skipped}" for task in tasks)
+        message = f"expected a multiple-choice task that is scored as right or wrong; {named}"
+        yield Problem(None, None, message)
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """What is wrong with a line, or with a task as a whole."""
+
+    number: int | None
+    name: str | None
+    message: str
 
 
 class _Task:
-    """The samples of one task."""
+    """The samples of one task.
 
-    def __init__(self, file: Path, options: ImportOptions, *, folder: bool) -> None:
+    Attributes:
+        name: its name.
+        skipped: why it is not read, though other tasks of the run are; empty if it is.
+        metric: by which its answers are read.
+        filter: the filter that is read.
+        delimiter: what is between a prompt and a choice.
+        assumed: whether nothing says what the delimiter is, so that it is that of most tasks.
+        checked: the lines of the filter, with what they say of their right answers.
+        scored: the lines that are read, with their right answers.
+        all_lines: those of every filter.
+    """
+
+    def __init__(
+        self, file: Path, run: HarnessRun, options: ImportOptions, path: Path, *, several: bool
+    ) -> None:
         self.file = file
-        named = _SAMPLES.fullmatch(file.name)
-        self.name = named["task"] if named else file.stem
-        self.date = named["date"] if named else None
-        self.correct = 0
-        self.items = 0
-        self.unverified = False
-        self.hash = hashlib.sha256()
-        self.hashed = True
+        self.name = run.task_of(file)
+        self.results = run.results
+        self.skipped = ""
+        self.metric: LogMetric = options.metric or "acc"
+        self.filter = NO_FILTER
+        self.delimiter = ""
+        self.assumed = False
+        self.scored: list[tuple[Line, tuple[int, ...]]] = []
+        self.checked: Sequence[tuple[Line, Checks]] = ()
+        self.all_lines: list[Line] = []
         self._options = options
-        self._grouping = options.grouping
-        self._several = folder
-        self.results = self._results()
-        self.metric = _Metric(options.metric or _ACC, _delimiter(self.results, self.name))
-        self.filter = _NO_FILTER
+        self._path = path
+        self._several = several
+
+    @property
+    def unverified(self) -> int:
+        """Number of lines without any check of their right answer."""
+        return sum(not checks for _, checks in self.checked)
 
     def rows(self) -> Iterator[LogRow | Problem]:
         """Read the file, then yield its rows: how targets are read depends on all lines."""
-        lines: dict[str, list[_Line]] = {}
-        broken = False
-        for number, raw in read_lines(self.file):
+        faults = [*self._read()]
+        if not faults and not self.skipped:
+            try:
+                lines = self._chosen_lines()
+                reading = self._choose_reading(lines)
+                faults = [*self._score(reading)]
+            except ShapeError:
+                raise
+            except OtherTaskError as error:
+                self.skipped = str(error)
+            except ValueError as error:
+                faults = [_Fault(None, None, str(error))]
+        if faults or self.skipped:
+            yield from self._problems(faults)
+        else:
+            yield from self._rows()
+
+    def _read(self) -> Iterator[_Fault]:
+        """Read all lines, and yield what is wrong with some; a task of another type is skipped."""
+        others: list[_Fault] = []
+        listed = len(delimiters_of(self.results, self.name)) > 1
+        for number, content in _entries(self.file):
             name = None
             try:
-                entry = as_object(loads(decoded(raw, number)))
+                entry = as_object(content if number is None else loads(decoded(content, number)))
                 name = f"doc {entry.get('doc_id')}"
-                line = _line(number, name, entry, self._grouping, self.metric)
-                self.hash.update(line.hashes.encode())
-                self.hashed = self.hashed and bool(line.hashes)
-                lines.setdefault(line.filter, []).append(line)
+                line = read_line(number, entry, self._options.grouping, listed=listed)
+                self.all_lines.append(line)
+            except OtherTaskError as error:
+                others.append(_Fault(number, name, str(error)))
             except ValueError as error:
-                broken = True
-                yield self._problem(number, name, str(error))
-        if broken or not lines:
-            return
-        try:
-            self.filter = _chosen_filter(list(lines), self._options.filter)
-            chosen = lines[self.filter]
-            if self._options.metric and all(line.acc is None for line in chosen):
-                message = f"--metric {self._options.metric}: the file has no such metric"
-                raise ValueError(message)
-        except ValueError as error:
-            yield self._problem(None, None, str(error))
-            return
-        yield from self._of_lines(chosen)
+                yield _Fault(number, name, str(error))
+        if not self.all_lines:
+            self.skipped = others[0].message if others else "the file is empty"
+        else:
+            yield from others
 
-    def _of_lines(self, lines: Sequence[_Line]) -> Iterator[LogRow | Problem]:
-        reading = _target_reading(lines)
-        seen: dict[str, int] = {}
+    def _chosen_lines(self) -> list[Line]:
+        """Return the lines of the filter that is read, and choose the metric.
+
+        Raises:
+            OtherTaskError: the metric is not right or wrong.
+            ValueError: a filter or a metric is missing, or the log-likelihoods say nothing.
+        """
+        filters = list(dict.fromkeys(line.filter for line in self.all_lines))
+        self.filter = _chosen_filter(filters, self._options.filter)
+        lines = [line for line in self.all_lines if line.filter == self.filter]
+        logged = [
+            metric
+            for metric in METRICS
+            if any(line.values.get(metric) is not None for line in lines)
+        ]
+        if self._options.metric is None and logged:
+            self.metric = logged[0]
+        elif self._options.metric not in (None, *logged):
+            listed = ", ".join(logged) or "none of acc, acc_norm, acc_bytes, acc_mutual_info"
+            message = f"--metric {self.metric}: the file has no such metric; it has {listed}"
+            raise ValueError(message)
+        if all(len(set(line.log_likelihoods)) == 1 for line in lines):
+            message = "every line has equal log-likelihoods for all choices: the log has no answers"
+            raise ValueError(message)
+        return lines
+
+    def _choose_reading(self, lines: Sequence[Line]) -> Reading:
+        """Return the only reading of targets that fits every line and every check.
+
+        Where none does, the one that fits most lines: the other lines are then told.
+
+        Raises:
+            ShapeError: two fit, and differ.
+        """
+        if any(not line.continuations for line in lines):
+            self.checked = [(line, Checks.of(line, "")) for line in lines]
+            return by_outcome
+        delimiters = {
+            delimiter: [(line, Checks.of(line, delimiter)) for line in lines]
+            for delimiter in self._delimiters(lines)
+        }
+        self.delimiter, self.checked = next(iter(delimiters.items()))
+        rounds: tuple[tuple[Form, ...], ...] = ((POSITIONS[0], TEXT), (POSITIONS[1],))
+        stated = self._options.reading.form
+        if stated in READINGS:  # of several tasks, one may have other targets, as its checks prove
+            rounds = ((stated,), *(rounds if self._several else ()))
+        elif not any(checks for _, checks in self.checked):
+            rounds = ((POSITIONS[0], TEXT, POSITIONS[1]),)
+        for names, (delimiter, checked) in product(rounds, delimiters.items()):
+            if fitting := [name for name in names if _fits(READINGS[name], checked)]:
+                self._refuse_two(lines, fitting)
+                self.delimiter, self.checked = delimiter, checked
+                others = (other for other in delimiters.values() if other is not checked)
+                self.assumed = self.metric in BY_LENGTH and any(
+                    _fits(READINGS[fitting[0]], other) for other in others
+                )
+                return READINGS[fitting[0]]
+        readings = [READINGS[name] for name in rounds[0]]
+        return max(readings, key=lambda reading: sum(_agrees(reading, *c) for c in self.checked))
+
+    def _delimiters(self, lines: Sequence[Line]) -> list[str]:
+        """Return what can be between prompts and choices, the most likely first."""
+        candidates = delimiters_of(self.results, self.name)
+        if len(candidates) > 1:
+            before = {
+                text.removesuffix(choice)
+                for line in lines
+                for text, choice in zip(line.continuations, line.listed, strict=False)
+            }
+            candidates = tuple(before) if len(before) == 1 else candidates
+        possible = [
+            delimiter
+            for delimiter in candidates
+            if all(text.startswith(delimiter) for line in lines for text in line.continuations)
+        ]
+        by_length = any(metric in line.values for line in lines for metric in BY_LENGTH)
+        return possible[: None if by_length else 1] or [""]
+
+    def _refuse_two(self, lines: Sequence[Line], names: Sequence[Form]) -> None:
+        """Refuse readings that all fit, and differ.
+
+        Raises:
+            ShapeError: two of them give a line different right answers.
+        """
         for line in lines:
-            seen[line.doc_hash] = seen.get(line.doc_hash, 0) + 1
-        for line in lines:
-            right = reading(line)
-            if isinstance(right, str):
-                yield self._problem(line.number, line.name, right)
+            names_of = {READINGS[name](line): name for name in reversed(names)}
+            if len(names_of) < 2:
                 continue
-            self.items += 1
-            self.correct += line.predicted in right
-            self.unverified |= line.acc is None
+            choices = [text.strip() for text in line.continuations]
+            message = (
+                f"targets can be read in {len(names_of)} ways, which fit every line and metric. "
+                f"{Place(self.file.name, line.number, line.name)}: target {line.target!r}, "
+                f"choices {', '.join(map(repr, choices))}"
+            )
+            for right, name in reversed(names_of.items()):
+                texts = " or ".join(repr(choices[at]) for at in right or ())
+                command = import_command(self._path, self.name, self._options, *FORMS[name].split())
+                message += f"\n  {name}: the answer is {texts}\n    {command}"
+            raise ShapeError(message)
+
+    def _score(self, reading: Reading) -> Iterator[_Fault]:
+        """Keep the right answers of the lines, and yield what contradicts them.
+
+        Raises:
+            OtherTaskError: the metric is not right or wrong.
+        """
+        for line, checks in self.checked:
+            try:
+                line.outcome(self.metric)
+                if (right := reading(line)) is None:
+                    raise ValueError(wrong_target(line))
+                if line.scores(self.metric, self.delimiter) is None:
+                    message = f"{self.metric}: the line lacks the requests or lengths that it needs"
+                    raise ValueError(message)
+                if contradiction := checks.contradiction(right):
+                    raise ValueError(contradiction)
+                self.scored.append((line, right))
+            except OtherTaskError:
+                raise
+            except ValueError as error:
+                yield _Fault(line.number, line.name, str(error))
+
+    def _rows(self) -> Iterator[LogRow]:
+        seen = Counter(line.doc_hash for line, _ in self.scored)
+        letters = all(line.letters for line, _ in self.scored)
+        for line, right in self.scored:
             unique = line.doc_hash and seen[line.doc_hash] == 1
             key = line.doc_hash[:_SHOWN_OF_HASH] if unique else str(line.doc_id)
-            row = self._row(line, key, right)
+            row = self._row(line, right, f"{self.name}:{key}", letters=letters)
             where = self._where(line.number, line.name)
             yield LogRow(*((None, None, row, where) if where else (line.number, line.name, row)))
 
-    def _where(self, number: int | None, name: str | None) -> str:
-        """Return the place of a line if the log has several files."""
-        return f"{Place(self.file.name, number, name)}: " if self._several else ""
-
-    def _problem(self, number: int | None, name: str | None, message: str) -> Problem:
-        where = self._where(number, name)
-        return Problem(None, None, where + message) if where else Problem(number, name, message)
-
-    def _row(self, line: _Line, key: str, right: tuple[int, ...]) -> dict[str, Json]:
+    def _row(
+        self, line: Line, right: tuple[int, ...], record_id: str, *, letters: bool
+    ) -> dict[str, Json]:
+        scores = line.scores(self.metric, self.delimiter) or ()
+        correct = line.outcome(self.metric)
+        if correct is None and line.stated is not None:
+            correct = line.answer(self.metric, self.delimiter) in line.stated
         row: dict[str, Json] = {
-            "id": f"{self.name}:{key}",
+            "id": record_id,
             "domain": self.name,
             "reference": right[0] if len(right) == 1 else [*right],
-            "logits": [*line.scores],
-            "correct": None if line.acc is None else line.acc == 1,
-            **line.labels,
+            "logits": [*scores],
+            "correct": correct,
         }
-        letters = [choice.strip() for choice in line.choices]
-        if letters and all(len(letter) == 1 and letter.isalpha() for letter in letters):
+        if line.doc_hash:  # documents that occur several times are one family
+            row["family"] = f"{self.name}:{line.doc_hash[:_SHOWN_OF_HASH]}"
+        if letters:
             row["answer_mass"] = min(1.0, math.fsum(map(math.exp, line.log_likelihoods)))
         else:
             row["code_order"] = []  # whether the prompt shows the choices, and how, is not known
-        return row
+        return row | dict(line.labels)
 
-    def _results(self) -> dict[str, Any] | None:
-        """Return the results next to the samples; None if they are not there."""
-        path = self.file.with_name(f"results_{self.date}.json")
-        if self.date is None or not path.exists():
-            return None
-        results = read_json(path)
-        return results if isinstance(results, dict) else None
+    @property
+    def documents(self) -> int:
+        """Number of documents that the task has, as far as results and lines say."""
+        logged = documents_of(self.results, self.name) or (0, 0)
+        return max(logged[0], len(self.scored), *(line.doc_id + 1 for line, _ in self.scored))
 
+    @property
+    def prompts_sha256(self) -> str | None:
+        """Hash of all prompts, in the order of the documents; None if one is not known."""
+        prompts = [line.prompt_hash for line, _ in sorted(self.scored, key=lambda p: p[0].doc_id)]
+        return sha256("".join(prompts).encode()).hexdigest() if all(prompts) else None
 
-def _delimiter(results: Mapping[str, Any] | None, task: str) -> str:
-    """Return what a task puts between prompt and choice; a space, unless its results differ."""
-    config = _object(_object((results or {}).get("configs")).get(task))
-    delimiter = config.get("target_delimiter")
-    return delimiter if isinstance(delimiter, str) else " "
+    def contradictions(self) -> Iterator[str]:
+        """Yield where the results do not fit the lines."""
+        if self.results is None:
+            return
+        logged = as_dict(self.results.get("task_hashes")).get(self.name)
+        ours = sample_hash(self.all_lines)
+        if isinstance(logged, str) and ours not in (None, logged):
+            yield (
+                f"the samples are not those of the results (task_hashes: expected {logged[:12]}, "
+                f"got {str(ours)[:12]})"
+            )
+        asked = asked_of(self.results, self.name)
+        if asked is not None and len(self.scored) > asked:
+            yield f"{len(self.scored)} lines, but the results are of {asked} documents"
+        yield from contradictions(self.results, self.name, self.filter, self.scored, self.delimiter)
 
+    def _where(self, number: int | None, name: str | None) -> str:
+        """Return the place of a line if the run has several files."""
+        return f"{Place(self.file.name, number, name)}: " if self._several else ""
 
-def _line(
-    number: int, name: str, entry: dict[str, Json], grouping: Grouping, metric: _Metric
-) -> _Line:
-    """Read one line.
-
-    Raises:
-        ValueError: it is not a line of a multiple-choice task; the message says what it is.
-    """
-    doc_id = entry.get("doc_id")
-    if not isinstance(doc_id, int) or isinstance(doc_id, bool):
-        message = f"doc_id: expected an integer, got {dumps(doc_id)[:60]}"
-        raise ValueError(message)
-    contexts, continuations = _arguments(entry.get("arguments"))
-    values = _log_likelihoods(entry.get("filtered_resps"), len(continuations))
-    alone: tuple[float, ...] = ()
-    if "acc_mutual_info" in _list(entry.get("metrics")) and len(values) % 2 == 0:
-        # The second half is asked without the prompt; only `acc_mutual_info` uses it.
-        half = len(values) // 2
-        if all(context == "" for context in contexts[half:]):
-            alone = values[half:]
-            contexts, continuations, values = contexts[:half], continuations[:half], values[:half]
-    in_prompts = len(set(continuations)) == 1 and len(set(contexts)) > 1
-    acc = entry.get(metric.name)
-    if acc is not None and acc not in (0, 1):
-        message = f"{metric.name}: expected 0 or 1, got {dumps(acc)[:60]}"
-        raise ValueError(message)
-    choices = () if in_prompts else continuations
-    # Without the metric, the file is refused as a whole.
-    scores = values if acc is None else metric.scores(values, alone, choices)
-    hashes = [entry.get(key) for key in _HASHES]
-    return _Line(
-        number=number,
-        name=name,
-        doc_id=doc_id,
-        doc_hash=str(hashes[0] or ""),
-        filter=str(entry.get("filter") or _NO_FILTER),
-        log_likelihoods=values,
-        scores=scores,
-        choices=choices,
-        target=str(entry.get("target")),
-        acc=None if acc is None else float(acc),
-        labels=grouping.of_entry(entry),
-        hashes="".join(map(str, hashes)) if all(hashes) else "",
-    )
+    def _problems(self, faults: Sequence[_Fault]) -> Iterator[Problem]:
+        """Yield the first line with each fault, and how many more have it."""
+        more = Counter(fault.message for fault in faults)
+        for fault in {fault.message: fault for fault in reversed(faults)}.values():
+            others = more[fault.message] - 1
+            message = f"{fault.message} (and so {others:,} more)" if others else fault.message
+            where = self._where(fault.number, fault.name)
+            yield (
+                Problem(None, None, where + message)
+                if where
+                else Problem(fault.number, fault.name, message)
+            )
 
 
-def _arguments(value: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return prompts and continuations of the requests of a line."""
-    requests = list(value.values()) if isinstance(value, dict) else []
-    pairs = [
-        (request.get("arg_0"), request.get("arg_1"))
-        for request in requests
-        if isinstance(request, dict) and isinstance(request.get("arg_1"), str)
-    ]
-    if len(pairs) < max(2, len(requests)):
-        message = (
-            "expected the requests of a multiple-choice task (gen_args_0.arg_1, ...), got "
-            "those of another type, such as generate_until; such a task has no fixed answers"
-        )
-        raise ValueError(message)
-    return tuple(str(a) for a, _ in pairs), tuple(str(b) for _, b in pairs)
-
-
-def _log_likelihoods(value: Json, choices: int) -> tuple[float, ...]:
-    responses = value if isinstance(value, list) else []
-    numbers = [pair[0] for pair in responses if isinstance(pair, list) and len(pair) == 2]
-    if len(numbers) != choices or len(responses) != choices:
-        message = (
-            f"filtered_resps: expected {choices} pairs of log-likelihood and greediness, got "
-            f"{dumps(value)[:60]}; generated texts have no probabilities of the answers"
-        )
-        raise ValueError(message)
-    log_likelihoods = tuple(map(_log_likelihood, numbers))
-    if not all(map(math.isfinite, log_likelihoods)):
-        message = f"filtered_resps: expected finite log-likelihoods, got {dumps(numbers)[:60]}"
-        raise ValueError(message)
-    return log_likelihoods
-
-
-def _log_likelihood(value: Json) -> float:
-    """Return a number, which the tool writes as text; NaN if it is none."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return math.nan
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return math.nan
+def _entries(file: Path) -> Iterator[tuple[int | None, Any]]:
+    """Yield line numbers and lines; without numbers, the entries of a JSON array."""
+    with reading(file), open_regular(file) as opened:
+        is_array = opened.read(_START).lstrip().startswith(b"[")
+    if is_array:
+        yield from ((None, entry) for entry in read_large_json(file, list))
+    else:
+        yield from read_lines(file)
 
 
 def _chosen_filter(names: Sequence[str], filter_name: str | None) -> str:
@@ -369,135 +419,87 @@ def _chosen_filter(names: Sequence[str], filter_name: str | None) -> str:
             message = f"--filter {filter_name}: the file has {', '.join(names)}"
             raise ValueError(message)
         return filter_name
-    if _NO_FILTER in names:
-        return _NO_FILTER
+    if NO_FILTER in names:
+        return NO_FILTER
     if len(names) > 1:
         message = f"several filters ({', '.join(names)}): choose one with --filter"
         raise ValueError(message)
     return names[0]
 
 
-_Reading = Callable[[_Line], "tuple[int, ...] | str"]
-"""Returns the right answers of a line, or what is wrong."""
+def _agrees(reading: Reading, line: Line, checks: Checks) -> bool:
+    right = reading(line)
+    return right is not None and checks.contradiction(right) is None
 
 
-def _target_reading(lines: Sequence[_Line]) -> _Reading:
-    """Return how targets are read: the way that agrees with `acc` on every line.
-
-    Where none does, the one that agrees on most lines: the other lines are then told.
-    """
-    if any(not line.choices for line in lines):
-        return _by_outcome
-
-    def disagreements(reading: _Reading) -> int:
-        return sum(
-            isinstance(right, str)
-            or (line.acc is not None and (line.predicted in right) != (line.acc == 1))
-            for line, right in zip(lines, map(reading, lines), strict=True)
-        )
-
-    return min((_as_index, _as_text), key=disagreements)
+def _fits(reading: Reading, checked: Sequence[tuple[Line, Checks]]) -> bool:
+    """Return whether a reading fits all lines and their checks."""
+    return all(_agrees(reading, line, checks) for line, checks in checked)
 
 
-def _as_index(line: _Line) -> tuple[int, ...] | str:
-    if _INDICES.fullmatch(line.target):
-        right = tuple(sorted({int(digits) for digits in re.findall(r"\d+", line.target)}))
-        if right[-1] < len(line.choices):
-            return right
-    return _wrong_target(line)
-
-
-def _as_text(line: _Line) -> tuple[int, ...] | str:
-    texts = [choice.strip() for choice in line.choices]
-    target = line.target.strip()
-    return (texts.index(target),) if target in texts else _wrong_target(line)
-
-
-def _by_outcome(line: _Line) -> tuple[int, ...] | str:
-    """Return the reference of a line whose choices are in its prompts."""
-    if line.acc == 1:
-        return (line.predicted,)
-    if line.acc == 0 and len(line.log_likelihoods) == 2:
-        return (1 - line.predicted,)
-    return (
-        "the choices are in the prompts, so target is not the reference; acc shows it only for "
-        "answers that are right, or between two choices"
+def _facts(run: HarnessRun, tasks: Sequence[_Task]) -> LogFacts:
+    """Return provenance; compare every task with what the results say of it."""
+    read = [task for task in tasks if not task.skipped]
+    results = run.results
+    block: dict[str, Json] = {"tasks": [task.name for task in read]}
+    if results is not None:
+        block |= provenance_of(results, [task.name for task in read])
+    prompts = {task.name: task.prompts_sha256 for task in read}
+    if known := {name: sha256 for name, sha256 in prompts.items() if sha256 is not None}:
+        block["prompts"] = {**known}
+    others = {task.metric for task in read} - {"acc"}
+    if others:
+        block["metric"] = {task.name: task.metric for task in read}
+    if unverified := sum(task.unverified for task in read):
+        block["unverified"] = unverified
+    documents = sum(task.documents for task in read) + sum(_absent(run, tasks).values())
+    lines = sum(len(task.scored) for task in read)
+    if lines < documents:
+        block["incomplete"] = {"read": lines, "of": documents}
+    problems = [
+        Problem(None, None, f"{task.name}: {message}")
+        for task in read
+        for message in task.contradictions()
+    ]
+    model = (results or {}).get("model_name")
+    return LogFacts(
+        block,
+        model if isinstance(model, str) and model else None,
+        tuple(_remarks(run, tasks, block)),
+        tuple(problems),
     )
 
 
-def _wrong_target(line: _Line) -> str:
-    texts = ", ".join(repr(choice.strip())[:20] for choice in line.choices[:8])
-    return f"target: expected an index or one of {texts}; got {line.target!r:.60}"
+def _absent(run: HarnessRun, tasks: Sequence[_Task]) -> dict[str, int]:
+    """Return the tasks of a run that have no file, with their numbers of documents."""
+    if len(tasks) == 1 and run.given:
+        return {}
+    named = as_dict((run.results or {}).get("n-samples"))
+    counts = {name: documents_of(run.results, name) for name in named}
+    read = {task.name for task in tasks}
+    return {name: count[0] for name, count in counts.items() if count and name not in read}
 
 
-def _facts(tasks: Sequence[_Task], _outcome: Outcome) -> LogFacts:
-    """Return provenance; compare the hash and the accuracy of every task with its results."""
-    problems: list[Problem] = []
-    remarks: list[str] = []
-    block: dict[str, Json] = {"tasks": [task.name for task in tasks]}
-    model: str | None = None
-    with_results = [(task, task.results) for task in tasks]
-    chosen = tasks[0].metric.name
-    if chosen != _ACC:
-        block["metric"] = chosen
-        remarks.append(f"Answers and probabilities are by {chosen}, not by the likelihood alone.")
-    for task, results in with_results:
-        if results is None:
-            continue
-        problems += _contradictions(task, results)
-        model = model or _text(results.get("model_name"))
-        block |= {name: results[name] for name in _KEPT if results.get(name) is not None}
-        _add_task(block, task.name, results)
-    without = [task.name for task, results in with_results if results is None]
-    if without:
-        remarks.append(f"No results_<date>.json next to {', '.join(without)}: no provenance.")
-    unverified = [task.name for task in tasks if task.unverified]
-    if unverified:
-        remarks.append(f"No {chosen} in {', '.join(unverified)}: right and wrong are not verified.")
-    return LogFacts(json.loads(json.dumps(block)), model, tuple(remarks), tuple(problems))
-
-
-def _add_task(block: dict[str, Any], task: str, results: Mapping[str, Any]) -> None:
-    """Add what the results say of one task, and of the model's configuration."""
-    for name in ("n-shot", "versions", "task_hashes"):
-        by_task = results.get(name)
-        if isinstance(by_task, dict) and task in by_task:
-            block.setdefault(name, {})[task] = by_task[task]
-    config = results.get("config")
-    if isinstance(config, dict):
-        kept = ("model", "model_args", "model_sha", "model_revision", "model_dtype", "peft_sha")
-        block["config"] = {name: config[name] for name in kept if config.get(name)}
-
-
-def _contradictions(task: _Task, results: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield where the results do not fit the samples."""
-    hashes = results.get("task_hashes")
-    logged = hashes.get(task.name) if isinstance(hashes, dict) else None
-    if isinstance(logged, str) and task.hashed and logged != task.hash.hexdigest():
-        yield Problem(
-            None,
-            None,
-            f"{task.name}: the samples are not those of results_{task.date}.json (task_hashes: "
-            f"expected {logged[:12]}, got {task.hash.hexdigest()[:12]})",
+def _remarks(run: HarnessRun, tasks: Sequence[_Task], block: Mapping[str, Json]) -> Iterator[str]:
+    """Yield what a user should know of the log."""
+    read = [task for task in tasks if not task.skipped]
+    for metric in dict.fromkeys(task.metric for task in read if task.metric != "acc"):
+        named = ", ".join(task.name for task in read if task.metric == metric)
+        yield f"Answers and probabilities of {named} are by {metric}, not by the likelihood alone."
+    for task in tasks:
+        if task.skipped:
+            yield f"{task.name} is not read: {task.skipped}."
+    if absent := _absent(run, tasks):
+        yield f"No samples of {', '.join(absent)}, though the results have them."
+    if incomplete := as_dict(block.get("incomplete")):
+        yield f"Incomplete: {incomplete['read']:,} of {incomplete['of']:,} documents are read."
+    if run.results is None:
+        yield "No results_<date>.json next to the samples: no provenance."
+    if unverified := [task.name for task in read if task.unverified]:
+        rows = counted(sum(task.unverified for task in read), "row")
+        yield (f"No metric in {rows} of {', '.join(unverified)}: right and wrong are not verified.")
+    if assumed := [task.name for task in read if task.assumed]:
+        yield (
+            f"{', '.join(assumed)}: lengths are taken without the space before a choice, as in "
+            "most tasks; results_<date>.json would say so."
         )
-    accuracies = _object(_object(results.get("results")).get(task.name))
-    names = (f"{task.metric.name},{task.filter}", task.metric.name)
-    logged = next((v for k, v in accuracies.items() if k in names), None)
-    if isinstance(logged, int | float) and task.items and not task.unverified:
-        ours = task.correct / task.items
-        if abs(ours - logged) > _CLOSE:
-            what = "accuracy" if task.metric.name == _ACC else task.metric.name
-            message = f"{task.name}: {what} is {ours:.6f}, that of the results {logged:.6f}"
-            yield Problem(None, None, message)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) and value else None

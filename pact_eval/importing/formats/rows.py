@@ -9,7 +9,7 @@ from typing import Final
 
 from pact_eval.data.labelled.entries import Entries, Entry, read_entries
 from pact_eval.data.labelled.reading import Reading
-from pact_eval.data.labelled.roles import IGNORED, PREDICTED, ROLES, columns_for
+from pact_eval.data.labelled.roles import IGNORED, PREDICTED, ROLES, columns_for, unwrapped
 from pact_eval.errors import InputError, Problem
 from pact_eval.importing.references import References, read_references
 from pact_eval.importing.row_reader import RowReader
@@ -46,7 +46,7 @@ class Rows(Source):
             message = f"{path}: a run folder; `report` and `compare` read it as it is"
             raise InputError(message)
         parts = tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else (path,)
-        entries = read_entries(path)
+        entries = unwrapped(read_entries(path))
         _refuse_questions(path, entries)
         if is_own(entries, options):
             return Log(_own_rows(entries, options), parts)
@@ -74,6 +74,8 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
     present = {*entries.columns}
     references = [mapped["reference"]] if "reference" in mapped else [*_REFERENCES]
     references = [name for name in references if name in present]
+    if mapped.get("id", "id") not in present:
+        return False
     answer = mapped.get("answer", "answer")
     facts = {*references, answer, "confidence", *mapped.values()}
     further = () if present & {*_NUMBERS} else ("confidence",)

@@ -164,7 +164,8 @@ def naming_urls() -> Iterator[None]:
     except RecordError as error:
         source = with_urls(error.source)
         problems = [
-            replace(problem, message=with_urls(problem.message)) for problem in error.problems
+            replace(problem, message=with_urls(problem.message), remedy=with_urls(problem.remedy))
+            for problem in error.problems
         ]
         raise RecordError(source, problems) from None
     except PactError as error:

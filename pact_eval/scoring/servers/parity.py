@@ -72,7 +72,7 @@ def with_parity(
     if request.local is None:
         raise ServerError("expected a local adapter to compare with")
     adapter = ModelRequest(request.local, request.local_base, dtype="fp32")
-    model = identify(adapter)
+    model = identify(adapter, may_differ=False)
     item_of_id = {item.record_id: item for item in probe_items(wire, k=2)}
     answers = dict(zip(item_of_id, asker.ask([*item_of_id.values()], alone=True), strict=True))
     views, served = _served(model, wire, answers)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pact_eval.errors import AdapterError, PromptError, missing_extra
+from pact_eval.errors import AdapterError, ContractMismatchError, PromptError, missing_extra
 from pact_eval.hub.names import model_name
 from pact_eval.models.hub_adapters import model_folder
 from pact_eval.prompts.encoding import Encoder
@@ -76,9 +76,13 @@ def _of_local(request: ServerRequest) -> PromptSource:
     from pact_eval.scoring.model import identify  # needs torch
     from pact_eval.scoring.request import ModelRequest
 
-    encoder = identify(
-        ModelRequest(request.local, request.local_base, contract=NIMBLE.name)
-    ).encoder
+    encoder = identify(ModelRequest(request.local, request.local_base), may_differ=False).encoder
+    if encoder.contract is not NIMBLE:
+        message = (
+            f"{request.local}: its contract is {encoder.contract.label}; a server of this wire "
+            f"gets prompts of {NIMBLE.label}"
+        )
+        raise ContractMismatchError(message)
     return PromptSource(encoder, f"tokenizer of {request.local}")
 
 

@@ -227,6 +227,11 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "The adapter was trained on prompts of another form than those it was scored on.",
         lambda diagnostic: f"scored with --allow-contract-mismatch: {diagnostic.mismatch}",
     ),
+    d.ContractStated: Explanation(
+        "Contract not stated by the adapter",
+        "The files of the adapter do not show that these prompts are those of its training.",
+        lambda diagnostic: diagnostic.remark,
+    ),
     d.LowAnswerMass: Explanation(
         "Low answer mass",
         "Probabilities are shares of the answer letters: a model that prefers other tokens is "

@@ -72,6 +72,7 @@ NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
     d.DifferentData: lambda diagnostic: f"{diagnostic.sha256[:8]}…",
     RegistrationProblem: lambda diagnostic: str(diagnostic.registration.status),
     d.ContractMismatch: lambda _: "differs",
+    d.ContractStated: lambda _: "stated",
     d.LowAnswerMass: lambda diagnostic: _share(diagnostic.mean),
     d.ConfidentErrors: lambda diagnostic: _CountOf(diagnostic.wrong, diagnostic.confident),
     d.NearChance: lambda diagnostic: f"{diagnostic.group} {_share(diagnostic.accuracy.value)}",

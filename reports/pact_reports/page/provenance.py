@@ -14,7 +14,7 @@ from typing import Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.runs.provenance import Provenance
+from pact_eval.runs.provenance import Contract, Provenance
 from pact_eval.verification.report_file import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.copies import copyable_table
@@ -39,7 +39,7 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Adapter SHA-256": lambda run: _short(run.adapter.sha256 if run.adapter else None),
     "Base model": lambda run: run.base_model,
     "Base SHA-256": lambda run: _short(run.base.sha256 if run.base else None),
-    "Contract": lambda run: run.contract.name,
+    "Contract": lambda run: _contract(run.contract),
     "Contract fingerprint": lambda run: _short(run.contract.fingerprint),
     "Order seed": lambda run: run.order_seed,
     "Precision": lambda run: run.precision,
@@ -94,6 +94,11 @@ def _by_keys(runs: Mapping[str, ExperimentRun]) -> Iterator[Html]:
 
 def _text(value: object) -> str:
     return _UNKNOWN if value in (None, "") else str(value)
+
+
+def _contract(contract: Contract) -> str | None:
+    remark = contract.remark
+    return contract.name if remark is None else f"{contract.name}; {remark}"
 
 
 def _short(sha256: str | None) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from pact_eval._json import Json
-from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_reports.presenters.presenter import Presenter
 from pact_reports.sentences.notes import note_sentence
@@ -15,14 +14,11 @@ from pact_reports.table import Part
 from pact_reports.writers.json import to_json
 
 
-def present(
-    comparison: RemedyComparison, *, leak: DataLeak | None = None, full: bool = True
-) -> Presenter:
+def present(comparison: RemedyComparison, *, full: bool = True) -> Presenter:
     """Present the remedies of a run.
 
     Args:
         comparison: the remedies.
-        leak: that of the data behind the run.
         full: show every table below the answer; otherwise at most twelve lines.
     """
 
@@ -38,13 +34,13 @@ def present(
             return remedies_parts(comparison)
         from pact_reports.tables.brief_remedies import brief_remedies
 
-        return brief_remedies(comparison, leak)
+        return brief_remedies(comparison)
 
     return Presenter(
         tables=tables,
         to_json=lambda: _json(comparison),
         warnings=[*map(note_sentence, comparison.notes), *fit_sentences(comparison.fit_notes)],
-        leak=lambda: leak if full else None,
+        leak=lambda: comparison.leak if full else None,
         headline=headline if full else tuple,
     )
 

@@ -32,9 +32,11 @@ from pact_reports.plain_text import lower_first, one_line
 from pact_reports.sentences.conclusions import (
     NO_DIRECTION,
     data_words,
+    followed_together,
     followed_words,
     gap_text,
     is_other_letter,
+    ties_words,
 )
 from pact_reports.sentences.data import leak_prefix
 
@@ -118,7 +120,7 @@ def _bad_news(conclusions: Sequence[Conclusion]) -> Iterator[str]:
         match conclusion:
             case OrderConclusion():
                 followed = conclusion.followed
-                yield followed_words(followed[0]).upper() if followed else "is UNSTABLE"
+                yield followed_together(followed).upper() if followed else "is UNSTABLE"
             case ProbabilitiesConclusion():
                 yield f"is {conclusion.status.partition(' ')[0].upper()}"
             case DataConclusion():
@@ -145,22 +147,28 @@ def order_text(conclusion: OrderConclusion) -> str:
         "FOLLOWS THE LETTER A: chosen 24.2 points [21.8, 26.7] above chance (p < 0.001); ..."
     """
     flips = conclusion.flip_rate
+    ties = ties_words(conclusion.ties.tied, conclusion.ties.views)
     match conclusion.status:
         case "follows a letter" | "follows a position":
             first, *others = conclusion.followed
-            letters = [slot for slot in others if is_other_letter(slot, first)]
+            letters = [
+                slot
+                for slot in others
+                if is_other_letter(slot, first)
+                and not math.isclose(slot.preference.value, first.preference.value)
+            ]
             also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
             test = p_value_text(first.adjusted_p_value)
-            finding = loud(conclusion, followed_words(first))
+            finding = loud(conclusion, followed_together(conclusion.followed))
             change = value_text(flips.value, "percent")
             return (
                 f"{finding}: chosen {_from_chance(first, interval=True)} ({test}){also}; "
-                f"{change}% of answers change"
+                f"{change}% of answers change{ties}"
             )
         case "cannot tell":
             return f"cannot tell: {one_line(str(conclusion.reason))}"
         case status:
-            return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change"
+            return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change{ties}"
 
 
 def _from_chance(slot: SlotPreference, *, interval: bool = False) -> str:

@@ -5,6 +5,8 @@ No rule is here: a status has one finding, and the numbers are those that the co
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -92,22 +94,37 @@ def order_words(conclusion: OrderConclusion) -> Said:
     """
     flips = conclusion.flip_rate
     share = f"{interval_text(flips, 'percent', '%')} of the answers change"
+    ties = ties_words(conclusion.ties.tied, conclusion.ties.views)
     change = f"{share} with the order"
     match conclusion.status:
         case "follows a letter" | "follows a position":
             first = conclusion.followed[0]
             more = [slot for slot in conclusion.followed[1:] if is_other_letter(slot, first)]
             rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
-            finding = followed_words(first)
+            finding = followed_together(conclusion.followed)
             sentence = f"{finding[0].upper()}{finding[1:]}"
-            return Said(sentence, f"{_preference(first)}{rest}; {share}.")
+            return Said(sentence, f"{_preference(first)}{rest}; {share}{ties}.")
         case "unstable":
-            return Said("Unstable", f"{change}; no letter or position is shown to be preferred.")
+            return Said(
+                "Unstable", f"{change}; no letter or position is shown to be preferred{ties}."
+            )
         case "stable":
             most = value_text(flips.high, "percent")
-            return Said("Stable", f"{change}, at most {most}%.")
+            return Said("Stable", f"{change}, at most {most}%{ties}.")
         case "cannot tell":
             return Said("Cannot tell", f"{one_line(str(conclusion.reason))}.")
+
+
+def ties_words(tied: int, views: int) -> str:
+    """Say how tied answers are counted; nothing without ties.
+
+    Examples:
+        >>> ties_words(3, 240), ties_words(0, 240)
+        ('; 3 of 240 views tie: each tied letter has a share of the choice', '')
+    """
+    if not tied:
+        return ""
+    return f"; {tied:,} of {views:,} views tie: each tied letter has a share of the choice"
 
 
 def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
@@ -120,6 +137,25 @@ def followed_words(slot: SlotPreference) -> str:
     verb = "follows" if slot.preference.value > 0 else "avoids"
     where = "the last position" if slot.slot < 0 else f"the letter {position_name(slot.slot)}"
     return f"{verb} {where}"
+
+
+def followed_together(followed: Sequence[SlotPreference]) -> str:
+    """Write which letters are followed equally, such as "follows the letters A and B".
+
+    Args:
+        followed: letters and positions, those that are followed most first.
+    """
+    first = followed[0]
+    equal = [
+        slot
+        for slot in followed
+        if slot.slot >= 0 and math.isclose(slot.preference.value, first.preference.value)
+    ]
+    if len(equal) < 2 or first.slot < 0:
+        return followed_words(first)
+    *most, last = (position_name(slot.slot) for slot in equal)
+    verb = "follows" if first.preference.value > 0 else "avoids"
+    return f"{verb} the letters {', '.join(most)} and {last}"
 
 
 def _preference(slot: SlotPreference) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.joins import (
+    ContractNotice,
     Notice,
     OtherTraining,
     RelabelledRun,
@@ -27,6 +28,7 @@ from pact_eval.evaluation.notes import (
     ChangedModel,
     ConfidencesOnly,
     DifferentViews,
+    Incomplete,
     IncompletePairs,
     InfiniteNll,
     LowAnswerMass,
@@ -41,6 +43,7 @@ from pact_eval.evaluation.notes import (
     TooFewResamples,
     Unanswered,
     UnmatchedSeeds,
+    Unverified,
 )
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
@@ -93,6 +96,19 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _about_pairs(note)
         case _:
             return _about_items(note)
+
+
+def gap_words(note: Incomplete | Unverified) -> str:
+    """Name what an import lacks of its source.
+
+    Examples:
+        >>> gap_words(Incomplete(8, 100))
+        'incomplete: 8 of 100 items'
+    """
+    if isinstance(note, Incomplete):
+        return f"incomplete: {note.read:,} of {note.of:,} items"
+    verb = "has" if note.answers == 1 else "have"
+    return f"unverified: {note.answers:,} of {note.of:,} answers {verb} no check in the log"
 
 
 def named_note(note: Note, names: ArmNames) -> Note:
@@ -155,9 +171,12 @@ def _about_views(note: DifferentViews | AdaptiveViews) -> str:
 
 
 def _about_items(
-    note: Unanswered | InfiniteNll | LowAnswerMass | OneOrder | NearTies,
+    note: Incomplete | Unverified | Unanswered | InfiniteNll | LowAnswerMass | OneOrder | NearTies,
 ) -> str:
     match note:
+        case Incomplete() | Unverified():
+            words = gap_words(note)
+            return f"{words[0].upper()}{words[1:]}."
         case Unanswered():
             listed = ", ".join(f"{number:,} {status}" for status, number in note.by_status.items())
             return (
@@ -268,6 +287,11 @@ def published_sentence(metrics: ArmMetrics) -> str:
     return f"Published metrics ({files}): values without intervals, no difference is tested."
 
 
+_SAYS_ITSELF: Final = (
+    ContractNotice, ItemMismatch, LeftOutItems, RelabelledRun, SameRun, UnsealedFiles,
+)  # fmt: skip
+
+
 def warning_sentence(
     warning: CalibrationWarning | ItemMismatch | Notice,
 ) -> str:
@@ -292,7 +316,7 @@ def warning_sentence(
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):
         return same_weights_sentence(warning)
-    if isinstance(warning, ItemMismatch | LeftOutItems | RelabelledRun | SameRun | UnsealedFiles):
+    if isinstance(warning, _SAYS_ITSELF):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.
     from pact_reports.sentences.calibration import calibration_sentence

@@ -92,7 +92,8 @@ def _facts(facts: AdapterFacts) -> Iterator[tuple[str, str]]:
         yield "tensors", f"{where}, {facts.n_parameters:,} parameters, {dtypes}"
     revision = facts.base_revision or "not named"
     yield "base model", f"{facts.base_model or _UNKNOWN}, revision {revision}"
-    yield "contract", facts.contract_task or _UNKNOWN
+    stated = ", stated by the user" if facts.contract_stated_by == "user" else ""
+    yield "contract", f"{facts.contract_task or _UNKNOWN}{stated}"
     yield "fingerprint", facts.contract_fingerprint or _UNKNOWN
     if settings is not None:
         yield "written by", f"PEFT {settings.peft_version or _UNKNOWN}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_reports.numbers import interval_text, value_text
 from pact_reports.sentences.data import leak_lines
@@ -18,32 +17,25 @@ _MAIN: Final = ("k2", "k2_additive", "k1_additive", "k1_batch")
 """Remedies that most runs can show, after those of the answer."""
 
 
-def brief_remedies(comparison: RemedyComparison, leak: DataLeak | None) -> tuple[Part, ...]:
-    """Lay out whether a remedy helps, and the main ones, in at most twelve lines.
-
-    Args:
-        comparison: the remedies.
-        leak: that of the data behind the run.
-    """
+def brief_remedies(comparison: RemedyComparison) -> tuple[Part, ...]:
+    """Lay out whether a remedy helps, and the main ones, in at most twelve lines."""
     files = [row.remedy.name for row in comparison.rows if row.remedy.from_file]
     names = [*comparison.references, *files, comparison.enough, *_MAIN]
     compared = {row.remedy.name for row in comparison.rows}
     shown = [name for name in dict.fromkeys(names) if name in compared]
-    parts = _laid_out(comparison, leak, shown)
+    parts = _laid_out(comparison, shown)
     while to_text(*parts, width=COLUMNS).count("\n") > MOST_LINES and len(shown) > 1:
         shown.pop()
-        parts = _laid_out(comparison, leak, shown)
+        parts = _laid_out(comparison, shown)
     return parts
 
 
-def _laid_out(
-    comparison: RemedyComparison, leak: DataLeak | None, shown: Collection[str | None]
-) -> tuple[Part, ...]:
+def _laid_out(comparison: RemedyComparison, shown: Collection[str | None]) -> tuple[Part, ...]:
     sequential = comparison.sequential
     marks = "" if comparison.k == 1 else "; * shown after Holm's adjustment"
     letters = "; right answers favour letters" if comparison.balance == "unbalanced" else ""
     return Brief(
-        answer=(*leak_lines(leak), Line(remedies_answer(comparison), "strong")),
+        answer=(*leak_lines(comparison.leak), Line(remedies_answer(comparison), "strong")),
         facts=[
             Fact("one by one", "" if sequential is None else sequential_fact(sequential)),
             Fact(

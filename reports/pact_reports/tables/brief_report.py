@@ -9,7 +9,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import RunReport
-from pact_eval.evaluation.notes import AdaptiveViews
+from pact_eval.evaluation.notes import AdaptiveViews, Incomplete, Unverified
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.run_rates import DecodedRates
 from pact_eval.stats.estimate import Estimate
@@ -25,6 +25,7 @@ from pact_reports.sentences.brief import (
     report_line,
 )
 from pact_reports.sentences.data import leak_lines
+from pact_reports.sentences.notes import gap_words
 from pact_reports.table import Line, Part
 from pact_reports.tables.brief import Brief, Fact, data_fact, tone_of
 
@@ -41,6 +42,7 @@ def brief_report(
     """
     evaluation, leak = report.evaluation, report.experiment.data.leak
     place = one_line(report.run.place)
+    gaps = [note for note in evaluation.notes if isinstance(note, Incomplete | Unverified)]
     return Brief(
         answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
         facts=[
@@ -48,8 +50,9 @@ def brief_report(
             *_rates(report.rates, adaptive=_adaptive(evaluation) is not None),
             Fact("not known", not_known_text(report.conclusions)),
             Fact("run", run_text(report, names)),
+            Fact("log", "; ".join(map(gap_words, gaps)), "caution"),
         ],
-        notes=evaluation.notes,
+        notes=[note for note in evaluation.notes if note not in gaps],
         more=f"All metrics: pact-eval report {place} --full, or --html page.html",
         lines=others,
     ).parts()
@@ -111,6 +114,7 @@ def run_text(report: RunReport, names: ArmNames) -> str:
     facts = (
         None if arm == report.run.name else arm,
         provenance.quantisation,
+        provenance.contract.short_remark,
         None if seed is None else f"seed {seed}",
         sample_text(everything.items, everything.clusters, evaluation.unit),
         *_decoding(evaluation),

@@ -15,6 +15,7 @@ from pact_eval.evaluation.registry import metric_spec
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
 from pact_reports.numbers import CLUSTERS, interval_text, small_text, value_text
+from pact_reports.sentences.conclusions import ties_words
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, p_value_cell
 
@@ -123,6 +124,7 @@ def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
         f"{slots.moved:,} of {slots.items:,} items answer differently; "
         f"intervals over {CLUSTERS[unit]}"
     )
+    basis += ties_words(slots.tied, slots.views)
     return f"{finding} ({basis})."
 
 

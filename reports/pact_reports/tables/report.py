@@ -87,6 +87,7 @@ def run_facts(provenance: Provenance, names: ArmNames = KEYS) -> dict[str, objec
         "trained on": None
         if provenance.custody.training is None
         else training_text(provenance.custody),
+        "contract": provenance.contract.remark,
         "quantised": provenance.quantisation,
     }
     return {label: value for label, value in facts.items() if value is not None}
@@ -329,12 +330,17 @@ def _pairs_table(groups: Sequence[Group]) -> Table:
     )
 
 
+def _count_text(count: float) -> str:
+    """Write a count, which ties may split: 60, or 33.3."""
+    return f"{round(float(count), 1):,.15g}"
+
+
 def _letters_table(letters: SlotHomogeneity, unit: ClusterUnit) -> Table:
     names = [position_name(slot) for slot in range(len(letters.observed))]
     lines = [
         ("letter", *names),
-        ("chosen", *(f"{count:,}" for count in letters.observed)),
-        ("correct", *(f"{count:,}" for count in letters.expected)),
+        ("chosen", *map(_count_text, letters.observed)),
+        ("correct", *map(_count_text, letters.expected)),
     ]
     if len(names) > len(LETTERS):  # one row per position, as no page is that wide
         lines = [*zip(*lines, strict=True)]

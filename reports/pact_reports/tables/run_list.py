@@ -18,6 +18,7 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import loud, order_word, short_names
+from pact_reports.sentences.notes import gap_words
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
 from pact_reports.tables.brief import tone_of
 from pact_reports.tables.cells import estimate_cell
@@ -154,5 +155,8 @@ def _advice(runs: Sequence[ListedRun], names: dict[Path, str]) -> Iterator[Line]
                 "command that started the run."
             )
             yield Line(text, "caution")
+        if run.gaps:
+            words = "; ".join(map(gap_words, run.gaps))
+            yield Line(f"{names[run.folder]}: {words}.", "caution")
     if any(run.state == "tampered" for run in runs):
         yield Line("Tampered: `pact-eval verify RUN` names what differs.", "caution")

@@ -242,6 +242,7 @@ def npy_of_objects(folder: Path) -> None:
     np.save(folder / "objects.npy", np.array([{}], dtype=object))
 
 
+_PEFT = "base_model.model."
 SPOILS: list[tuple[str, str, Spoil]] = [
     ("file-missing", "adapter_config.json", without("adapter_config.json")),
     ("file-missing", "adapter_model.safetensors", without("adapter_model.safetensors")),
@@ -422,6 +423,9 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("max-length-malformed", "max_length is text", schema(max_length="2048")),
     ("max-length-malformed", "max_length is 0", schema(max_length=0)),
     ("max-length-differs", "found 512", schema(max_length=512)),
+    ("contract-stated", "stated by the user", schema(contract_stated_by="user")),
+    ("wrapper-prefix", "_orig_mod. in 42 names", renamed(_PEFT, f"{_PEFT}_orig_mod.")),
+    ("layout-reset", "which PEFT resets", config(fan_in_fan_out=True)),
     ("base-unusable", "found an adapter", schema(model=".")),
     ("base-unusable", "expected weights", both(file("base/x"), schema(model="base"))),
     ("base-differs", "SHA-256 " + "0" * 64, schema(base_weights_sha256="0" * 64)),
@@ -500,6 +504,10 @@ EFFECTS: dict[tuple[str, str], tuple[int, dict[str, int]]] = {
     ("decision-key-ignored", "sort_choices"): (1, {"decision-files-ignored": 1}),
     ("contract-mismatch", "0" * 64): (1, {"decision-files-ignored": 1}),
     ("module-unknown", "layers.9.mlp.up_proj"): (1, {"half-pair": 1}),
+    ("wrapper-prefix", "_orig_mod. in 42 names"): (
+        1,
+        {"module-unknown": 42, "module-not-adapted": 42},
+    ),
     ("base-unknown", "none"): (1, _NO_BASE),
     ("base-not-found", "/nowhere/base"): (1, _NO_BASE),
     ("base-not-found", "aaa"): (1, _NO_BASE),
@@ -616,6 +624,7 @@ REFUSED = {
     "rank-mismatch", "module-off-target", "announced-missing", "tensor-unannounced",
     "contract-unknown", "contract-unreadable", "contract-mismatch", "base-unusable",
     "base-differs", "module-unknown", "shape-misfit", "module-not-adapted",
+    "wrapper-prefix",
 }  # fmt: skip
 
 

@@ -1,0 +1,96 @@
+"""Random tables of known truth: the import states it to 1e-9, or asks. It is never wrong.
+
+`PACT_TABLES=1000 pytest tests/data/test_random_tables.py` reads more tables than the usual run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import pytest
+from foreign_tables import Numbers, numbers_of, write_table
+from random_tables import Table, random_table
+
+import pact_eval
+from logs import read_rows
+from pact_eval.errors import InputError, ShapeError
+from pact_eval.importing.options import LogOptions, import_options
+from pact_eval.runs.predictions import Predictions
+
+TABLES: Final = int(os.environ.get("PACT_TABLES", "300"))
+FIRST: Final = int(os.environ.get("PACT_FIRST_TABLE", "0"))
+LEAST_READ: Final = 0.6
+
+
+def stated(path: Path, out: Path, options: Mapping[str, Any]) -> Numbers | str:
+    """What an import of a table says: its numbers, or its question."""
+    try:
+        imported = read_rows(path, import_options(cast("LogOptions", options)))
+        if imported.values not in ("probabilities", "log_probabilities", "logits"):
+            pact_eval.import_run(path, out, **options)
+            return numbers_of(out)
+    except ShapeError as error:
+        return str(error)
+    predictions = Predictions.from_frame(imported.frame)
+    log_probs, items = predictions.log_probs("single"), np.arange(len(predictions))
+    hits = log_probs.argmax(axis=1) == predictions.reference
+    losses = -log_probs[items, predictions.reference]
+    return Numbers(float(hits.mean()), float(losses.mean()), None, len(predictions))
+
+
+def fault(table: Table, said: Numbers) -> str:
+    """What is wrong with the numbers of a table; "" if nothing is."""
+    if said.accuracy is None or abs(said.accuracy - table.accuracy) > 1e-9:
+        return f"accuracy {said.accuracy}, true {table.accuracy}"
+    if table.nll is None:
+        return ""
+    if said.nll is None or not math.isclose(said.nll, table.nll, rel_tol=1e-9, abs_tol=1e-9):
+        return f"NLL {said.nll}, true {table.nll}"
+    return ""
+
+
+def _first(error: object) -> str:
+    return str(error).partition("\n")[0]
+
+
+def outcome(folder: Path, seed: int) -> tuple[str, str]:
+    """How the table of a seed is read: "read", "asked" or "wrong", and what there is to say."""
+    table = random_table(seed)
+    path = write_table(folder, table.rows, table.dialect, f"t{seed}")
+    told = f"seed {seed}: {table.traits}, {table.dialect}, {dict(table.options)}"
+    try:
+        said = stated(path, folder / f"{seed}", table.options)
+        if isinstance(said, Numbers):
+            wrong = fault(table, said)
+            return ("wrong", f"{told}: {wrong}") if wrong else ("read", told)
+        if table.statement is None:
+            return "asked", f"{told}: {said}"
+        again = stated(path, folder / f"{seed}-stated", table.statement)
+    except InputError as error:
+        return "wrong", f"{told}: {type(error).__name__}, exit {error.exit_code}: {_first(error)}"
+    if isinstance(again, str):
+        return "wrong", f"{told}: asked although all is stated by {table.statement}: {again}"
+    wrong = fault(table, again)
+    if wrong:
+        return "wrong", f"{told}: {wrong} by {table.statement}"
+    return "asked", f"{told}: {said}"
+
+
+def test_an_import_states_the_truth_or_asks(tmp_path: Path) -> None:
+    outcomes = [outcome(tmp_path, seed) for seed in range(FIRST, FIRST + TABLES)]
+    wrong = [text for name, text in outcomes if name == "wrong"]
+    assert not wrong, f"{len(wrong)} of {TABLES}:\n" + "\n".join(wrong[:20])
+    counts = Counter(name for name, _ in outcomes)
+    asked = [text for name, text in outcomes if name == "asked"]
+    assert counts["read"] >= LEAST_READ * TABLES, "\n".join(asked[:20])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_is_the_same_for_a_seed(seed: int) -> None:
+    assert random_table(seed) == random_table(seed)
