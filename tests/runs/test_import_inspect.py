@@ -13,6 +13,8 @@ import pytest
 from messages import assert_says
 
 from logs import read_rows
+from pact_eval import metrics
+from pact_eval._json import Json
 from pact_eval.data.labelled.reading import Reading
 from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.diagnostics import ReportNote, diagnose
@@ -25,6 +27,7 @@ from pact_eval.evaluation.notes import (
     Unverified,
 )
 from pact_eval.evaluation.run_list import list_runs
+from pact_eval.importing.row_reader import OWN_NAMES, RowReader
 from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
 from pact_eval.importing.zip_members import ZipMembers
@@ -592,3 +595,13 @@ def test_damaged_archives_are_told(tmp_path: Path) -> None:
     path.write_bytes(raw)
     with pytest.raises(InputError, match="summaries.json: damaged"):
         read_rows(path)
+
+
+@pytest.mark.parametrize("answers", [2, 3, 5, 8])
+def test_the_answer_of_a_log_wins_a_tie(answers: int) -> None:
+    last = answers - 1
+    even: list[Json] = [1 / answers] * answers
+    row: dict[str, Json] = {"id": "a", "reference": 0, "answer": last, "probabilities": even}
+    _, read = RowReader(OWN_NAMES).read(row)
+    logits = np.array([read["logits"]], dtype=np.float64)
+    assert metrics.predicted(metrics.log_softmax(logits, np.array([answers]))).tolist() == [last]
