@@ -212,12 +212,14 @@ class TableOptions:
                 f"known. Name them: --options {','.join(labels[:6])}"
             )
             raise ShapeError(message)
-        self.literal = True
+        names_of = {id(row): row.scores.names or () for row in named if row.scores}
+        # Numbers have an order, and so may also be meant as positions.
+        numbers = all(name.isdigit() for names in names_of.values() for name in names)
+        self.literal = not numbers
         for row in named:
-            names = row.scores.names if row.scores else None
-            row.options = Options(tuple(sort_labels(names or ())), ordered=False)
+            row.options = Options(tuple(sort_labels(names_of[id(row)])), ordered=numbers)
         sets = {frozenset(row.options.texts) for row in named}
-        shared = Options(tuple(sort_labels(set.union(*map(set, sets)))), ordered=False)
+        shared = Options(tuple(sort_labels(set.union(*map(set, sets)))), ordered=numbers)
         for row in self.rows:
             if row not in named or len(sets) == 1:
                 row.options = shared
@@ -322,9 +324,13 @@ class TableOptions:
         if self.reading.form in fitting:
             return self.reading.form or TEXT
         if len(fitting) > 1:
-            first = named[0]
-            cells = list[Json](first.scores.names or ()) if first.scores else []
-            answers = Answers("the names of the numbers", cells, [first.options] * len(cells))
+            names = [(row, name) for row in named if row.scores for name in row.scores.names or ()]
+            answers = Answers(
+                "the names of the numbers",
+                [name for _, name in names],
+                [row.options for row, _ in names],
+                [row.place for row, _ in names],
+            )
             a, b = (
                 [i if i is not None else -1 for i in answers.read(form)] for form in fitting[:2]
             )

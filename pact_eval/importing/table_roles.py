@@ -24,10 +24,8 @@ from pact_eval.data.labelled.columns import (
 )
 from pact_eval.data.labelled.entries import Entries
 from pact_eval.data.labelled.reading import Reading
-from pact_eval.data.labelled.roles import (
-    PREDICTED,
-    columns_for,
-)
+from pact_eval.data.labelled.roles import IGNORED, PREDICTED, columns_for, columns_option
+from pact_eval.errors import ShapeError
 from pact_eval.importing.references import References, texts_of_record
 from pact_eval.importing.scores import (
     number_of,
@@ -105,12 +103,19 @@ def roles_of_predictions(
             groups[role] = {name: name[len(shared) :].strip("()[] ") for name in names}
         elif names:
             roles[role] = names
-    if "probabilities" not in stated:
-        _move_confidences(entries, roles)
+    single = [] if "probabilities" in stated else _drop_single_numbers(entries, roles)
     form = None if known is None else known.form
     found = TableRoles(roles, groups, frozenset(stated), form)
     free = [name for name in free if name not in found.used]
-    return _without_confidence(_with_labelled_scores(entries, found, free, references))
+    found = _without_confidence(_with_labelled_scores(entries, found, free, references))
+    if single and not found.has_scores and "confidence" not in found.columns:
+        message = (
+            f"{source}: {single[0]} has one number per row: the probability of the answer that the "
+            f"model chose, or of one of the answers. Decide with "
+            f"{columns_option('confidence', single[:1])} or {columns_option(IGNORED, single[:1])}"
+        )
+        raise ShapeError(message)
+    return found
 
 
 def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
@@ -125,15 +130,15 @@ def _groups_of_answers(free: Sequence[str]) -> dict[str, Mapping[str, str]]:
     return groups
 
 
-def _move_confidences(entries: Entries, roles: dict[str, tuple[str, ...]]) -> None:
-    """Take columns of single numbers for confidences, whatever their name."""
+def _drop_single_numbers(entries: Entries, roles: dict[str, tuple[str, ...]]) -> list[str]:
+    """Take the role of numbers from columns with one number per row, and return these columns."""
     names = roles.get("probabilities", ())
     single = [name for name in names if _is_single(entries, name)]
     if single:
         roles.pop("probabilities")
         kept = tuple(name for name in names if name not in single)
         roles |= {"probabilities": kept} if kept else {}
-        roles.setdefault("confidence", (single[0],))
+    return single
 
 
 def _with_labelled_scores(

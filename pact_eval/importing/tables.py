@@ -366,7 +366,8 @@ class _TableReader:
         labels, _ = distinct_labels(cells)
         missing = frozenset[str]()
         if "-1" in labels and "-1" not in self._reading.options:
-            counted = self._roles.has_scores or bool(self._reading.options)
+            has_options = bool(self._reading.options) or "options" in self._roles.columns
+            counted = self._roles.has_scores or has_options
             missing = (
                 frozenset({"-1"})
                 if counted
@@ -457,9 +458,9 @@ class _TableReader:
         options = [row.options for row in rows]
         answers = Answers(column, cells, options, [row.place for row in rows])
         readings = dict[Form | None, list[int]](answers.readings())
-        stated = self._reading.form
-        if stated in readings:
-            return {stated: readings[stated]}
+        stated = answers.readings(self._reading.form) if self._reading.form else {}
+        if stated:
+            return dict[Form | None, list[int]](stated.items())
         if self._literal and TEXT in readings:
             return {TEXT: readings[TEXT]}
         own = fold_name(column) == _OWN_NAMES[0]  # our own format counts from 0
@@ -467,7 +468,8 @@ class _TableReader:
             return {POSITIONS[0]: readings[POSITIONS[0]]}
         if self._roles.form in readings and column == self._reference:
             return {self._roles.form: readings[self._roles.form]}
-        if any(option.named for option in options) and LETTER in readings:
+        named = any(option.named for option in options) and TEXT not in readings
+        if named and LETTER in readings:
             return {LETTER: readings[LETTER]}
         if readings:
             return dict[Form | None, list[int]](readings.items())
@@ -568,7 +570,9 @@ class _TableReader:
             values["correct"] = row.correct
         if row.scores is None:
             return values | self._confidence(row, prediction)
-        return values | self._numbers(row, row.scores)
+        # Of answers that tie, the prediction is the answer.
+        named = {} if prediction is None else {"answer": prediction}
+        return values | named | self._numbers(row, row.scores)
 
     def _confidence(self, row: TableRow, prediction: int | None) -> dict[str, Json]:
         """Return the answer of a row, its probability, or both.
@@ -645,6 +649,7 @@ class _TableReader:
         if kind is None and row.record is None and row.options.texts == ("false", "true"):
             kind = "boolean"
         facts |= {} if kind is None else {"kind": kind}
+        facts["code_order"] = []  # which letters a prompt showed is not known
         for name in (*_NUMBERS, "code_order"):
             if cell.get(name) not in (None, ""):
                 facts[name] = _number_or_list(cell[name], name)

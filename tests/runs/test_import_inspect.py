@@ -260,7 +260,7 @@ def test_a_refusal_does_not_repeat_itself(tmp_path: Path) -> None:
     path.write_text(json.dumps(log), "utf-8")
     with pytest.raises(RecordError, match="multiple choice") as told:
         read_rows(path)
-    assert len(told.value.problems) == 1
+    assert str(told.value).count("multiple choice") == 1
 
 
 @pytest.mark.parametrize("name", ["epochs.eval", "logprobs.eval"])

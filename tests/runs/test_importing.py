@@ -169,7 +169,7 @@ BAD: list[tuple[list[Any], str]] = [
     ),
     ([row(reference=True)], "reference/gold: expected an integer"),
     ([row(kind="rating")], 'kind: expected choice, noul, boolean, score, got "rating"'),
-    ([row(probabilities=None)], "expected one of probabilities, .*; got none"),
+    ([row(), row("b", probabilities=None)], "expected one of probabilities, .*; got none"),
     ([row(logits=[1, 2])], "got probabilities, logits"),
     ([row(), row("b", probabilities=None, logits=[1, 2])], "as in earlier rows, got logits"),
     ([row(probabilities=[0.5, 0.6])], "expected a sum of 1, got 1.1"),

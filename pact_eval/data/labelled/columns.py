@@ -296,7 +296,8 @@ def _form_of_columns(
     answers = _answers(reading, rows, column)
     if known is not None and known.form is not None and answers.readings(known.form):
         return known.form
-    if any(options.named for options in answers.options) and answers.readings(LETTER):
+    named = any(options.named for options in answers.options)
+    if named and answers.readings(LETTER) and not answers.readings(TEXT):
         return LETTER  # the file itself gives every option a name
     return choose_form(answers, source)
 

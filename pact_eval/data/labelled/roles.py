@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.data.labelled.answers import LETTER, POSITIONS, TEXT, Form
+from pact_eval.data.labelled.answers import LETTER, POSITIONS, TEXT, Form, cell_text
 from pact_eval.data.labelled.draft import LABELS
 from pact_eval.data.labelled.entries import Entries, Entry
 from pact_eval.data.records import LETTERS
@@ -200,7 +200,7 @@ PUBLIC_SETS: Final[Mapping[str, PublicSet]] = {
         options="options",
         reference="answer",
     ),
-    "AGIEval": _set(POSITIONS[0], question="query", options="choices", reference="gold"),
+    "AGIEval": _set(question="query", options="choices", reference="gold"),
     "TruthfulQA MC1": _set(
         POSITIONS[0], question="question", options="mc1_targets", reference="mc1_targets"
     ),
@@ -381,9 +381,9 @@ def is_options(entries: Sequence[Entry], column: str, group: Group) -> bool:
         return False
     named = 0
     for entry in entries:
-        answer = entry.value.get(column)
-        cells = [entry.value.get(name) for name in group.columns]
-        named += answer in group.names or (isinstance(answer, str) and answer in cells)
+        answer = cell_text(entry.value.get(column))
+        cells = [cell_text(entry.value.get(name)) for name in group.columns]
+        named += answer is not None and (answer in group.names or answer in cells)
     return 2 * named > len(entries)
 
 
@@ -402,7 +402,8 @@ def unread_options(
         groups: those of them that are numbered or lettered alike.
     """
     for group in groups:
-        if not group.is_input and {*group.columns} <= {*unread} and _are_texts(entries, group):
+        suspect = group.is_options or not group.prefix or _are_texts(entries, group)
+        if suspect and not group.is_input and {*group.columns} <= {*unread}:
             return group.columns
     lists = [
         name

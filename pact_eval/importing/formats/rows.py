@@ -21,7 +21,7 @@ _NUMBERS: Final = ("probabilities", "log_probabilities", "logits")
 _REFERENCES: Final = ("reference", "gold")
 _ROLE_OF: Final[Mapping[str, str]] = {"kind": "type", "answer": "prediction"}
 _RUN: Final = "run.json"
-_CHECKED: Final[Mapping[str, str]] = {"correct": "correct"}
+_CHECKED: Final[Mapping[str, str]] = {"correct": "correct", "answer": "answer"}
 
 
 class Rows(Source):
@@ -74,7 +74,8 @@ def is_own(entries: Entries, options: ImportOptions) -> bool:
     present = {*entries.columns}
     references = [mapped["reference"]] if "reference" in mapped else [*_REFERENCES]
     references = [name for name in references if name in present]
-    if mapped.get("id", "id") not in present:
+    given = {mapped.get(name, name) for name in _ANSWERED} & present
+    if mapped.get("id", "id") not in present or not given:
         return False
     answer = mapped.get("answer", "answer")
     facts = {*references, answer, "confidence", *mapped.values()}
