@@ -298,7 +298,6 @@ def test_rows_of_our_own_format(tmp_path: Path) -> None:
         ("confidence,correct\n0.9,1\n0.002,1\n", ("line 3", "255")),
         ("label,prediction,conf\na,a,0.9\nb,c,0.3\n", ("line 3", "1/3", "--options")),
         ("label,prediction,conf\na,a,0.9\nb,b,\n", ("line 3", "conf")),
-        ("label,prediction,prob\na,a,0.9\nb,b,0.7\n", ("confidence=",)),
     ],
 )
 def test_wrong_input_is_refused_with_its_row(
@@ -309,6 +308,14 @@ def test_wrong_input_is_refused_with_its_row(
     message = refused("import", table, "--out", tmp_path / "run")
     assert_says(message.replace("t.csv:", "line "), *words)
     assert not (tmp_path / "run").exists()
+
+
+def test_one_number_of_a_row_may_be_of_the_prediction_or_of_one_answer(tmp_path: Path) -> None:
+    """`prob` next to a prediction: that of the prediction, or that of the positive class."""
+    table = tmp_path / "t.csv"
+    table.write_text("label,prediction,prob\na,a,0.9\nb,b,0.7\n", encoding="utf-8")
+    message = refused("import", table, "--out", tmp_path / "run", code=2)
+    assert_says(message, "--columns confidence=prob", "--columns ignored=prob")
 
 
 def test_confidence_without_what_is_right_is_refused(tmp_path: Path) -> None:
