@@ -230,7 +230,16 @@ class _TableReader:
                 made.append(LogRow(row.entry.line, row.id, values, further=self._further(row)))
             except ValueError as error:
                 made.append(Problem(row.entry.line, row.id, str(error), "values out of range"))
-        return Table(made, tuple(self._remarks), self._block(chosen))
+        return Table(made, (self._reading_remark(chosen), *self._remarks), self._block(chosen))
+
+    def _reading_remark(self, chosen: _Reading) -> str:
+        """Say which columns were read, and how the right answer names an option."""
+        roles = {role: "+".join(names) for role, names in self._roles.columns.items()}
+        roles |= {kind: "+".join(group) for kind, group in self._roles.groups.items()}
+        for role, form in zip(("reference", "prediction"), chosen.forms, strict=True):
+            if role in roles and form is not None:
+                roles[role] += f" ({form})"
+        return f"Columns: {', '.join(f'{role} = {names}' for role, names in roles.items())}."
 
     # Roles
 

@@ -185,6 +185,7 @@ class _Task:
     def _read(self) -> Iterator[_Fault]:
         """Read all lines, and yield what is wrong with some; a task of another type is skipped."""
         others: list[_Fault] = []
+        is_faulty = False
         listed = len(delimiters_of(self.results, self.name)) > 1
         for number, content in _entries(self.file):
             name = None
@@ -196,8 +197,9 @@ class _Task:
             except OtherTaskError as error:
                 others.append(_Fault(number, name, str(error)))
             except ValueError as error:
+                is_faulty = True
                 yield _Fault(number, name, str(error))
-        if not self.all_lines:
+        if not self.all_lines and not is_faulty:
             self.skipped = others[0].message if others else "the file is empty"
         else:
             yield from others
@@ -389,16 +391,13 @@ class _Task:
         return f"{Place(self.file.name, number, name)}: " if self._several else ""
 
     def _problems(self, faults: Sequence[_Fault]) -> Iterator[Problem]:
-        """Yield the first line with each fault, and how many more have it."""
-        more = Counter(fault.message for fault in faults)
-        for fault in {fault.message: fault for fault in reversed(faults)}.values():
-            others = more[fault.message] - 1
-            message = f"{fault.message} (and so {others:,} more)" if others else fault.message
+        """Yield every fault as a problem with its place."""
+        for fault in faults:
             where = self._where(fault.number, fault.name)
             yield (
-                Problem(None, None, where + message)
+                Problem(None, None, where + fault.message)
                 if where
-                else Problem(fault.number, fault.name, message)
+                else Problem(fault.number, fault.name, fault.message)
             )
 
 
