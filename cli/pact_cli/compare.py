@@ -101,8 +101,7 @@ class RunOrArm(RunPath):
     first_page=True,
     help="Dataset of the runs, which is audited; --mcnemar shows its questions and answers. The "
     "audit is that of the folder if the manifest.json next to a file names it. Default: the file "
-    "that run.json names, if it is unchanged, which is checked for leaks only. May be given "
-    "several times.",
+    "that run.json names, if it is unchanged. May be given several times.",
 )
 @option(
     "--holm",
@@ -225,8 +224,8 @@ def _gate(
 def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
     """Read the records of the items; None if no dataset of the runs is known."""
     from pact_eval.evaluation.item_records import has_data_of, read_item_records
-    from pact_eval.evaluation.run_data import recorded_data
+    from pact_eval.evaluation.run_data import remembered_data
 
     if not data or (from_settings("data") and not has_data_of(data, experiment)):
-        data = recorded_data(experiment.runs) or ()
+        data = remembered_data(experiment.runs).files
     return read_item_records(data, experiment).records if data else None

@@ -439,8 +439,8 @@ _OUTPUTS: Final = {
         first_page=True,
         help="Dataset file or folder of the runs, which is audited. The audit is that of the "
         "folder if the manifest.json next to a file names it. The page shows the texts, and the "
-        "table of splits counts the files of a folder. Default of the audit: the file that "
-        "run.json names, for leaks only. May be given several times.",
+        "table of splits counts the files of a folder. Default: the file that run.json names, if "
+        "it is unchanged. May be given several times.",
     ),
     "thresholds": option(
         "--thresholds",

@@ -306,12 +306,15 @@ def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, li
     """Leave out a dataset that only the settings name, if the runs were scored on another one.
 
     Returns:
-        The outputs, and the warning as a JSON value if a dataset was left out.
+        The outputs, and the warning as a JSON value if there is no dataset then.
     """
     from pact_eval.evaluation.item_records import has_data_of
+    from pact_eval.evaluation.run_data import remembered_data
 
     if not outputs.html or not from_settings("data") or has_data_of(outputs.data, experiment):
         return outputs, []
+    if remembered_data(experiment.runs).files:
+        return replace(outputs, data=()), []
     paths = [*map(str, outputs.data)]
     text = f"{' '.join(paths)}: not the data of these runs, so the page has no texts; give --data"
     warn([text])

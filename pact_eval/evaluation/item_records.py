@@ -16,7 +16,7 @@ from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.run_data import scored_hash, scored_reading
+from pact_eval.evaluation.run_data import data_hash, data_reading, scored_hash
 
 _SHOWN: Final = 5
 
@@ -59,18 +59,17 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
     records_by_id: dict[str, Record] = {}
     different: list[DifferentData] = []
     for run in experiment.runs:
-        sha256 = scored_hash(run)
+        sha256 = data_hash(run)
         if sha256 in hashes:
             files = [hashes[sha256]]
         else:
             files = list(hashes.values())
-            if sha256 is not None:
+            if (scored := scored_hash(run)) is not None:
                 names = tuple(map(str, files))
-                folder = run.place
-                different.append(DifferentData("critical", run.label, folder, sha256, names))
+                different.append(DifferentData("critical", run.label, run.place, scored, names))
         for file in files:
             if file not in read:
-                reading = scored_reading(run) if sha256 in hashes else AUTOMATIC
+                reading = data_reading(run) if sha256 in hashes else AUTOMATIC
                 file_records = read_dataset_records(file, reading)
                 read[file] = {record.id: record for record in file_records}
         records = _matched(run, [read[file] for file in files], files)
@@ -81,7 +80,7 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
 
 
 def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:
-    """Return whether the datasets that the runs scored are among files of records or in folders.
+    """Return whether the datasets of the runs are among files of records or in folders.
 
     Args:
         paths: as for `read_item_records`.
@@ -91,7 +90,7 @@ def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:
         InputError: a path is missing, or a folder contains no dataset.
     """
     hashes = {sha256_of_file(path) for path in _files(paths)}
-    return all(scored_hash(run) in hashes for run in experiment.runs)
+    return all(data_hash(run) in hashes for run in experiment.runs)
 
 
 def _files(paths: Sequence[Path]) -> Iterable[Path]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval._json import dumps, loads
-from pact_eval.evaluation.conclusions.conclusion import Unchecked
+from pact_eval._json import Json, dumps, loads
+from pact_eval.errors import InputError
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
@@ -32,30 +33,81 @@ def scored_hash(run: ExperimentRun) -> str | None:
     return recorded.data.sha256 if recorded.source in (None, "score") else None
 
 
-def scored_reading(run: ExperimentRun) -> Reading:
+def data_hash(run: ExperimentRun) -> str | None:
+    """Return the hash of the dataset that a run scored, or has its references from."""
+    sha256 = _references(run).get("sha256")
+    return scored_hash(run) or (sha256 if isinstance(sha256, str) else None)
+
+
+def data_reading(run: ExperimentRun) -> Reading:
     """Return how the dataset of a run was read, if it is a labelled file."""
     from pact_eval.data.labelled.reading import reading_of_json
 
-    return reading_of_json(run.provenance.settings.get("labelled"))
+    return reading_of_json(_labelled(run))
 
 
-def recorded_data(runs: Sequence[ExperimentRun]) -> tuple[Path, ...] | None:
-    """Return the datasets that runs name in `run.json`; None unless all are there, unchanged."""
-    paths = []
+def _labelled(run: ExperimentRun) -> Json:
+    return run.provenance.settings.get("labelled", _references(run).get("labelled"))
+
+
+def _references(run: ExperimentRun) -> Mapping[str, Json]:
+    """Return what `run.json` says of the references of an import; empty without any."""
+    value = run.provenance.settings.get("references")
+    return value if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True)
+class RememberedData:
+    """Datasets that `run.json` names, of runs that were scored on them or joined with them.
+
+    Attributes:
+        files: the files, each once; none unless those of all runs are there, unchanged.
+        lacking: why there are none.
+    """
+
+    files: tuple[Path, ...] = ()
+    lacking: str = _NO_DATA
+
+
+def remembered_data(runs: Sequence[ExperimentRun]) -> RememberedData:
+    """Return the datasets that runs remember, which are used unless the user gives others."""
+    files: list[Path] = []
     for run in runs:
-        path, sha256 = Path(run.provenance.data_file or ""), scored_hash(run)
-        if sha256 is None or not path.is_file() or sha256_of_file(path) != sha256:
-            return None
-        paths.append(path)
-    return tuple(dict.fromkeys(paths))
+        recorded, sha256 = run.provenance, data_hash(run)
+        named = recorded.data_file if scored_hash(run) else recorded.references_file
+        if named is None or sha256 is None:
+            return RememberedData()
+        places = [Path(named)]
+        if recorded.data_from_run is not None:
+            places.append(Path(os.path.normpath(run.folder.resolve() / recorded.data_from_run)))
+        hashes = {_hash_at(place): place for place in reversed(places)}  # as given, if it is
+        if sha256 not in hashes:
+            change = "is not there" if hashes.keys() == {None} else "was changed since"
+            return RememberedData(lacking=f"{named} {change}: {_NO_DATA}")
+        if _without_contexts(data_reading(run)):
+            return RememberedData(lacking=f"{named} has no contexts: {_NO_DATA}")
+        files.append(hashes[sha256])
+    return RememberedData(tuple(dict.fromkeys(files)))
+
+
+def _hash_at(place: Path) -> str | None:
+    """Return the hash of a file; None if there is none that can be read."""
+    try:
+        return sha256_of_file(place) if place.is_file() else None
+    except (OSError, InputError):
+        return None
+
+
+def _without_contexts(reading: Reading) -> bool:
+    """Return whether a file has right answers only: ids stand for the contexts."""
+    return reading.bare and reading.columns.get("state") == reading.columns.get("id", ())
 
 
 def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataConclusion:
     """Conclude on the data of runs, without the accuracies of a leak.
 
     What an adapter was trained on is as its run recorded it. The datasets of the settings are
-    audited with every check. Without any, the files that the runs name are compared with the other
-    files of their manifests, for leaks only.
+    audited; without any, those that the runs remember.
 
     Args:
         runs: runs on full contexts.
@@ -64,13 +116,14 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
     Raises:
         InputError: a file is missing, or is not an audit.
     """
-    hashes = [scored_hash(run) for run in runs]
+    hashes = [data_hash(run) for run in runs]
     if settings.audit is not None:
-        conclusion = DataConclusion.read(settings.audit, hashes)
+        scored = [scored_hash(run) for run in runs]
+        conclusion = DataConclusion.read(settings.audit, scored)
     elif settings.data:
-        conclusion = _audited(settings.data, hashes, None, _common_reading(runs))
+        conclusion = _audited(settings.data, hashes, _common_reading(runs))
     else:
-        conclusion = _checked_for_leaks(runs, hashes)
+        conclusion = _of_remembered(runs, hashes)
     conclusion = conclusion.with_custody([run.provenance.custody for run in runs])
     if conclusion.leak is None:
         return conclusion
@@ -80,37 +133,24 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
     return conclusion.of_items(dict(zip(ids, families, strict=True)))
 
 
-def _checked_for_leaks(
-    runs: Sequence[ExperimentRun], hashes: Sequence[str | None]
-) -> DataConclusion:
-    """Compare the files that runs name with the other files of their manifests."""
-    paths = recorded_data(runs) if runs else None
-    if not paths:
-        return DataConclusion.without_audit(_NO_DATA)
-    from pact_eval.audit.context import DatasetSource
-    from pact_eval.audit.dataset import DATA_CHECKS
-
-    if all(len(DatasetSource.of_paths([path]).files) == 1 for path in paths):
-        return DataConclusion.without_audit(_NO_DATA)
-    conclusion = _audited(paths, hashes, "separation", _common_reading(runs))
-    others = tuple(Unchecked(name, _NO_DATA) for name in DATA_CHECKS if name != "separation")
-    sound = conclusion.status == "sound as far as checked"
-    return replace(
-        conclusion,
-        status="not checked" if sound else conclusion.status,
-        unchecked=(*conclusion.unchecked, *others),
-    )
+def _of_remembered(runs: Sequence[ExperimentRun], hashes: Sequence[str | None]) -> DataConclusion:
+    """Audit the datasets that runs remember; say why they cannot be."""
+    remembered = remembered_data(runs)
+    if not remembered.files:
+        return DataConclusion.without_audit(remembered.lacking)
+    try:
+        return _audited(remembered.files, hashes, _common_reading(runs))
+    except InputError as error:  # what nobody asked for does not end a report
+        return DataConclusion.without_audit(f"{str(error).splitlines()[0]}; {_NO_DATA}")
 
 
 def _common_reading(runs: Sequence[ExperimentRun]) -> str:
     """Return the reading that all runs recorded, as JSON; null if they differ, or have none."""
-    readings = {dumps(run.provenance.settings.get("labelled")) for run in runs}
+    readings = {dumps(_labelled(run)) for run in runs}
     return readings.pop() if len(readings) == 1 else "null"
 
 
-def _audited(
-    paths: Sequence[Path], hashes: Sequence[str | None], only: str | None, reading: str
-) -> DataConclusion:
+def _audited(paths: Sequence[Path], hashes: Sequence[str | None], reading: str) -> DataConclusion:
     from pact_eval.audit.context import DatasetSource
 
     files = DatasetSource.of_paths(paths).files
@@ -118,22 +158,19 @@ def _audited(
         reason = f"more than {MOST_AUDITED:,} records: give --audit with an audit's JSON"
         return DataConclusion.without_audit(reason)
     contents = tuple(sha256_of_file(file.path) for file in files)
-    return DataConclusion.of_audit(_audit(tuple(paths), contents, only, reading), hashes)
+    return DataConclusion.of_audit(_audit(tuple(paths), contents, reading), hashes)
 
 
 @lru_cache(maxsize=4)
-def _audit(
-    paths: tuple[Path, ...], contents: tuple[str, ...], only: str | None, reading: str
-) -> DataAudit:
+def _audit(paths: tuple[Path, ...], contents: tuple[str, ...], reading: str) -> DataAudit:
     """Audit datasets; once for all runs on them, as long as their files have these hashes."""
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
     from pact_eval.data.labelled.reading import reading_of_json
 
     del contents
-    settings = DataAuditSettings(only=None if only is None else [only])
     source = replace(DatasetSource.of_paths(paths), reading=reading_of_json(loads(reading)))
-    return audit_data(source, settings)
+    return audit_data(source, DataAuditSettings())
 
 
 def _lines(path: Path) -> int:

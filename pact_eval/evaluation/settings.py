@@ -96,8 +96,8 @@ class Settings:
             or source_family (new source families).
         holm: adjust the marks of comparisons together, over runs, metrics and groups.
         allow: differences that are accepted between a run and the run its calibrator was fitted on.
-        data: datasets of the runs, files or folders, that are audited. Without any, the files that
-            the runs name are compared with the training files of their manifests.
+        data: datasets of the runs, files or folders, that are audited. Without any, those that
+            `run.json` names are, if they are unchanged.
         audit: output of `pact-audit data --json` on the data.
         without_leaks: leave out the families that are also in files that a model is made from.
         target_error: largest error among the answers that a model gives alone, in (0, 1); None does

@@ -19,7 +19,7 @@ from pact_eval.importing.reading import read_log
 from pact_eval.importing.source import ImportedRows, ImportOptions
 from pact_eval.runs.folder import Run, RunWriter
 from pact_eval.runs.metadata import metadata_frame, with_metadata
-from pact_eval.runs.provenance import Data, RunLabels, RunNames
+from pact_eval.runs.provenance import Data, RunLabels, RunNames, seen_from
 from pact_eval.runs.remote.places import log_path
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 
@@ -92,6 +92,9 @@ def import_run(
         "values": rows.values,
     }
     names: RunNames = {"source": "import", "data": shown(path), **cast("RunNames", labels)}
+    if options.data is not None:
+        names["references"] = str(options.data)
+        names["data_from_run"] = seen_from(out, options.data)
     if rows.model is not None:
         names["base_model"] = rows.model
     with RunWriter(out, settings, names) as writer:

@@ -2,7 +2,8 @@
 
     {"format_version": 3, "status": "complete", "created": ..., "finished": ...,
      "source": "score" | "import", "arm": ..., "seed": ..., "role": ..., "adapter": path,
-     "base_model": ..., "data": path, "command_line": [...],
+     "base_model": ..., "data": path, "references": path, "data_from_run": path,
+     "command_line": [...],
      "settings": {"adapter": {"sha256", ...} | null, "base": {...}, "contract": {...},
                   "data": {"sha256", "records"}, "dtype": ..., "k": ..., ...},
      "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...,
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -98,6 +100,20 @@ class RunLabels(TypedDict, total=False):
     command_line: list[str]
 
 
+def seen_from(run: Path, file: Path) -> str:
+    """Return the path of a file from a run folder, which stays if both are moved together.
+
+    Examples:
+        >>> seen_from(Path("runs/pact"), Path("data/holdout.jsonl"))
+        '../../data/holdout.jsonl'
+    """
+    place = file.parent.resolve() / file.name  # a link to the file leads away from its manifest
+    try:
+        return Path(os.path.relpath(place, run.resolve())).as_posix()
+    except ValueError:  # another drive
+        return place.as_posix()
+
+
 class RunNames(RunLabels, total=False):
     """Everything in `run.json` that names a run and its files, and changes no number.
 
@@ -107,7 +123,9 @@ class RunNames(RunLabels, total=False):
         base_model: the base model, as given, or the model of a server or log.
         contract_files: the folder or file of a decision template, as given.
         server_addresses: addresses of the replicas of a server.
-        data: the dataset file, as given.
+        data: the dataset file, as given; of an import, its log.
+        references: of an import with references of its own, their file, as given.
+        data_from_run: the dataset file, or that of the references, seen from the run folder.
         custody: what `Custody.to_json` returns.
         hub: repository and commit of what is in a snapshot of the Hub: "adapter", "data".
     """
@@ -118,6 +136,8 @@ class RunNames(RunLabels, total=False):
     contract_files: str
     server_addresses: list[str]
     data: str
+    references: str
+    data_from_run: str
     custody: dict[str, Json]
     hub: dict[str, Json]
 
@@ -578,13 +598,15 @@ class Provenance(Mapping[str, Json]):
         created: start time of the run; None if the recorded text is not a time with a UTC offset.
         adapter_folder: the scored adapter, as given; None for a base model.
         base_model: the base model, as given.
-        data_file: the dataset file, as given.
+        data_file: the dataset file, as given; of an import, its log.
+        references_file: of an import with references of its own, their file, as given.
+        data_from_run: the dataset file, or that of the references, seen from the run folder.
         contract_files: the folder or file of a decision template, as given; None for another
             contract, or the generic prompt.
         adapter: identity of the adapter; None for a base model or an import.
         base: identity of the base model.
         contract: the prompt contract.
-        data: identity of the dataset.
+        data: identity of the dataset; of an import, of its log.
         k: views per item; the most that an item can have if there is a rule.
         dtype: precision, such as "float32".
         view_rule: the rule by which views were taken; None if every item has all K.
@@ -629,6 +651,8 @@ class Provenance(Mapping[str, Json]):
     adapter_folder: str | None
     base_model: str | None
     data_file: str | None
+    references_file: str | None
+    data_from_run: str | None
     contract_files: str | None
     adapter: RecordedWeights | None
     base: RecordedBase | None
@@ -694,6 +718,8 @@ class Provenance(Mapping[str, Json]):
             adapter_folder=top.text("adapter") or None,
             base_model=top.text("base_model"),
             data_file=top.text("data"),
+            references_file=top.text("references"),
+            data_from_run=top.text("data_from_run"),
             contract_files=top.text("contract_files"),
             adapter=settings.weights("adapter"),
             base=settings.base("base"),
@@ -813,7 +839,7 @@ _KNOWN: Final = frozenset(
     {
         *("format_version", "status", "source", "arm", "seed", "role", "created", "finished"),
         *("adapter", "base_model", "data", "command_line", "settings", "versions"),
-        *("contract_files", "custody", "hub"),
+        *("contract_files", "custody", "hub", "references", "data_from_run"),
         *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
         "view_tokens",
         *("attention", "adapter_largest_logit_change", "merge_drift"),

@@ -39,7 +39,7 @@ from pact_eval.runs.content_free import CONTENTS, SETTING
 from pact_eval.runs.custody import Custody
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.metadata import metadata_frame, with_metadata
-from pact_eval.runs.provenance import Data, RunLabels, RunNames
+from pact_eval.runs.provenance import Data, RunLabels, RunNames, seen_from
 from pact_eval.runs.view_rule import ViewRule
 from pact_eval.scoring.custody import custody_of
 from pact_eval.scoring.running import OnAnswer, RunningScores
@@ -249,6 +249,7 @@ def score_windows(
         "source": "score",
         **source.names,
         "data": str(dataset.path),
+        "data_from_run": seen_from(out, dataset.path),
         **labels,
         "custody": custody.to_json(),
         **_hub(source.adapter, dataset),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.evaluation.conclusions.data import DataConclusion
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.item_records import ItemRecords
     from pact_eval.evaluation.joins import Notice
     from pact_reports.figures.canvas import Canvas
     from pact_reports.figures.files import DrawnFigures
@@ -166,16 +167,30 @@ def _answer(page: PageRequest) -> str:
     return report_line(experiment.report(experiment.runs[0]).evaluation, leak)
 
 
-def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
+def _records(experiment: Experiment, outputs: Outputs) -> ItemRecords | None:
+    """Read the records of the items from the given data, or from those that the runs remember."""
     from pact_eval.evaluation.item_records import read_item_records
+    from pact_eval.evaluation.run_data import remembered_data
+
+    if outputs.data:
+        return read_item_records(outputs.data, experiment)
+    files = remembered_data(experiment.runs).files
+    if not files:
+        return None
+    try:
+        return read_item_records(files, experiment)
+    except InputError:  # the conclusion on the data says why
+        return None
+
+
+def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
     from pact_reports.page.request import PageRequest
 
-    records = read_item_records(outputs.data, experiment) if outputs.data else None
     settings = experiment.settings
     return PageRequest(
         experiment=replace(experiment, settings=replace(settings, by=_KIND, bins=None)),
         grouped=None if settings.by == _KIND else experiment,
-        records=records,
+        records=_records(experiment, outputs),
         audit=experiment.data,
         criteria=outputs.criteria,
         data=_folders(outputs),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -252,7 +254,7 @@ def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
     assert value["groups"][0]["items"] == 80 - 2 * LEAKED
     accuracy = value["groups"][0]["metrics"]["accuracy"]["value"]
     assert accuracy == pytest.approx(share_right(leak / "a", range(2 * LEAKED, 80)))
-    assert value["answer"]["data"]["status"] == "not checked"
+    assert value["answer"]["data"]["status"] != "leak"
     assert value["answer"]["data"]["leak"]["left_out"] is True
 
 
@@ -413,9 +415,9 @@ def test_a_page_without_leaks_says_so(leak: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("one_figure")
 def test_a_page_counts_the_checks_that_were_made(leak: Path, tmp_path: Path) -> None:
-    """A run whose file leaks is checked for leaks only; the page once said "-6 checks"."""
+    """The page once said "-6 checks"."""
     page, _ = page_of(tmp_path, leak / "a")
-    assert " records, 1 check: " in page
+    assert " records, 7 checks: " in page
 
 
 @pytest.mark.usefixtures("one_figure")
@@ -433,12 +435,81 @@ def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
     assert names == {"lengths", "training data"}
 
 
-def test_data_that_nobody_names_is_not_checked(sound: Path) -> None:
-    data = json.loads(command("report", sound / "a", "--json").stdout)["answer"]["data"]
+def test_the_data_that_a_run_names_are_audited(sound: Path) -> None:
+    """The run has its file's hash, so nobody has to name it again."""
+    remembered, given = (
+        json.loads(command("report", sound / "a", *options, "--json").stdout)["answer"]["data"]
+        for options in ((), ("--data", sound / "data" / "holdout.jsonl"))
+    )
+    assert remembered == given
+    assert remembered["status"] == SOUND
+
+
+def moved(home: Path, sound: Path) -> Path:
+    """A project whose run names the place that its file had before the project was moved."""
+    shutil.copytree(sound / "data", home / "data")
+    run = shutil.copytree(sound / "a", home / "runs" / "a")
+    gone = "/gone/data/holdout.jsonl"
+    return edit_run(run, data=gone, data_from_run="../../data/holdout.jsonl")
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_data_and_run_may_be_moved_together(sound: Path, tmp_path: Path) -> None:
+    run = moved(tmp_path / "project", sound)
+    data = json.loads(command("report", run, "--json").stdout)["answer"]["data"]
+    assert data["status"] == SOUND
+    page, _ = page_of(tmp_path, run)
+    assert "texts are in the page" in page
+
+
+@pytest.mark.usefixtures("one_figure")
+@pytest.mark.parametrize("change", ["changed", "not there"])
+def test_data_that_changed_are_not_used(sound: Path, tmp_path: Path, change: str) -> None:
+    run = moved(tmp_path / "project", sound)
+    file = tmp_path / "project" / "data" / "holdout.jsonl"
+    if change == "changed":
+        file.write_text(file.read_text().replace("the", "a"))
+    else:
+        file.unlink()
+    result = command("report", run)
+    assert result.exit_code == 0
+    (line,) = (line for line in result.output.splitlines() if "not checked" in line)
+    assert_says(line, "holdout.jsonl", change, "--data")
+    page, code = page_of(tmp_path, run)
+    assert code == 0
+    assert "without texts" in page
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_an_import_remembers_the_data_that_it_was_joined_with(tmp_path: Path) -> None:
+    tickets = [("late", "refund"), ("broken", "replace"), ("fine", "reject")] * 4
+    labels = write_jsonl(
+        tmp_path / "labels.jsonl",
+        [{"id": f"t{n}", "text": f"{n} is {w}.", "label": a} for n, (w, a) in enumerate(tickets)],
+    )
+    said = [{"id": f"t{n}", "prediction": a} for n, (_, a) in enumerate(tickets)]
+    rows, run = write_jsonl(tmp_path / "rows.jsonl", said), tmp_path / "run"
+    arguments = ("import", rows, "--data", labels, "--out", run, "--json")
+    for value in (command(*arguments), command("report", run, "--json")):
+        assert json.loads(value.stdout)["answer"]["data"]["status"] != "not checked"
+    page, _ = page_of(tmp_path, run)
+    assert "texts are in the page" in page
+    with contextlib.chdir(tmp_path):  # another name of the same file is no other setting
+        again = ("import", "rows.jsonl", "--data", "labels.jsonl", "--out", "run")
+        assert command(*again).exit_code == 0
+    labels.unlink()
+    reason = json.loads(command("report", run, "--json").stdout)["answer"]["data"]["unchecked"][0]
+    assert_says(reason["reason"], "labels.jsonl", "not there", "--data")
+
+
+def test_a_file_of_right_answers_alone_is_not_audited(tmp_path: Path) -> None:
+    labels, rows = tmp_path / "labels.csv", tmp_path / "rows.csv"
+    labels.write_text("id,label\n" + "".join(f"t{n},{'ab'[n % 2]}\n" for n in range(8)))
+    rows.write_text("id,prediction\n" + "".join(f"t{n},{'ab'[n % 2]}\n" for n in range(8)))
+    result = command("import", rows, "--data", labels, "--out", tmp_path / "run", "--json")
+    data = json.loads(result.stdout)["answer"]["data"]
     assert data["status"] == "not checked"
-    assert data["leak"] is None
-    assert "separation" not in {check["name"] for check in data["unchecked"]}
-    assert {"schema", "shortcuts"} <= {check["name"] for check in data["unchecked"]}
+    assert_says(data["unchecked"][0]["reason"], "labels.csv", "no contexts", "--data")
 
 
 def test_python_prints_the_leak_first(leak: Path) -> None:
