@@ -138,15 +138,22 @@ def _positions(frame: pl.DataFrame, file: str, kind: str) -> list[Position]:
 
 def _tail(trials: npt.NDArray[np.int64], share: npt.NDArray[np.float64], count: int) -> float:
     """Return the probability of `count` or more successes in trials of different probabilities."""
-    from scipy.stats import binom  # slow to import
-
     size = int(trials.sum()) + 1
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     for probability in np.unique(share):
         n = int(trials[share == probability].sum())
-        spectrum *= np.fft.rfft(binom.pmf(np.arange(n + 1), n, probability), size)
+        spectrum *= np.fft.rfft(_binomial_masses(n, probability), size)
     mass = np.fft.irfft(spectrum, size)
     return float(np.clip(mass[count:].sum(), 0, 1))
+
+
+def _binomial_masses(n: int, probability: float) -> npt.NDArray[np.float64]:
+    """Return the probabilities of 0 to n successes; `scipy.stats` takes a second to import."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    k = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.exp(ways + xlogy(k, probability) + xlog1py(n - k, -probability))
 
 
 def _compare_kinds(index: Index, findings: Collector) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import InputError
+from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
@@ -25,6 +26,8 @@ MOST_AUDITED: Final = 20_000
 """So many records are audited with a report, which takes seconds; more need an own audit."""
 
 _NO_DATA: Final = "give --data, or --audit with an audit's JSON"
+_SLOW: Final = Unchecked("shortcuts", "give --data")
+"""The check that takes most of the time of an audit: nobody asked for one."""
 
 
 def scored_hash(run: ExperimentRun) -> str | None:
@@ -134,12 +137,16 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
 
 
 def _of_remembered(runs: Sequence[ExperimentRun], hashes: Sequence[str | None]) -> DataConclusion:
-    """Audit the datasets that runs remember; say why they cannot be."""
+    """Audit the datasets that runs remember, but for what takes seconds; say why they cannot be."""
     remembered = remembered_data(runs)
     if not remembered.files:
         return DataConclusion.without_audit(remembered.lacking)
+    from pact_eval.audit.dataset import DATA_CHECKS
+
+    quick = tuple(name for name in DATA_CHECKS if name != _SLOW.name)
     try:
-        return _audited(remembered.files, hashes, _common_reading(runs))
+        conclusion = _audited(remembered.files, hashes, _common_reading(runs), quick)
+        return replace(conclusion, unchecked=(*conclusion.unchecked, _SLOW))
     except InputError as error:  # what nobody asked for does not end a report
         return DataConclusion.without_audit(f"{str(error).splitlines()[0]}; {_NO_DATA}")
 
@@ -150,7 +157,12 @@ def _common_reading(runs: Sequence[ExperimentRun]) -> str:
     return readings.pop() if len(readings) == 1 else "null"
 
 
-def _audited(paths: Sequence[Path], hashes: Sequence[str | None], reading: str) -> DataConclusion:
+def _audited(
+    paths: Sequence[Path],
+    hashes: Sequence[str | None],
+    reading: str,
+    only: tuple[str, ...] | None = None,
+) -> DataConclusion:
     from pact_eval.audit.context import DatasetSource
 
     files = DatasetSource.of_paths(paths).files
@@ -158,11 +170,16 @@ def _audited(paths: Sequence[Path], hashes: Sequence[str | None], reading: str) 
         reason = f"more than {MOST_AUDITED:,} records: give --audit with an audit's JSON"
         return DataConclusion.without_audit(reason)
     contents = tuple(sha256_of_file(file.path) for file in files)
-    return DataConclusion.of_audit(_audit(tuple(paths), contents, reading), hashes)
+    return DataConclusion.of_audit(_audit(tuple(paths), contents, reading, only), hashes)
 
 
 @lru_cache(maxsize=4)
-def _audit(paths: tuple[Path, ...], contents: tuple[str, ...], reading: str) -> DataAudit:
+def _audit(
+    paths: tuple[Path, ...],
+    contents: tuple[str, ...],
+    reading: str,
+    only: tuple[str, ...] | None,
+) -> DataAudit:
     """Audit datasets; once for all runs on them, as long as their files have these hashes."""
     from pact_eval.audit.context import DataAuditSettings, DatasetSource
     from pact_eval.audit.dataset import audit_data
@@ -170,7 +187,7 @@ def _audit(paths: tuple[Path, ...], contents: tuple[str, ...], reading: str) -> 
 
     del contents
     source = replace(DatasetSource.of_paths(paths), reading=reading_of_json(loads(reading)))
-    return audit_data(source, DataAuditSettings())
+    return audit_data(source, DataAuditSettings(only=only))
 
 
 def _lines(path: Path) -> int:

@@ -417,7 +417,7 @@ def test_a_page_without_leaks_says_so(leak: Path, tmp_path: Path) -> None:
 def test_a_page_counts_the_checks_that_were_made(leak: Path, tmp_path: Path) -> None:
     """The page once said "-6 checks"."""
     page, _ = page_of(tmp_path, leak / "a")
-    assert " records, 7 checks: " in page
+    assert " records, 6 checks: " in page
 
 
 @pytest.mark.usefixtures("one_figure")
@@ -441,7 +441,9 @@ def test_the_data_that_a_run_names_are_audited(sound: Path) -> None:
         json.loads(command("report", sound / "a", *options, "--json").stdout)["answer"]["data"]
         for options in ((), ("--data", sound / "data" / "holdout.jsonl"))
     )
-    assert remembered == given
+    slow = {"name": "shortcuts", "reason": "give --data"}
+    assert [part for part in remembered["unchecked"] if part not in given["unchecked"]] == [slow]
+    assert remembered | {"unchecked": []} == given | {"unchecked": []}
     assert remembered["status"] == SOUND
 
 
