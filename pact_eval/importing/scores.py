@@ -19,12 +19,14 @@ from typing import Final
 
 from pact_eval._json import Json, dumps, loads
 
-__all__ = ["Scores", "confidence_of", "number_of", "scores_of", "truth_of", "with_names"]
+__all__ = ["Scores", "confidence_of", "log_sum", "number_of", "scores_of", "truth_of", "with_names"]
 
 _NAMES: Final = ("label", "name", "answer", "option", "class", "text", "token")
 _VALUES: Final = ("score", "probability", "prob", "p", "logprob", "log_prob", "value")
 _NUMBER: Final = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?%?", re.IGNORECASE)
 _ARRAY: Final = re.compile(r"(array\()?\[\s*[-+.\de]+(\s+[-+.\de]+)+\s*\]\)?")
+_SPACES: Final = " \t\r\n\u0120\u2581"  # as byte-level tokenizers and SentencePiece write it
+_THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 _TRUE: Final = frozenset({"1", "true", "yes", "right", "correct", "c"})
 _FALSE: Final = frozenset({"0", "false", "no", "wrong", "incorrect", "i"})
 
@@ -63,6 +65,9 @@ def number_of(cell: Json) -> float | None:
     text = cell.strip() if isinstance(cell, str) else ""
     if text.lower() in ("-inf", "-infinity"):
         return -math.inf
+    if _THOUSANDS.fullmatch(text):
+        message = f"{text} has a decimal comma or a separator of thousands; write it with a point"
+        raise ValueError(message)
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"expected a number, got {_shown(cell)}")
     number = float(text.rstrip("%").replace(",", "."))
@@ -245,15 +250,21 @@ def _summed(kind: str, names: Sequence[str], numbers: Sequence[float]) -> Scores
     """Return numbers by name; those of one text, such as "A" and " A", are summed."""
     by_name: dict[str, list[float]] = {}
     for name, number in zip(names, numbers, strict=True):
-        by_name.setdefault(name.strip(), []).append(number)
+        by_name.setdefault(name.strip(_SPACES), []).append(number)
     if kind == "logits" and any(len(values) > 1 for values in by_name.values()):
         raise ValueError("expected one logit for every answer, got two of one name")
-    add = math.fsum if kind == "probabilities" else _log_sum
+    add = math.fsum if kind == "probabilities" else log_sum
     summed = tuple(values[0] if len(values) == 1 else add(values) for values in by_name.values())
     return Scores(kind, summed, tuple(by_name))
 
 
-def _log_sum(values: Sequence[float]) -> float:
+def log_sum(values: Sequence[float]) -> float:
+    """Return the log of the sum of probabilities, from their logs.
+
+    Examples:
+        >>> log_sum([math.log(0.25), math.log(0.5)]) == math.log(0.75)
+        True
+    """
     most = max(values)
     if most == -math.inf:
         return most

@@ -7,6 +7,7 @@ the predictions of a table may prove it.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +104,7 @@ class TableOptions:
         if self.references is not None:
             for row in self.rows:
                 row.options = options_of_record(row.record, self.references)
+                self._compare_options(row)
             self.literal = True
             lists = [row for row in self.rows if row.scores is not None and not row.scores.names]
             if lists and not all(row.options.ordered for row in lists):
@@ -114,6 +116,25 @@ class TableOptions:
         else:
             self._options_of_file()
         return []
+
+    def _compare_options(self, row: TableRow) -> None:
+        """Refuse a row whose options are not those of its record, in their order.
+
+        Raises:
+            ShapeError: they differ.
+        """
+        columns = self.roles.columns.get("options")
+        try:
+            own = options_of_row(row.entry.value, columns, self.reference) if columns else None
+        except DraftError:
+            return
+        if own is not None and own.texts != row.options.texts:
+            message = (
+                f"{self.source}: {row.place} has the options {', '.join(map(dumps, own.texts))}, "
+                f"and its record has {', '.join(map(dumps, row.options.texts))}. Leave one out: "
+                f"{columns_option(IGNORED, columns or ())}, or no --data"
+            )
+            raise ShapeError(message)
 
     def _options_of_file(self) -> None:
         """Take the options from the whole file.
@@ -173,12 +194,21 @@ class TableOptions:
         for column in (self.reference, self.prediction):
             labels, _ = distinct_labels(answer_cell(row, column) for row in self.rows)
             words.append({fold_label(label): label for label in labels})
-        if words[0].keys() & words[1].keys() or not all(words):
+        shared = words[0].keys() & words[1].keys()
+        numbers = [{int(word) for word in each if word.isdigit()} for each in words]
+        shifted = bool(numbers[0]) and {n + 1 for n in numbers[0]} == numbers[1]
+        if not all(words) or (shared and not shifted and not _are_continuous(*words)):
+            new = [words[1][word] for word in words[1].keys() - words[0].keys()]
+            if new:
+                self.remarks.append(
+                    f"{len(new):,} predictions are none of the right answers, so they count as "
+                    f"wrong: {', '.join(map(dumps, sorted(new)[:6]))}."
+                )
             return
         ours, theirs = (", ".join([*each.values()][:4]) for each in words)
         message = (
             f"{self.source}: {self.reference} has {ours}, and {self.prediction} has {theirs}: "
-            "no word is in both. If one of them has positions or letters, give the order of the "
+            "they are not the same words. If one has positions or letters, give the order of the "
             f"answers: --options {shlex.quote(','.join([*max(words, key=_words).values()][:26]))}"
         )
         raise ShapeError(message)
@@ -191,9 +221,17 @@ class TableOptions:
     def _options_of_columns(self) -> list[Problem]:
         problems = []
         columns = self.roles.columns["options"]
+        first: dict[str, Options] = {}
         for row in self.rows:
             try:
                 row.options = options_of_row(row.entry.value, columns, self.reference)
+                earlier = first.setdefault(row.id, row.options).texts
+                if "-" in row.options.texts or earlier != row.options.texts:
+                    what = '"-", which also says that there is no label'
+                    if earlier != row.options.texts:
+                        what = "another order of options than the first view of its item"
+                    message = f"{self.source}: {row.place} has {what}; write rows that agree"
+                    raise ShapeError(message)
             except DraftError as error:
                 problems.append(Problem(row.entry.line, row.id, str(error), error.kind))
         return problems
@@ -242,6 +280,12 @@ class TableOptions:
                 row.options = Options((), count=size)
             return
         labels, _ = distinct_labels(cells)
+        if not labels:
+            message = (
+                f"{self.source}: {self.reference} has no label that is text or a number. Name "
+                f"another column: {columns_option('reference', ['NAME'])}"
+            )
+            raise ShapeError(message)
         order = self._order_by_prediction(count, labels)
         if order is None:
             listed = ",".join(labels) if len(labels) == count else "FIRST,SECOND,..."
@@ -337,6 +381,12 @@ class TableOptions:
             if a != b:
                 raise two_readings(self.source, answers, (fitting[0], a), (fitting[1], b))
         return fitting[0] if fitting else TEXT
+
+
+def _are_continuous(labels: Mapping[str, str], predictions: Mapping[str, str]) -> bool:
+    """Return whether predictions are numbers between the labels, as of a regression."""
+    between = [word for word in predictions if re.fullmatch(r"-?\d+\.\d*[1-9]\d*", word)]
+    return len(between) > len(predictions) / 2 and not {*between} & labels.keys()
 
 
 def _words(labels: Mapping[str, str]) -> int:

@@ -32,6 +32,9 @@ from pact_eval.importing.scores import (
     scores_of,
 )
 
+_PREDICTED: Final = re.compile(r"pred|prob|score|logit", re.IGNORECASE)
+"""In the name of a column that a model has made; others may be votes of annotators."""
+
 __all__ = ["SCORE_KINDS", "TableRoles", "roles_of_predictions", "unread_numbers"]
 
 SCORE_KINDS: Final = ("probabilities", "log_probabilities", "logits")
@@ -107,7 +110,7 @@ def roles_of_predictions(
     form = None if known is None else known.form
     found = TableRoles(roles, groups, frozenset(stated), form)
     free = [name for name in free if name not in found.used]
-    found = _without_confidence(_with_labelled_scores(entries, found, free, references))
+    found = _without_confidence(_with_labelled_scores(entries, found, free, references, source))
     if single and not found.has_scores and "confidence" not in found.columns:
         message = (
             f"{source}: {single[0]} has one number per row: the probability of the answer that the "
@@ -142,13 +145,21 @@ def _drop_single_numbers(entries: Entries, roles: dict[str, tuple[str, ...]]) ->
 
 
 def _with_labelled_scores(
-    entries: Entries, roles: TableRoles, free: Sequence[str], references: References | None
+    entries: Entries,
+    roles: TableRoles,
+    free: Sequence[str],
+    references: References | None,
+    source: str,
 ) -> TableRoles:
     """Return roles with numbers that have no usual name, but the labels as names."""
     if not roles.has_scores:
-        roles = replace(roles, groups=_scores_by_label(entries, roles, free, references))
+        roles = replace(roles, groups=_scores_by_label(entries, roles, free, references, source))
     if not roles.has_scores:
-        named = [name for name in free if _has_labels(entries, roles.first("reference"), name)]
+        named = [
+            name
+            for name in free
+            if _PREDICTED.search(name) and _has_labels(entries, roles.first("reference"), name)
+        ]
         if len(named) == 1:
             roles = replace(roles, columns={**roles.columns, "probabilities": (named[0],)})
     return roles
@@ -215,9 +226,17 @@ def _shared_prefix(names: Sequence[str]) -> str:
 
 
 def _scores_by_label(
-    entries: Entries, roles: TableRoles, free: Sequence[str], references: References | None
+    entries: Entries,
+    roles: TableRoles,
+    free: Sequence[str],
+    references: References | None,
+    source: str,
 ) -> dict[str, Mapping[str, str]]:
-    """Return columns of numbers whose names are the labels, if they sum to 1 in every row."""
+    """Return columns of numbers whose names are the labels, if they sum to 1 in every row.
+
+    Raises:
+        ShapeError: they may be the right answers once more.
+    """
     column = roles.first("reference")
     labels = {cell_text(entry.value.get(column or "")) for entry in entries.entries}
     if references is not None:
@@ -226,6 +245,7 @@ def _scores_by_label(
     named = [name for name in free if fold_label(name) in labels]
     if len(named) < 2 or {fold_label(name) for name in named} != labels:
         return {}
+    right = True
     for entry in entries.entries:
         try:
             numbers = [number_of(entry.value.get(name)) or 0.0 for name in named]
@@ -233,4 +253,15 @@ def _scores_by_label(
             return {}
         if abs(math.fsum(numbers) - 1) > 1e-2:
             return {}
+        top = named[numbers.index(max(numbers))]
+        right = right and fold_label(top) == fold_label(
+            cell_text(entry.value.get(column or "")) or ""
+        )
+    if right and column is not None:
+        message = (
+            f"{source}: {', '.join(named)} may be probabilities of a model, or the right answers "
+            f"once more: the largest is {column} in every row. Decide with "
+            f"{columns_option('probabilities', named)} or {columns_option(IGNORED, named)}"
+        )
+        raise ShapeError(message)
     return {"probabilities": {name: name for name in named}}

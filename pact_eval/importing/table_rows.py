@@ -29,6 +29,7 @@ from pact_eval.importing.references import References, texts_of_record
 from pact_eval.importing.scores import (
     Scores,
     confidence_of,
+    log_sum,
     number_of,
     scores_of,
     truth_of,
@@ -213,8 +214,10 @@ def vector_of(row: TableRow, form: Form) -> list[float | None]:
     vector: list[float | None] = [None] * len(row.options)
     for name, number in zip(names, numbers, strict=True):
         index = row.options.index(name, form)
-        if index is not None:
-            vector[index] = number
+        if index is None:
+            continue
+        earlier = vector[index]  # "yes" and "Yes" may both be listed
+        vector[index] = number if earlier is None else log_sum([earlier, number])
     return vector
 
 

@@ -290,7 +290,21 @@ class _TableReader:
         if self._roles.has_scores or not {"confidence", "correct"} <= columns.keys():
             return False
         known = self._references is not None or self._reference is not None
-        return self._prediction is None or not known
+        if known or self._prediction is None:
+            return self._prediction is None
+        words = {
+            fold_label(cell_text(e.value.get(self._prediction)) or "")
+            for e in self._entries.entries
+        }
+        if words <= {"0", "1", "true", "false", ""}:
+            column = columns["correct"][0]
+            message = (
+                f"{self._source}: {column} may say whether {self._prediction} is right, or be the "
+                f"right answer. Decide with {columns_option('reference', [column])} or "
+                f"{columns_option(IGNORED, [self._prediction])}"
+            )
+            raise ShapeError(message)
+        return True
 
     def _forget_answers(self) -> None:
         """Take columns with the right answer or that of the model alone as further columns."""
@@ -372,16 +386,7 @@ class _TableReader:
             return [*rows]
         column = self._reference
         cells = [row.entry.value.get(column) for row in rows]
-        labels, _ = distinct_labels(cells)
-        missing = frozenset[str]()
-        if "-1" in labels and "-1" not in self._reading.options:
-            has_options = bool(self._reading.options) or "options" in self._roles.columns
-            counted = self._roles.has_scores or has_options
-            missing = (
-                frozenset({"-1"})
-                if counted
-                else minus_one(labels, column, self._source, rubric=False)
-            )
+        missing = self._missing_labels(cells, column, rows)
         labelled = [
             row
             for row, cell in zip(rows, cells, strict=True)
@@ -391,6 +396,39 @@ class _TableReader:
         if left_out:
             self._remarks.append(f"Left out: {left_out:,} rows without a label ({column}).")
         return labelled
+
+    def _missing_labels(
+        self, cells: Sequence[Json], column: str, rows: Sequence[TableRow]
+    ) -> frozenset[str]:
+        """Return "-1" if it says that there is no label.
+
+        Raises:
+            ShapeError: it may also be one of the answers, or a dash is.
+        """
+        labels, _ = distinct_labels(cells)
+        scores = [row.scores for row in rows if row.scores is not None]
+        named = {fold_label(name) for each in scores for name in each.names or ()}
+        named |= {fold_label(option) for option in self._reading.options}
+        if "-" in named:
+            message = (
+                f'{self._source}: "-" is one of the answers, and also says that there is none in '
+                f"{column}; write it as a word"
+            )
+            raise ShapeError(message)
+        if "-1" not in labels or "-1" in named:
+            return frozenset()
+        counts = {len(each.numbers) for each in scores if each.names is None}
+        count = len(self._reading.options) or max(counts, default=0)
+        if not (count or named or "options" in self._roles.columns):
+            return minus_one(labels, column, self._source, rubric=False)
+        if count >= len(labels) and column not in self._entries.class_names:
+            message = (
+                f"{self._source}: {column} has -1 among {len(labels)} labels of {count} answers: "
+                f"it is one of them, or says that there is no label. If it is one, name them: "
+                f"--options={','.join(labels)}; if not, remove these rows"
+            )
+            raise ShapeError(message)
+        return frozenset({"-1"})
 
     def _has_answer(self, row: TableRow) -> bool:
         if row.scores is not None:
@@ -472,8 +510,7 @@ class _TableReader:
             return dict[Form | None, list[int]](stated.items())
         if self._literal and TEXT in readings:
             return {TEXT: readings[TEXT]}
-        own = fold_name(column) == _OWN_NAMES[0]  # our own format counts from 0
-        if (own or self._from_0) and POSITIONS[0] in readings:
+        if self._from_0 and POSITIONS[0] in readings:
             return {POSITIONS[0]: readings[POSITIONS[0]]}
         if self._roles.form in readings and column == self._reference:
             return {self._roles.form: readings[self._roles.form]}
@@ -662,7 +699,7 @@ class _TableReader:
         for name in (*_NUMBERS, "code_order"):
             if cell.get(name) not in (None, ""):
                 facts[name] = _number_or_list(cell[name], name)
-        if str(cell.get("status")) in STATUSES:
+        if str(cell.get("status")) in STATUSES and not self._has_answer(row):
             facts |= {"status": cell["status"], "reason": cell.get("reason")}
         return facts
 

@@ -69,6 +69,7 @@ TRUE_WORDS: Final = frozenset({"true", "yes", "1"})
 
 _BOOLEAN: Final = ("false", "true")
 _NUMBER: Final = re.compile(r"[-+]?\d{1,15}(\.\d{1,15})?")
+_WHOLE: Final = re.compile(r"[-+]?(0|[1-9]\d{0,14})(\.0+)?")
 _LETTER: Final = re.compile(r"\(?([A-Z]{1})[).:]?")
 
 
@@ -100,10 +101,8 @@ def fold_label(text: str) -> str:
         (True, '1', '-2')
     """
     folded = " ".join(unicodedata.normalize("NFC", text).casefold().split())
-    if not _NUMBER.fullmatch(folded):
-        return folded
-    number = float(folded)
-    return str(int(number)) if number.is_integer() else repr(number)
+    # 1.0 is 1; versions such as 1.1 and 1.10, and codes such as 007 and 7, are different labels.
+    return str(int(float(folded))) if _WHOLE.fullmatch(folded) else folded
 
 
 def is_unlabelled(cell: Json) -> bool:

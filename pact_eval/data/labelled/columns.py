@@ -117,7 +117,8 @@ class ColumnReading:
         labels = {role: names[0] for role, names in self.roles.items() if role in LABELS}
         named = own_labels(entry, labels)
         answer = entry.get(self.roles["reference"][0])
-        if is_unlabelled(answer) or cell_text(answer) in self.unlabelled:
+        is_dash = cell_text(answer) == "-" and "-" in self.options_of(entry).texts
+        if (is_unlabelled(answer) and not is_dash) or cell_text(answer) in self.unlabelled:
             return Draft(subject, [], named, {}, {_NO_LABEL: 1})
         asked_text = question if question is not None and state is not None else self.question
         options = self.options_of(entry)
@@ -349,6 +350,14 @@ def _labels_of_file(
     cells = [entry.value.get(column) for entry in entries.entries]
     names = reading.options or entries.class_names.get(column, ())
     if names:
+        present, _ = distinct_labels(cells)
+        if reading.options and "-1" in present and "-1" not in names and len(present) <= len(names):
+            message = (
+                f"{source}: {column} has -1 among {len(present)} labels of {len(names)} answers: "
+                "it is one of them, or says that there is no label. If it is one, write the "
+                "labels as texts; if not, remove these rows"
+            )
+            raise ShapeError(message)
         missing = frozenset() if "-1" in names else frozenset({"-1"})
         result = replace(result, options=tuple(names), unlabelled=missing)
         answers = _answers(result, entries.entries, column)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval.data.labelled.answers import LETTER, POSITIONS, TEXT, Form, cell_text
+from pact_eval.data.labelled.answers import LETTER, POSITIONS, TEXT, Form, Options, cell_text
 from pact_eval.data.labelled.draft import LABELS
 from pact_eval.data.labelled.entries import Entries, Entry
 from pact_eval.data.records import LETTERS
@@ -445,10 +445,14 @@ def _same_text(cell: Json, answer: Json) -> bool:
 
 
 def _lists_once(cell: Json, answer: Json) -> bool:
-    """Return whether a cell is a list of different values with the answer among them."""
-    if not isinstance(cell, list) or len(cell) < 2 or answer not in cell:
+    """Return whether a cell is a list of different texts that an answer may name."""
+    if not isinstance(cell, list) or len(cell) < 2:
         return False
-    return all(cell.count(value) == 1 for value in cell)
+    texts = tuple(value for value in cell if isinstance(value, str))
+    if len({*texts}) < len(cell):
+        return False
+    options = Options(texts)
+    return any(options.index(answer, form) is not None for form in options.forms)
 
 
 def unwrapped(entries: Entries) -> Entries:
