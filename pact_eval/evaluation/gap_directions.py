@@ -49,8 +49,8 @@ def gap_directions(gaps: FloatArray, confidence: FloatArray) -> list[FloatArray]
         >>> gaps = np.zeros((24, 15))
         >>> gaps[np.arange(24), metrics.bin_index(confidence)] = confidence - right
         >>> trend, mean = gap_directions(gaps, confidence)
-        >>> trend[[7, 10, 13]].round(2), mean[[7, 10, 13]].round(2)
-        (array([-0. ,  1.6,  3.2]), array([1.6, 1.6, 1.6]))
+        >>> (trend[[7, 10, 13]].round(2) + 0.0).tolist(), mean[[7, 10, 13]].round(2).tolist()
+        ([0.0, 1.6, 3.2], [1.6, 1.6, 1.6])
     """
     total = gaps.sum(axis=0)
     bins = metrics.bin_index(confidence)

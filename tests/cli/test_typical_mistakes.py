@@ -54,7 +54,7 @@ MISTAKES: list[tuple[str, int, tuple[str, ...]]] = [
     ("score adapter --data two", 2, ("two/a.jsonl, two/b.jsonl", "give --data FILE")),
     ("report runs", 1, ("it holds 2 runs", "give runs/*")),
     ("compare letters", 2, ("expected two or more runs, got 1", "pact-eval compare A B")),
-    ("import holdout.jsonl", 2, ("Missing option '--out'",)),
+    ("import holdout.jsonl", 1, ("holdout.jsonl: no such file",)),
     # Settings.
     ("init", 1, ("pact.toml: this folder has settings already", "edit them, or remove the file")),
 ]

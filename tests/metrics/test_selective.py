@@ -99,6 +99,7 @@ def test_rounding_does_not_break_ties() -> None:
     """The same logits in another order, at a temperature: tied, whatever the last digits say."""
     logits = np.random.default_rng(52).permuted(np.tile([0.0, 1.7, 2.9, 4.1], (200, 1)), axis=1)
     sure = confidence(decode_single(logits[:, None], np.full(200, 4), np.full(200, 1.37)))
+    sure *= 1 + 2.0**-52 * (np.arange(200) % 2)  # the last digits differ on some processors only
     assert np.unique(sure).size > 1
     right = np.arange(200) % 4 > 0
     tied = aurc(np.full(200, 0.5), right)

@@ -182,4 +182,4 @@ def test_a_run_is_an_ordinary_run_with_its_refusals(tmp_path: Path) -> None:
     assert (len(run.predictions), run.predictions.k) == (6, 4)
     p = softmax_of_names(["answer_0", "answer_1", "answer_2"], "ab")
     assert [math.exp(z) for z in run.predictions.logits[0, 3]] == pytest.approx(p)
-    assert "3 refused" in runner(main, "report")(tmp_path / "run").stdout
+    assert "3 refused" in runner(main, "report")(tmp_path / "run", "--full").stdout

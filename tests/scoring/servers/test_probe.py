@@ -223,7 +223,7 @@ def test_a_model_that_changes_during_the_run_is_told(tmp_path: Path) -> None:
         run = score_two_windows(tmp_path, server.url)
     kept: Any = read_run(run).provenance["probe"]
     assert kept["changed"] is True
-    assert "changed during the run" in runner(main, "report")(run).stdout
+    assert "changed during the run" in runner(main, "report")(run, "--full").stdout
 
 
 def test_a_run_does_not_resume_with_a_model_that_has_changed(tmp_path: Path) -> None:
