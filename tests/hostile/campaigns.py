@@ -268,6 +268,9 @@ CAMPAIGNS: Final = {
     "results of lm-eval": Campaign(
         "results_2026-11-23T00-00-23.360231.json", JSON, (*_LM_EVAL,), source="lm-eval", weight=0.5
     ),
+    "old samples of lm-eval": Campaign(
+        "old/m_task.jsonl", JSON, ("import", "old", "--out", "imported"), source="lm-eval"
+    ),
     "log of Inspect": Campaign("answers.json", JSON, _INSPECT, source="inspect"),
     "packed log of Inspect": Campaign(
         "logprobs.eval",
@@ -458,11 +461,27 @@ def _write_released(folder: Path, result: dict[str, Any]) -> None:
         (folder / f"{name}.json").write_text(json.dumps(content))
 
 
+def _old_sample(at: int) -> dict[str, Any]:
+    """Returns a sample as lm-evaluation-harness wrote it before 0.4.3: arguments are a list."""
+    values = [[-1.0 - (choice != at % 2), False] for choice in range(2)]
+    return {
+        "doc_id": at,
+        "doc": {"q": f"Question {at}", "choices": ["A", "B"]},
+        "target": at % 2,
+        "arguments": [[f"Question {at}\nAnswer:", f" {letter}"] for letter in "AB"],
+        "resps": [[value] for value in values],
+        "filtered_resps": values,
+        "acc": 1.0,
+    }
+
+
 def _write_logs(home: Path) -> None:
     """Writes a log of every source."""
     logs = _ROOT / "fixtures" / "logs"
     for path in (logs / "lm_eval").glob("*_2026-11-23T00-00-23.360231.json*"):
         shutil.copy(path, home / path.name)
+    (home / "old").mkdir()
+    (home / "old" / "m_task.jsonl").write_text(json.dumps([_old_sample(at) for at in range(3)]))
     shutil.copy(logs / "inspect" / "answers.json", home / "answers.json")
     # zipfile cannot read the zstd of Inspect, which the mutations of members would have to.
     with (
