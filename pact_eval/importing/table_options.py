@@ -259,7 +259,7 @@ class TableOptions:
         sets = {frozenset(row.options.texts) for row in named}
         shared = Options(tuple(sort_labels(set.union(*map(set, sets)))), ordered=numbers)
         for row in self.rows:
-            if row not in named or len(sets) == 1:
+            if len(sets) == 1 or id(row) not in names_of:  # rows are not compared, only found
                 row.options = shared
 
     def _options_of_lists(self, cells: Sequence[Json]) -> None:
