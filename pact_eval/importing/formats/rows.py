@@ -16,8 +16,8 @@ from pact_eval.importing.row_reader import RowReader
 from pact_eval.importing.source import ImportOptions, Log, LogFacts, LogRow, Source, Start
 from pact_eval.importing.tables import read_table
 
-_ANSWERED: Final = ("probabilities", "log_probabilities", "logits", "answer", "status")
 _NUMBERS: Final = ("probabilities", "log_probabilities", "logits")
+_ANSWERED: Final = (*_NUMBERS, "answer", "status")
 _REFERENCES: Final = ("reference", "gold")
 _ROLE_OF: Final[Mapping[str, str]] = {"kind": "type", "answer": "prediction"}
 _RUN: Final = "run.json"
