@@ -93,8 +93,11 @@ def _wait_for_parts(process: subprocess.Popen[str], run: Path, least: int) -> No
 
 
 def _ended(process: subprocess.Popen[str]) -> str:
-    _, errors = process.communicate(timeout=SECONDS)
-    return errors
+    try:
+        return process.communicate(timeout=SECONDS)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail(f"still running after {SECONDS:.0f} s: {process.communicate()[1]}")
 
 
 def _recorded(run: Path) -> dict[str, Any]:
@@ -242,7 +245,8 @@ def test_an_adaptive_run_is_killed_with_workers_and_resumed_by_a_process_alone(
 def test_workers_of_a_quantised_base_give_the_rows_of_one_process(
     cluster: dict[str, str], tmp_path: Path
 ) -> None:
-    adapter, more = FIXTURES / "adapters" / "pact", ("--quantize", "nf4", "--limit", "70")
+    adapter = FIXTURES / "adapters" / "pact"
+    more = ("--quantize", "nf4", "--limit", "70", "--k", "1")  # bfloat16 is slow on many CPUs
     result = CliRunner().invoke(main, _command(adapter, MODEL, tmp_path / "one", *more))
     assert result.exit_code == 0, result.output
     assert "Quantised: nf4" in result.stderr
