@@ -113,6 +113,7 @@ class RunOrArm(RunPath):
     *(
         "by",
         "bins",
+        "ece_bins",
         "unit",
         "margin",
         "calibrated",

@@ -225,6 +225,7 @@ class Experiment:
                 allow=settings.allow,
                 without=without,
                 repeats=repeats,
+                ece_bins=settings.ece_bins,
             )
             if refuse is not None and members is runs:
                 refuse(runs, run)
@@ -628,6 +629,7 @@ class Experiment:
             known=run.provenance.known,
             repeats=run.provenance.repeats,
         )
+        items = replace(items, ece_bins=settings.ece_bins)
         views = items.n_items * max(items.k, items.repeats)
         check_counts(run.folder, run.provenance, items=items.n_items, views=views)
         return items
@@ -784,7 +786,7 @@ class Experiment:
         evaluation = self.evaluation(run, decoding, calibrated=calibrated)
         decoding, calibrated = self._choice(decoding, calibrated)
         items = self._items(run, decoding, calibrated=calibrated)
-        return probabilities_conclusion(run.label, items, evaluation.groups[0].estimates["ece"])
+        return probabilities_conclusion(run.label, items, evaluation.groups[0])
 
     def order_audit(self, run: ExperimentRun) -> OrderAudit:
         """Audit what the order of the answers does to a run; computed once.
