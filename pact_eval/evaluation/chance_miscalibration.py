@@ -76,13 +76,15 @@ def chance_miscalibration(
     n = len(items)
     if not 0 < n <= _MOST_ITEMS:
         reason = "more than 100,000 items: chance is below 0.001" if n else "no items"
-        return ChanceMiscalibration(*[math.nan] * 7, reason)
+        nan = math.nan
+        return ChanceMiscalibration(nan, nan, nan, nan, nan, nan, nan, reason)
     samples = max(_FEWEST, min(_SAMPLES, _MOST_OUTCOMES // n))
-    c, drawn, smooth = items.confidence, [], []
+    c, drawn = items.confidence, []
+    smooth: list[npt.NDArray[np.float64]] = []
     with step("Drawing outcomes by chance", samples, "samples") as drawing:
         for outcomes in outcomes_if_calibrated(items, rng=rng, samples=samples):
             drawn.append(metrics.miscalibration_samples(c, outcomes))
-            first = outcomes[: max(0, _SMOOTHED - drawing.done)]
+            first = outcomes[: max(0, _SMOOTHED - sum(part.size for part in smooth))]
             smooth.append(metrics.smooth_ece_samples(c, first))
             drawing.done += len(outcomes)
     brier, log_nats = (np.concatenate(parts) for parts in zip(*drawn, strict=True))

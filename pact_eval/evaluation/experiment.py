@@ -31,6 +31,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
 from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
+    CorpMiscalibration,
     probabilities_conclusion,
 )
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -786,7 +787,9 @@ class Experiment:
         evaluation = self.evaluation(run, decoding, calibrated=calibrated)
         decoding, calibrated = self._choice(decoding, calibrated)
         items = self._items(run, decoding, calibrated=calibrated)
-        return probabilities_conclusion(run.label, items, evaluation.groups[0])
+        group = evaluation.groups[0]
+        corp = CorpMiscalibration.of(group)
+        return probabilities_conclusion(run.label, items, group.estimates["ece"], corp)
 
     def order_audit(self, run: ExperimentRun) -> OrderAudit:
         """Audit what the order of the answers does to a run; computed once.

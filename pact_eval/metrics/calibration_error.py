@@ -17,7 +17,7 @@ _ON_EDGE = 1e-9
 
 
 # Cells of confidence, and halvings of the width, of the ECE without bins.
-_CELLS = 1_024
+_CELLS = 512
 _HALVINGS = 12
 
 

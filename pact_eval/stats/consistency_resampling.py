@@ -33,8 +33,9 @@ def shared_draw_rate(
     The residual of an item is :math:`e_i = y_i - c_i`: a model need not be calibrated for its
     families to show how they depend. Two items with probabilities :math:`c_i \le c_j` that share
     one uniform number have the covariance :math:`c_i - c_i c_j`, the largest possible. The rate is
-    the covariance within families relative to the mean of these over all pairs of items in families.
-    The covariance is that of the one-way analysis of variance, scaled to a calibrated model:
+    the covariance within families relative to the mean :math:`\bar m` of these over all pairs of
+    items in families. The covariance is that of the one-way analysis of variance, scaled to the
+    variance of a calibrated model:
 
     .. math:: \hat\rho = \hat\iota\, \frac{\frac1n \sum_i c_i (1 - c_i)}{\bar m}, \quad
               \hat\iota = \frac{MS_B - MS_W}{MS_B + (n_0 - 1) MS_W}, \quad
@@ -239,8 +240,8 @@ def _covariance_if_calibrated(
 ) -> FloatArray:
     """Return the covariance (bins, bins) of the gaps of a calibrated model.
 
-    Pairs of items in a family share draws at the rate, with the mean confidences of their bins; at a
-    negative rate they are independent.
+    Pairs of items in a family share draws at the rate, with the mean confidences of their bins. At
+    a negative rate they are independent.
     """
     shared = max(rate, 0.0)
     count = np.bincount(bins, minlength=n_bins)

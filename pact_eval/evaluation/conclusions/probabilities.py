@@ -37,9 +37,17 @@ class CorpMiscalibration:
         p_value: of the hypothesis that the model is calibrated; NaN if there is no test.
     """
 
-    value: float
-    floor: float
-    p_value: float
+    value: float = math.nan
+    floor: float = math.nan
+    p_value: float = math.nan
+
+    @classmethod
+    def of(cls, group: Group) -> CorpMiscalibration:
+        """Return that of a group of items; NaN without confidences."""
+        scores, chance = group.answer_scores, group.chance
+        if scores is None or chance is None:
+            return cls()
+        return cls(scores.brier.miscalibration, chance.brier, chance.p_value)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -107,22 +115,20 @@ class ProbabilitiesConclusion(Conclusion):
         return alone and not self.p_value <= LEVEL
 
 
-def probabilities_conclusion(run: str, items: ScoredItems, group: Group) -> ProbabilitiesConclusion:
+def probabilities_conclusion(
+    run: str, items: ScoredItems, ece: Estimate, corp: CorpMiscalibration
+) -> ProbabilitiesConclusion:
     """Return whether the probabilities of a run are right.
 
     Args:
         run: label of the run.
         items: its items under a decoding, with references.
-        group: the numbers of all of these items.
+        ece: of all of these items.
+        corp: of the same items.
     """
-    ece, scores, chance = group.estimates["ece"], group.answer_scores, group.chance
-    none = ConfidenceGap(math.nan, math.nan, math.nan, len(items), items.n_clusters)
-    gap, ece_p_value = none, math.nan
+    gap, ece_p_value = ConfidenceGap(math.nan, math.nan, math.nan, 0, 0), math.nan
     if isinstance(ece, CalibrationError):
-        gap, ece_p_value = ece.gap or none, ece.p_value
-    corp = CorpMiscalibration(math.nan, math.nan, math.nan)
-    if scores is not None and chance is not None:
-        corp = CorpMiscalibration(scores.brier.miscalibration, chance.brier, chance.p_value)
+        gap, ece_p_value = ece.gap or gap, ece.p_value
     adjusted = holm([ece_p_value, gap.p_value, corp.p_value]).adjusted
     status: ProbabilitiesStatus = "no error shown"
     reason = _untold(items, ece, tested=not np.isnan(adjusted).all())

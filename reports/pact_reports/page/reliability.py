@@ -41,9 +41,9 @@ def reliability_html(experiment: Experiment, looks: Looks) -> Html:
     """
     figures = [_figure(experiment, run, at, looks) for at, run in enumerate(experiment.runs)]
     hint = (
-        f"Every point is one of {experiment.settings.ece_bins} bins of confidence and leads to its items; "
-        "lines are 95% intervals of the accuracy over families. Bars are numbers of items; the "
-        "largest is given. Hollow and dashed: raw. Filled: after T(x)."
+        f"Every point is one of {experiment.settings.ece_bins} bins of confidence and leads to its "
+        "items; lines are 95% intervals of the accuracy over families. Bars are numbers of items; "
+        "the largest is given. Hollow and dashed: raw. Filled: after T(x)."
     )
     rest = figures[_OPEN_RUNS:]
     more = element("summary", f"{len(rest):,} more runs")

@@ -203,18 +203,19 @@ def of_bins(conclusion: ProbabilitiesConclusion) -> str:
         " (30 bins)"
     """
     ece = conclusion.ece
-    usual = not isinstance(ece, CalibrationError) or ece.bins == CalibrationError.bins
-    return "" if usual else f" ({ece.bins} bins)"
+    if not isinstance(ece, CalibrationError) or ece.bins == CalibrationError.bins:
+        return ""
+    return f" ({ece.bins} bins)"
 
 
 def corp_text(conclusion: ProbabilitiesConclusion, by_chance: str) -> str:
     """Write the miscalibration without bins next to that of a calibrated model.
 
     Example:
-        "CORP 0.0201, by chance 0.0007"
+        "CORP miscalibration 0.0201, by chance 0.0007"
     """
     corp = conclusion.corp
-    return f"CORP {corp.value:.4f}, {by_chance} {corp.floor:.4f}"
+    return f"CORP miscalibration {corp.value:.4f}, {by_chance} {corp.floor:.4f}"
 
 
 def adjusted_text(conclusion: ProbabilitiesConclusion) -> str:
