@@ -202,8 +202,8 @@ def confidence_gap(
     spread, own = mean * (1 - mean), float((confidence * (1 - confidence)).mean())
     wide = max(below, above) ** 2 / own if own > _ROUNDING else least
     near = (above if value > 0 else below) ** 2 / spread if spread > _ROUNDING else least
-    low = mean - _score_end(accuracy, near if value > 0 else wide, 1)
-    high = mean - _score_end(accuracy, wide if value > 0 else near, -1)
+    low = min(value, mean - _score_end(accuracy, near if value > 0 else wide, 1))
+    high = max(value, mean - _score_end(accuracy, wide if value > 0 else near, -1))
     if p_value > LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
     return ConfidenceGap(value, low, high, correct.size, n_families, GAP_METHOD, p_value=p_value)

@@ -23,6 +23,7 @@ _BATCH_NUMBERS = 2**20
 # Families beyond which sums are drawn from a normal distribution, and items likewise.
 _MANY = 10_000
 _MANY_ITEMS = 20_000
+_ROUNDING = 1e-12
 
 
 def shared_draw_rate(
@@ -82,7 +83,8 @@ def shared_draw_rate(
         larger = size[families[order]] - 1 - place
         most = float(c[order] @ larger) - _products(c, families, n_clusters)
         pairs = float(size @ (size - 1)) / 2
-        return min(1.0, correlation * float((c * (1 - c)).mean()) * pairs / most) if most else 0.0
+        rate = correlation * float((c * (1 - c)).mean()) * pairs
+        return min(1.0, max(0.0, rate / most)) if most > _ROUNDING * pairs else 0.0
     first = _firsts(families[order], place)
     ahead, behind = order[first], order[first + 1]
     least = float((c[ahead] * c[behind] - np.maximum(0.0, c[ahead] + c[behind] - 1)).sum())
@@ -99,7 +101,7 @@ def _intraclass_correlation(
     within = (float(e @ e) - between) / (e.size - filled)
     effective_size = (e.size - float(size @ size) / e.size) / (filled - 1)
     shared = (between / (filled - 1) - within) / effective_size
-    return shared / (shared + within) if shared + within > 0 else 0.0
+    return shared / (shared + within) if shared + within > _ROUNDING else 0.0
 
 
 def calibrated_outcomes(

@@ -112,6 +112,85 @@ def test_the_shared_rate_is_found_again(rate: float) -> None:
     assert rate_of_draws == pytest.approx(rate, abs=0.13)  # three standard errors
 
 
+def test_the_shared_rate_does_not_follow_the_luck_of_one_large_family() -> None:
+    """A family with half of the items shares one draw: products over pairs are its luck squared.
+
+    Of 400 calibrated samples, ECE or the gap rejected 45 to 50% with such products.
+    """
+    rng, rejected, rates = np.random.default_rng(14), np.zeros(2), []
+    family = np.r_[np.zeros(100, np.int64), 1 + np.arange(100) // 2]
+    for _ in range(100):
+        confidence = rng.uniform(0.5, 1.0, 200)
+        right = rng.random(51)[family] < confidence
+        error = calibration_error(confidence, right, family, 51, rng=rng, resamples=200)
+        assert error.gap is not None
+        rejected += error.p_value <= 0.05, error.gap.p_value <= 0.05
+        rates.append(shared_draw_rate(confidence, right, family, 51))
+    assert np.mean(rates) > 0.8
+    assert (rejected < 16).all()  # 5% of 100 and five standard errors
+
+
+def test_the_gap_against_the_binomial_and_the_interval_of_wilson() -> None:
+    """Independent items of one confidence: a test of a rate, and its score interval."""
+    from scipy import stats
+    from statsmodels.stats.proportion import proportion_confint
+
+    n, p = 400, 0.8
+    for right in (300, 310, 335, 345):
+        gap = calibration_error(
+            np.full(n, p), np.arange(n) < right, np.arange(n), n, rng=np.random.default_rng(15)
+        ).gap
+        assert gap is not None
+        assert gap.value == pytest.approx(p - right / n)
+        tail = min(stats.binom.cdf(right, n, p), stats.binom.sf(right - 1, n, p))
+        assert gap.p_value == pytest.approx(min(1, 2 * tail), abs=0.02)
+        low, high = proportion_confint(right, n, method="wilson")
+        assert [gap.low, gap.high] == pytest.approx([p - high, p - low], abs=0.006)
+        assert gap.excludes_zero == (gap.p_value <= 0.05)
+
+
+@pytest.mark.parametrize("items", [5, 12, 40])
+def test_a_gap_lies_within_what_is_possible_and_agrees_with_its_test(items: int) -> None:
+    rng, excluded = np.random.default_rng(16), 0
+    for number in range(150):
+        confidence = rng.choice([0.5, 0.8, 0.9, 0.999, 1.0], items)
+        right = rng.random(items) < rng.choice([0.0, 0.3, 0.8, 0.95, 1.0])
+        families = items if number % 2 else items // 2
+        gap = calibration_error(
+            confidence, right, np.arange(items) % families, families, rng=rng, resamples=200
+        ).gap
+        assert gap is not None
+        mean = confidence.mean()
+        assert mean - 1 - 1e-12 <= gap.low <= gap.value <= gap.high <= mean + 1e-12
+        assert gap.excludes_zero == (gap.p_value <= 0.05)
+        excluded += gap.excludes_zero
+    assert 20 < excluded < 140
+
+
+def test_twelve_items_of_which_two_are_right_are_over_confident() -> None:
+    """Says 90%: a calibrated model has two or fewer of twelve right once in 2e8."""
+    error = calibration_error(
+        np.full(12, 0.9), np.arange(12) < 2, np.arange(12), 12, rng=np.random.default_rng(17)
+    )
+    assert error.gap is not None
+    assert error.gap.p_value < 0.002
+    assert 0.2 < error.gap.low < error.gap.value < error.gap.high <= 0.9
+
+
+@pytest.mark.parametrize("bins", [1, 5, 30])
+def test_the_number_of_bins_is_a_choice(bins: int) -> None:
+    confidence, right, family, _ = sample(np.random.default_rng(18), gain=1.8)
+    error = calibration_error(
+        confidence, right, family, FAMILIES, rng=np.random.default_rng(19), bins=bins
+    )
+    assert error.value == metrics.ece(confidence, right, bins)
+    assert error.bins == bins
+    assert error.low <= error.debiased <= error.high
+    if bins == 1:
+        assert error.gap is not None
+        assert error.value == pytest.approx(abs(error.gap.value))
+
+
 def test_centred_sums_have_the_covariance_of_students_t_at_every_size() -> None:
     sums = np.random.default_rng(6).normal(1, 1, (12_000, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
     for families in (40, 12_000):

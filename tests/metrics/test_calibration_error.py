@@ -14,6 +14,8 @@ from pact_eval.metrics import (
     ece_of_gaps,
     log_softmax,
     reliability,
+    smooth_ece,
+    smooth_ece_samples,
 )
 
 RNG = np.random.default_rng(40)
@@ -36,6 +38,43 @@ def test_ece_against_naive_loop() -> None:
         if inside.any():
             total += inside.mean() * abs(RIGHT[inside].mean() - SURE[inside].mean())
     assert ece(SURE, RIGHT) == pytest.approx(total, rel=1e-12)
+
+
+def smooth_by_quadrature(c: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:
+    """Smooth ECE from the images of a Gaussian kernel at 0 and 1, on a grid of 4,000 points."""
+    t, gap = (np.arange(4_000) + 0.5) / 4_000, c - right
+
+    def error(width: float) -> float:
+        images = [2 * j + sign * c for j in (-1, 0, 1) for sign in (1, -1)]
+        kernel = sum(np.exp(-((t[:, None] - at) ** 2) / (2 * width**2)) for at in images)
+        smooth = kernel @ gap / (c.size * width * np.sqrt(2 * np.pi))
+        return float(np.abs(smooth).mean())
+
+    low, high = 0.001, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error(middle) >= middle else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(("items", "power"), [(50, 1.0), (50, 3.0), (200, 2.0), (500, 1.0)])
+def test_smooth_ece_against_quadrature(items: int, power: float) -> None:
+    rng = np.random.default_rng(7)
+    sure = rng.uniform(0.4, 1.0, items)
+    right = rng.random(items) < sure**power
+    assert smooth_ece(sure, right) == pytest.approx(smooth_by_quadrature(sure, right), abs=5e-4)
+
+
+def test_smooth_ece_against_hand_computation() -> None:
+    """One confidence: a kernel that integrates to 1 leaves the gap itself."""
+    assert smooth_ece([0.9] * 10, [True] * 7 + [False] * 3) == pytest.approx(0.2, abs=5e-4)
+    # Two gaps of 0.4 with opposite signs, far apart, hardly reach each other.
+    far = smooth_ece([0.1] * 10 + [0.9] * 10, [True] * 5 + [False] * 5 + [True] * 5 + [False] * 5)
+    assert 0.2 < far < 0.4
+    assert np.isnan(smooth_ece([], []))
+    both = np.stack([RIGHT, ~RIGHT])
+    alone = [smooth_ece(SURE, right) for right in both]
+    assert smooth_ece_samples(SURE, both) == pytest.approx(alone)
 
 
 def test_ece_against_netcal() -> None:

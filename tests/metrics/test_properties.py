@@ -32,6 +32,7 @@ from pact_eval.metrics import (
     pair_rows,
     pairwise_tv,
     rps,
+    smooth_ece,
 )
 
 WIDTH = 4
@@ -102,6 +103,7 @@ METRICS = {
     "nll_nats": Metric(of_items(nll_nats), high=np.inf),
     "brier": Metric(of_items(brier), high=2.0),
     "ece": Metric(of_confidence(ece)),
+    "smooth_ece": Metric(of_confidence(smooth_ece)),
     "aurc": Metric(of_confidence(aurc), duplication=False),
     "aurc_in_row_order": Metric(
         of_confidence(aurc_in_row_order), duplication=False, row_order=True
@@ -125,6 +127,7 @@ AGGREGATES = {
     "ece": "ece",
     "item_mean": "accuracy",
     "pair_accuracy": "pair_accuracy",
+    "smooth_ece": "smooth_ece",
 }
 
 
