@@ -17,7 +17,15 @@ import click
 
 from pact_cli.commands import CHOSEN, config_of, from_settings
 from pact_cli.console import CI_FORMAT, warn
-from pact_cli.number_types import COUNT, INTEGER, NATURAL, POSITIVE, RATE, RESAMPLES, SHARE
+from pact_cli.number_types import (
+    INTEGER,
+    NATURAL,
+    POSITIVE,
+    RATE,
+    RESAMPLES,
+    SHARE,
+    WholeNumber,
+)
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import (
     Allowance,
@@ -207,7 +215,7 @@ _SETTINGS: Final = {
         "--ece-bins",
         group="Numbers",
         metavar="N",
-        type=COUNT,
+        type=WholeNumber(min=2),
         default=15,
         show_default=True,
         help="Bins of confidence of the expected calibration error (ECE), of equal width.",

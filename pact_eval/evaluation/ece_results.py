@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class CalibrationError(Estimate):
     p_value: float = math.nan
     debiased: float = math.nan
     bins: int = BINS
-    gap: ConfidenceGap | None = None
+    gap: ConfidenceGap | None = field(default=None, repr=False)
 
     @property
     def rejected(self) -> bool:

@@ -189,15 +189,20 @@ def metrics_table(
     )
 
 
-def calibration_error_table(groups: Sequence[EstimatedGroup]) -> Table:
-    """Lay out ECE next to that of a calibrated model: one row per group."""
-    rows = []
+def calibration_error_table(groups: Sequence[Group]) -> Table:
+    """Lay out ECE, in bins and without, next to that of a calibrated model: one row per group."""
+    rows, bins = [], CalibrationError.bins
     for group in groups:
         ece = group.estimates["ece"]
         if not isinstance(ece, CalibrationError) or math.isnan(ece.value):
             continue
         numbers = (ece.value, ece.floor, ece.floor_high)
-        error = replace(ece, value=ece.debiased)
+        error, bins = replace(ece, value=ece.debiased), ece.bins
+        scores, chance = group.answer_scores, group.chance
+        smooth = (
+            math.nan if scores is None else scores.smooth_ece,
+            math.nan if chance is None else chance.smooth_ece,
+        )
         rows.append(
             Row(
                 (
@@ -205,17 +210,19 @@ def calibration_error_table(groups: Sequence[EstimatedGroup]) -> Table:
                     *(Cell(value_text(number, "percent")) for number in numbers),
                     Cell(p_value_number(ece.p_value)),
                     Cell(estimate_text(error, "percent"), reason=ece.reason),
+                    *(Cell(value_text(number, "percent")) for number in smooth),
                 )
             )
         )
     return Table(
         name="calibration-error",
-        title="Calibration: ECE against that of a calibrated model with these confidences (%)",
+        title=f"Calibration: ECE in {bins} bins against that of a calibrated model with these "
+        "confidences (%)",
         caption="",
         columns=(
             Column("", "left"),
             *map(Column, ("ECE", "noise floor", "95% below", "p if calibrated")),
-            Column("true error, debiased"),
+            *map(Column, ("true error, debiased", "smooth ECE", "noise floor")),
         ),
         rows=tuple(rows),
     )
