@@ -28,6 +28,7 @@ from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     DifferentViews,
+    LargeFamilies,
     OneOrder,
     RoundedProbabilities,
     SeveralRight,
@@ -181,6 +182,7 @@ class Comparison(Framed):
     unit: ClusterUnit = "family"
     notes: tuple[
         DifferentViews
+        | LargeFamilies
         | OneOrder
         | RoundedProbabilities
         | SeveralRight
@@ -245,7 +247,10 @@ def compare_groups(
         only_a=tuple(ids[first.correct & ~second.correct].tolist()),
         only_b=tuple(ids[second.correct & ~first.correct].tolist()),
         unit=first.unit,
-        notes=small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
+        notes=(
+            *LargeFamilies.of(first),
+            *small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
+        ),
         differing=(*_differing(first, second, "a"), *_differing(second, first, "b")),
     )
 

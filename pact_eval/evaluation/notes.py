@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.clusters import concentration
+from pact_eval.stats.estimate import ClusterText
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -364,6 +366,25 @@ class SmallGroups:
 
 
 @dataclass(frozen=True)
+class LargeFamilies:
+    """Few families have more than a quarter of the items, so much rests on them.
+
+    Attributes:
+        text: how many families have which share.
+        unit: what is counted.
+    """
+
+    text: ClusterText
+    unit: ClusterUnit
+
+    @classmethod
+    def of(cls, items: ScoredItems) -> tuple[LargeFamilies, ...]:
+        """Return the note on these items; none if no few families are large."""
+        text = concentration(np.bincount(items.cluster).astype(np.float64))
+        return () if text is None else (cls(text, items.unit),)
+
+
+@dataclass(frozen=True)
 class TooFewResamples:
     """P-values of resamples that cannot be as small as Holm's adjustment asks of the first mark.
 
@@ -403,6 +424,7 @@ Note = (
     | NearTies
     | UnmatchedSeeds
     | DifferentViews
+    | LargeFamilies
     | SmallGroups
     | TooFewResamples
 )

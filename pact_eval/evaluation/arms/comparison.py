@@ -35,6 +35,7 @@ from pact_eval.evaluation.marks import Evidence, too_few_resamples
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     DifferentViews,
+    LargeFamilies,
     SmallGroups,
     TooFewResamples,
     UnmatchedSeeds,
@@ -109,7 +110,9 @@ class ArmsComparison(Result):
     arms: tuple[Arm, ...]
     pairs: tuple[ArmPair, ...]
     tests: int
-    notes: tuple[DifferentViews | SmallGroups | TooFewResamples | UnmatchedSeeds, ...]
+    notes: tuple[
+        DifferentViews | LargeFamilies | SmallGroups | TooFewResamples | UnmatchedSeeds, ...
+    ]
     unit: ClusterUnit = "family"
 
     @property
@@ -189,6 +192,7 @@ def compare_arms(
         tests=max((difference.evidence.tests for difference in _every(differences)), default=0),
         notes=(
             *different,
+            *LargeFamilies.of(any_run),
             *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
             *too_few_resamples(_tested(differences)),
             *(note for other in others for note in _unmatched(first, other, arms)),

@@ -31,6 +31,7 @@ from pact_eval.evaluation.notes import (
     Incomplete,
     IncompletePairs,
     InfiniteNll,
+    LargeFamilies,
     LowAnswerMass,
     NearTies,
     Note,
@@ -47,7 +48,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS, value_text
+from pact_reports.numbers import CLUSTERS, reason_text, value_text
 from pact_reports.sentences.custody import trained_on_text
 from pact_reports.sentences.data import leak_sentence
 
@@ -80,8 +81,8 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _unmatched(note)
         case DifferentViews() | AdaptiveViews():
             return _about_views(note)
-        case SmallGroups():
-            return _small_groups(note)
+        case SmallGroups() | LargeFamilies():
+            return _about_families(note)
         case TooFewResamples():
             return _too_few_resamples(note)
         case AnswersOnly() | ConfidencesOnly():
@@ -381,7 +382,10 @@ def _percents(ends: tuple[float, float], digits: int) -> str:
     return f"{100 * ends[0]:.{digits}f} and {100 * ends[1]:.{digits}f}%"
 
 
-def _small_groups(note: SmallGroups) -> str:
+def _about_families(note: SmallGroups | LargeFamilies) -> str:
+    if isinstance(note, LargeFamilies):
+        few = reason_text(note.text, note.unit)
+        return f"{few}: intervals allow for it, and equivalence is not shown."
     named = [f"{group.name} ({group.clusters:,})" for group in note.groups]
     listed = ", ".join(named[:_MOST_NAMED])
     if len(named) > _MOST_NAMED:

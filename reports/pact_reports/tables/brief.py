@@ -13,6 +13,7 @@ from pact_eval.evaluation.notes import (
     ChangedModel,
     DifferentViews,
     IncompletePairs,
+    LargeFamilies,
     LowAnswerMass,
     Note,
     RepeatedPrompts,
@@ -34,7 +35,7 @@ MOST_LINES: Final = 12
 COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
-    *(AdaptiveViews, ChangedModel, IncompletePairs, LowAnswerMass, RepeatedPrompts),
+    *(AdaptiveViews, ChangedModel, IncompletePairs, LargeFamilies, LowAnswerMass, RepeatedPrompts),
     *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered, UnmatchedSeeds),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
