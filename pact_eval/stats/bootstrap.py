@@ -24,7 +24,7 @@ from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
-from pact_eval.stats.linearised import Linearisation, RowInfluence, linearised_ratio
+from pact_eval.stats.linearised import Linearisation, linearised_ratio
 from pact_eval.stats.one_thread import one_blas_thread
 
 Statistic: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -230,17 +230,13 @@ class TotalsStatistic:
 
     def linearised(self) -> Linearisation | None:
         """Return what each cluster adds; None if unknown, or if a row is not finite."""
+        codes = self.cluster.astype(np.int64, copy=False)
         if self.influence is not None:
-            codes, added = self.cluster.astype(np.int64, copy=False), self.influence()
-            count = np.bincount(codes, minlength=self.n_clusters).astype(np.float64)
-            total = np.bincount(codes, added, self.n_clusters).astype(np.float64)
             scale = abs(self.on_rows()) / max(self.n_clusters, 1)
-            rows = RowInfluence(added, np.ones(added.size, dtype=np.bool_), codes)
-            return Linearisation(total, count, scale, lambda: rows)
+            return Linearisation.of_rows(self.influence(), codes, self.n_clusters, scale)
         if self.function is not _ratio_of_totals or len(self.parts) != 2:
             return None
         below, top = (_one_column(part, len(self.cluster)) for part in self.parts)
-        codes = self.cluster.astype(np.int64, copy=False)
         return linearised_ratio(top, below, codes, self.n_clusters) if below.any() else None
 
     def rows(self) -> tuple[FloatArray, npt.NDArray[np.bool_] | None] | None:

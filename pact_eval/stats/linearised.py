@@ -60,6 +60,19 @@ class Linearisation:
     by_row: Callable[[], RowInfluence] | None = None
 
     @classmethod
+    def of_rows(
+        cls, added: FloatArray, cluster: IntArray, n_clusters: int, scale: float
+    ) -> Linearisation:
+        """Return the linearisation of a statistic to which each row, (n,), adds a number."""
+        rows = RowInfluence(added, np.ones(added.size, dtype=np.bool_), cluster)
+        return cls(
+            np.bincount(cluster, added, n_clusters).astype(np.float64),
+            np.bincount(cluster, minlength=n_clusters).astype(np.float64),
+            scale,
+            lambda: rows,
+        )
+
+    @classmethod
     def weighted_sum(cls, parts: Sequence[tuple[float, Linearisation]]) -> Linearisation:
         """Return the linearisation of a weighted sum of statistics of the same clusters."""
         rows = [(weight, part.by_row) for weight, part in parts if part.by_row is not None]
