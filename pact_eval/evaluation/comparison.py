@@ -7,13 +7,11 @@ over items; the sign flip over families does not treat the members of a pair as 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, GroupBy
@@ -52,12 +50,7 @@ from pact_eval.stats.paired_tests import (
     mcnemar,
     sign_flip_test,
 )
-from pact_eval.stats.power import (
-    DesignEffect,
-    DetectableDifference,
-    design_effect,
-    detectable_difference,
-)
+from pact_eval.stats.power import detectable_difference
 
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
     from pact_eval.calibration.notes import CalibrationWarning
@@ -106,16 +99,15 @@ class AccuracyTests:
         pairs: McNemar over complete pairs, for pair accuracy; None without complete pairs, and for
             repeats, which are not independent.
         item_interval: bootstrap of the difference over items, for comparison with papers.
-        design_effect: variance of the difference over families relative to independent items.
-        detectable: smallest difference that this holdout detects with 80% power.
+        detectable: smallest difference that this holdout shows with 80% power, a fraction; NaN if
+            there is no interval.
     """
 
     items: McNemarTest
     families: SignFlipTest
     pairs: McNemarTest | None
     item_interval: Estimate
-    design_effect: DesignEffect
-    detectable: DetectableDifference
+    detectable: float
 
 
 @dataclass(frozen=True)
@@ -324,16 +316,18 @@ def _group(
 ) -> GroupComparison:
     specs = registered_metrics(a.items.contexts)
     specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
+    metrics_by_name = {
+        spec.name: _metric(spec, a, b, margin) for spec in specs_left if spec.name in a.drawn
+    }
+    difference = metrics_by_name["accuracy"].difference
     return GroupComparison(
         name=a.name,
         items=a.items.n_items,
         answers=len(a.items),
         families=a.items.n_families,
         clusters=a.items.n_clusters,
-        metrics={
-            spec.name: _metric(spec, a, b, margin) for spec in specs_left if spec.name in a.drawn
-        },
-        accuracy=_accuracy_tests(a.items, b.items, rng, resamples),
+        metrics=metrics_by_name,
+        accuracy=_accuracy_tests(a.items, b.items, difference, rng, resamples),
     )
 
 
@@ -352,11 +346,13 @@ def _metric(
 
 
 def _accuracy_tests(
-    a: ScoredItems, b: ScoredItems, rng: np.random.Generator, resamples: int
+    a: ScoredItems,
+    b: ScoredItems,
+    difference: Estimate,
+    rng: np.random.Generator,
+    resamples: int,
 ) -> AccuracyTests:
     items = mcnemar(a.correct, b.correct)
-    lead: npt.NDArray[np.int64] = a.correct.astype(np.int64) - b.correct
-    spread = design_effect(lead, a.cluster)
     return AccuracyTests(
         items=items,
         families=sign_flip_test(a.correct, b.correct, a.cluster),
@@ -366,11 +362,5 @@ def _accuracy_tests(
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),
-        design_effect=spread,
-        detectable=detectable_difference(
-            items.n,
-            (items.b + items.c) / items.n,
-            # NaN if no item differs, or all differ alike.
-            design_effect=1.0 if math.isnan(spread.value) else spread.value,
-        ),
+        detectable=detectable_difference(difference),
     )

@@ -53,6 +53,21 @@ class RoundedProbabilities:
     undecided: int
     run: str = ""
 
+    @property
+    def matters(self) -> bool:
+        """Whether the ends of a score differ in print: NLL in 0.001 nats, rates in 0.1 points.
+
+        Examples:
+            >>> ends = RoundedProbabilities(6, (0.70701, 0.70703), (0.2, 0.2), (0.8, 0.8), 0, 0)
+            >>> ends.matters
+            False
+        """
+        scores = ((self.nll, 1, 3), (self.aurc, 100, 1), (self.accuracy, 100, 1))
+        return any(
+            f"{round(scale * low, 9):.{digits}f}" != f"{round(scale * high, 9):.{digits}f}"
+            for (low, high), scale, digits in scores
+        )
+
 
 @dataclass(frozen=True)
 class InfiniteNll:

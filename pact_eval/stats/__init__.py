@@ -78,14 +78,7 @@ if TYPE_CHECKING:
         distinct_orders,
         slot_preferences,
     )
-    from pact_eval.stats.power import (
-        DesignEffect,
-        DetectableDifference,
-        design_effect,
-        detectable_difference,
-        items_needed,
-        mcnemar_power,
-    )
+    from pact_eval.stats.power import detectable_difference
     from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
     from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
     from pact_eval.stats.rate_differences import PairedRates, paired_rates
@@ -97,8 +90,6 @@ __all__ = [
     "LEVEL",
     "ClusterText",
     "CrossedDifference",
-    "DesignEffect",
-    "DetectableDifference",
     "EquivalenceVerdict",
     "Estimate",
     "GroupShift",
@@ -132,7 +123,6 @@ __all__ = [
     "cluster_sums",
     "critical_count",
     "crossed_difference",
-    "design_effect",
     "detectable_difference",
     "distinct_orders",
     "effective_rows",
@@ -143,7 +133,6 @@ __all__ = [
     "holm",
     "inverted_p_value",
     "item_accuracy_difference",
-    "items_needed",
     "least_p_value",
     "linear_inference",
     "linearised_ratio",
@@ -151,7 +140,6 @@ __all__ = [
     "margin_test",
     "mcnemar",
     "mcnemar_from_counts",
-    "mcnemar_power",
     "mean_statistic",
     "mix_shift",
     "one_blas_thread",

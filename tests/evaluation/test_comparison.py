@@ -229,7 +229,7 @@ def test_any_outcomes_can_be_compared(outcomes: list[tuple[bool, bool]]) -> None
         lead = group.metrics["accuracy"].difference.value
         tests = group.accuracy
         assert lead == pytest.approx(tests.items.difference, abs=1e-12)
-        assert math.isnan(tests.detectable.value) or tests.detectable.value >= 0
+        assert math.isnan(tests.detectable) or 0 < tests.detectable <= 1
         assert 0 < tests.families.p_value <= 1
 
 

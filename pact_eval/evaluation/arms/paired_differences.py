@@ -38,7 +38,8 @@ class PairedDifference:
         metric: title of the rate, such as "Accuracy".
         k: number of views: 1 for view 0.
         repeats: number of repeats per item; 1 if the views are not repeats.
-        difference: method minus arm, with its interval over families.
+        difference: method minus arm, with the interval behind the mark: over families, and over
+            seeds too if there are three or more.
         marked: whether it is shown at the 5% level.
         p_value: of the test behind the mark, adjusted if the settings ask for it; NaN without one.
     """
@@ -86,7 +87,7 @@ def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDiffe
 
 
 def _difference(rate: _RateDifference) -> Estimate:
-    return rate.difference if isinstance(rate, MetricComparison) else rate.same_seeds
+    return rate.difference if isinstance(rate, MetricComparison) else rate.tested
 
 
 def _p_value(rate: _RateDifference) -> float:

@@ -17,7 +17,6 @@ from pact_eval.evaluation.marks import Evidence, sign_of
 from pact_eval.evaluation.run_rates import HEADLINE
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.power import DetectableDifference
 
 if TYPE_CHECKING:  # a report of one run needs no arms
     from pact_eval.evaluation.arms.comparison import ArmPair
@@ -61,10 +60,9 @@ class BetterConclusion(Conclusion):
         claims: accuracy and pair accuracy by decoding: the decoding of the settings first.
         seeds: number of seeds that both arms have; 1 for two runs.
         generalises_to: what an interval over seeds is about; "" for two runs.
-        detectable: smallest difference in accuracy that the items show with 80% power; None over
-            seeds.
+        detectable: smallest difference in accuracy that the items show with 80% power; NaN over
+            seeds, and without an interval.
         needed: number of such items that would show a small difference, or None.
-        at_least: whether `needed` is a lower bound.
         reason: why the two cannot be compared, or None.
     """
 
@@ -83,9 +81,8 @@ class BetterConclusion(Conclusion):
     claims: tuple[Claim, ...] = ()
     seeds: int = 1
     generalises_to: str = ""
-    detectable: DetectableDifference | None = None
+    detectable: float = math.nan
     needed: int | None = None
-    at_least: bool = False
     reason: str | None = None
 
     def of(self, metric: str) -> tuple[Claim, ...]:
@@ -162,7 +159,6 @@ def better_of_runs(
         claims=tuple(claim for claim in claims if not math.isnan(claim.difference.value)),
         detectable=chosen.detectable,
         needed=chosen.needed,
-        at_least=chosen.at_least,
         items=items,
     )
 

@@ -101,8 +101,9 @@ def forest_html(differences: Sequence[PairedDifference], method: str, names: Arm
             more,
             element(
                 "p",
-                "Points, method minus other arm; 95% intervals over families. Filled: shown, the "
-                "interval excludes 0. Hollow: not shown, with its p-value.",
+                "Points, method minus other arm; 95% intervals over families, and over seeds "
+                "if there are three. Filled: shown, the interval excludes 0. Hollow: not shown, "
+                "with its p-value.",
                 class_="hint",
             ),
         ]

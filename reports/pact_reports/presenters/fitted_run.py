@@ -14,7 +14,7 @@ from pact_reports.sentences.answers import calibration_answer
 from pact_reports.sentences.calibration import calibration_sentence, portable_sentences
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
-from pact_reports.tables.fit import fitted_parts
+from pact_reports.tables.fit import fit_sentence, fitted_parts
 from pact_reports.writers.json import note_json, to_json, warnings_json
 
 
@@ -57,6 +57,8 @@ def present(
         tables=tables,
         to_json=as_json,
         warnings=[*map(warning_sentence, fitted.warnings)],
+        headline=lambda: [fit_sentence(fitted.fit)],
+        headed=True,
         blocks=lambda: (tables(), answer_lines(answers)),
     )
 

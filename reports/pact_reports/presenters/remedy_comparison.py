@@ -40,8 +40,9 @@ def present(comparison: RemedyComparison, *, full: bool = True) -> Presenter:
         tables=tables,
         to_json=lambda: _json(comparison),
         warnings=[*map(note_sentence, comparison.notes), *fit_sentences(comparison.fit_notes)],
-        leak=lambda: comparison.leak if full else None,
-        headline=headline if full else tuple,
+        leak=lambda: comparison.leak,
+        headline=headline,
+        headed=not full,
     )
 
 

@@ -12,7 +12,7 @@ from pact_eval.evaluation.comparison import Comparison
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.drift import tempering_json
 from pact_reports.presenters.presenter import Presenter, answer_lines
-from pact_reports.sentences.better import better_line, better_words
+from pact_reports.sentences.better import better_line, better_words, several_line
 from pact_reports.sentences.conclusions import beside_leak
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import analysis_sentences
@@ -73,7 +73,9 @@ def present(
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
-        headline=lambda: map(_headline, comparisons),
+        headline=lambda: [
+            several_line([pair.conclusion for pair in comparisons], experiment.data.leak)
+        ],
         blocks=blocks,
     )
 

@@ -139,14 +139,13 @@ def power_words(conclusion: BetterConclusion) -> str:
     """
     if conclusion.shown:
         return ""
-    smallest = math.nan if conclusion.detectable is None else conclusion.detectable.value
+    smallest = conclusion.detectable
     planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
     parts = []
     if not math.isnan(smallest):
         parts.append(f"detectable here: {value_text(smallest, 'percent')} points")
     if conclusion.needed is not None and not smallest <= PLANNED_DIFFERENCE:
-        bound = "at least" if conclusion.at_least else "about"
-        parts.append(f"{planned} points would need {bound} {_about(conclusion.needed)} items")
+        parts.append(f"{planned} points would need about {_about(conclusion.needed)} items")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 

@@ -19,6 +19,7 @@ from pact_eval.evaluation.joins import (
     UnlikeRuns,
     UnsealedFiles,
 )
+from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     LOW_ANSWER_MASS,
@@ -350,36 +351,33 @@ def _several_right(note: SeveralRight) -> str:
 
 
 def _rounded(note: RoundedProbabilities) -> str:
-    named = f"{note.run}: " if note.run else ""
+    """Write the ends that differ in print: a score that rounding does not move is not named."""
     if note.decimals is None:
-        bounds = f"{named}the log lists only the most probable tokens: NLL is "
+        why, verb, hides = "the log lists only the most probable tokens:", "is", "the log"
         unknown = "is not listed; it counts as the least probable listed token"
     else:
-        bounds = (
-            f"{named}probabilities are rounded to {note.decimals} decimals: before rounding, NLL "
-            "was "
-        )
+        why = f"probabilities are rounded to {note.decimals} decimals: before rounding,"
+        verb, hides = "was", "rounding"
         unknown = f"was rounded to 0, which counts as {0.5 * 10**-note.decimals:g} or less"
-    low, high = note.nll
-    if math.isinf(high):
-        bounds += (
-            f"at least {low:.4f} nats, without an upper bound ({_items(note.censored)} a correct "
-            f"answer that {unknown})"
-        )
-    else:
-        bounds += f"between {low:.4f} and {high:.4f} nats"
-    bounds += f", AURC between {_percents(note.aurc, 2)}"
-    if note.undecided:
-        hides = "the log" if note.decimals is None else "rounding"
-        bounds += (
-            f", accuracy between {_percents(note.accuracy, 1)}: {hides} hides the most probable "
-            f"answer of {note.undecided:,} item{'' if note.undecided == 1 else 's'}"
-        )
-    return f"{bounds[0].upper()}{bounds[1:]}." if not named else f"{bounds}."
+    nll = _between(note.nll, "nats", " nats")
+    if math.isinf(note.nll[1]):
+        items = f"{_items(note.censored)} a correct answer that {unknown}"
+        least = value_text(note.nll[0], "nats")
+        nll = f"at least {least} nats, without an upper bound ({items})"
+    accuracy = _between(note.accuracy, "percent", "%")
+    if accuracy:
+        items = f"{note.undecided:,} item{'' if note.undecided == 1 else 's'}"
+        accuracy += f": {hides} hides the most probable answer of {items}"
+    ends = {"NLL": nll, "AURC": _between(note.aurc, "percent", "%"), "accuracy": accuracy}
+    scores = ", ".join(f"{name} {text}" for name, text in ends.items() if text)
+    text = f"{why} {scores.replace(' ', f' {verb} ', 1)}."
+    return f"{note.run}: {text}" if note.run else f"{text[0].upper()}{text[1:]}"
 
 
-def _percents(ends: tuple[float, float], digits: int) -> str:
-    return f"{100 * ends[0]:.{digits}f} and {100 * ends[1]:.{digits}f}%"
+def _between(ends: tuple[float, float], unit: Unit, word: str) -> str:
+    """Write both ends of a score; "" if they are the same in print."""
+    low, high = (value_text(end, unit) for end in ends)
+    return "" if low == high else f"between {low} and {high}{word}"
 
 
 def _about_families(note: SmallGroups | LargeFamilies) -> str:

@@ -13,7 +13,7 @@ from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricC
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
@@ -257,19 +257,9 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         )
     if tests.pairs is not None:
         yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
-    if math.isfinite(tests.detectable.value):
-        yield f"Smallest difference that this holdout shows with 80% power: {_detectable(group)}."
-
-
-def _detectable(group: GroupComparison) -> str:
-    """Write the smallest difference that a holdout shows with 80% power, and its basis."""
-    detectable, items = group.accuracy.detectable, group.accuracy.items
-    share = (items.b + items.c) / items.n
-    word = "answers" if group.answers > group.items else "items"
-    return (
-        f"{value_text(detectable.value, 'percent')} points ({detectable.n:,} {word}, worth "
-        f"{detectable.n_effective:,} independent ones; {100 * share:.1f}% of them differ)"
-    )
+    if math.isfinite(tests.detectable):
+        smallest = value_text(tests.detectable, "percent")
+        yield f"Smallest difference that this holdout shows with 80% power: {smallest} points."
 
 
 def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
@@ -286,7 +276,6 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     reasons = (
         tests.items.reason,
         reason_text(tests.families.reason, comparison.unit),
-        tests.detectable.reason,
     )
     yield from dict.fromkeys(reason for reason in reasons if reason)
     few = {
@@ -304,8 +293,7 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     for unit, counts in few.items():
         if counts:
             named = ", ".join(f"{one_line(name)} ({count:,})" for name, count in counts.items())
-            level = tests.detectable.level
-            yield f"too few {unit} differ for any p-value below {level:g}: {named}"
+            yield f"too few {unit} differ for any p-value below {LEVEL:g}: {named}"
 
 
 def _mcnemar_line(test: McNemarTest) -> str:
@@ -561,9 +549,9 @@ def _tests_table(pair: ArmPair) -> Table:
         )
     power = [
         f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
-        f"{_detectable(comparison.groups[0])}."
+        f"{value_text(comparison.groups[0].accuracy.detectable, 'percent')} points."
         for seed, comparison in pair.seeds.items()
-        if math.isfinite(comparison.groups[0].accuracy.detectable.value)
+        if math.isfinite(comparison.groups[0].accuracy.detectable)
     ]
     unit = next(iter(pair.seeds.values())).unit
     titles = ["accuracy, A - B", f"{short_clusters(unit)} A, B ahead", "sign flip"]
