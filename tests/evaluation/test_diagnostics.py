@@ -80,7 +80,7 @@ def answers(confidence: Sequence[float], right: Sequence[bool], repeats: int = 1
 def test_confident_errors_are_critical_by_wilsons_interval(
     wrong: int, tests: int, severity: Severity | None
 ) -> None:
-    """Of 100 answers, 18% - 6.4 points is above 10%; as one of 10 runs, which share 5%, it is not."""
+    """18% of 100 answers less 6.4 points is above 10%; not so as one of 10 runs."""
     items = answers(
         [0.95] * 100 + [0.6] * 5, [False] * wrong + [True] * (100 - wrong) + [False] * 5
     )
