@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from commands import refuser, runner
 from messages import assert_says
-from run_frames import other_items, rows, write_run
+from run_frames import opposed, other_items, rows, write_run
 from statsmodels.stats.multitest import multipletests
 
 from pact_cli.main import main
@@ -245,7 +245,15 @@ def test_every_number_of_a_sweep_names_its_decoding(a: Path, tmp_path: Path) -> 
 def test_no_number_is_cut_in_a_narrow_terminal(
     a: Path, b: Path, calibration_run: Path, arms: tuple[str, str], tmp_path: Path
 ) -> None:
-    calibrate = ("calibrate", calibration_run, "--mode", "contextual", "-o", tmp_path / "c.json")
+    calibrate = (
+        "calibrate",
+        calibration_run,
+        "--force",
+        "--mode",
+        "contextual",
+        "-o",
+        tmp_path / "c.json",
+    )
     for arguments in (
         ("compare", a, b, *FAST, "--holm"),
         ("compare", "--arms", *arms, *FAST, "--holm"),
@@ -306,6 +314,7 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
     result = run("calibrate", calibration_run, "--holdout", a, "--holdout", b)
+    assert result.stdout.startswith("Calibrating lowers NLL: 0.750 to 0.745 on left-out source f")
     assert "NLL on source families" in result.stdout
     assert f"wrote {calibration_run / 'calibration.json'}" in result.stdout
     written = [json.loads((folder / "calibration.json").read_bytes()) for folder in (a, b)]
@@ -333,7 +342,7 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
 def test_every_form_can_be_asked_for(mode: str, calibration_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "c.json"
     value = json.loads(
-        run("calibrate", calibration_run, "--mode", mode, "-o", out, "--json").stdout
+        run("calibrate", calibration_run, "--force", "--mode", mode, "-o", out, "--json").stdout
     )
     assert value["result"]["choice"] is None
     assert json.loads(out.read_bytes())["mode"] == mode
@@ -343,10 +352,10 @@ def test_every_form_can_be_asked_for(mode: str, calibration_run: Path, tmp_path:
 def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path, a: Path) -> None:
     twin = a.parent / "twin"
     shutil.copytree(calibration_run, twin)
-    message = refused("calibrate", calibration_run, "--holdout", a, "--holdout", twin)
+    message = refused("calibrate", calibration_run, "--force", "--holdout", a, "--holdout", twin)
     assert_says(message, "families", "applied to")
     assert not (a / "calibration.json").exists()
-    run("calibrate", calibration_run, "--mode", "scalar")
+    run("calibrate", calibration_run, "--force", "--mode", "scalar")
     path = calibration_run / "calibration.json"
     assert_says(refused("report", twin, "--calibration", path), "families", "applied to")
 
@@ -383,8 +392,36 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
     assert " ".join(f"Warning: {warnings[0]['text']}".split()) in " ".join(text.split())
 
 
+def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path) -> None:
+    poor = write_run(tmp_path / "opposed", opposed(other_items(rows(9, families=60))))
+    export, words = tmp_path / "decision.json", ("calibrate", poor, "--mode", "scalar")
+    words = (*words, "--holdout", a, "--export", export)
+    result = run(*words, code=3)
+    first = result.stdout.splitlines()[0]
+    assert_says(first, "Calibrating does not help: NLL ", "on left-out source families")
+    assert "Nothing is written; --force writes." in result.stdout
+    assert not any(folder.exists() for folder in (export, a / "calibration.json"))
+    value = json.loads(run(*words, "--json", code=3).stdout)
+    assert (value["helps"], value["calibration"]) == (False, None)
+    nll = value["result"]["left_out"]
+    assert f"NLL {nll['raw']:.3f} to {nll['fitted']:.3f} on" in first
+    assert nll["fitted"] > nll["raw"]
+    result = run(*words, "--force")
+    assert "Written by --force." in result.stdout
+    assert export.exists()
+    assert (a / "calibration.json").read_bytes() == (poor / "calibration.json").read_bytes()
+
+
 def test_a_contextual_fit_shows_its_condition_number(calibration_run: Path, tmp_path: Path) -> None:
-    arguments = ("calibrate", calibration_run, "--mode", "contextual", "-o", tmp_path / "c.json")
+    arguments = (
+        "calibrate",
+        calibration_run,
+        "--force",
+        "--mode",
+        "contextual",
+        "-o",
+        tmp_path / "c.json",
+    )
     number = json.loads(run(*arguments, "--json").stdout)["result"]["fit"]["condition_number"]
     assert f"information: {number:,.1f} " in run(*arguments).stdout
 
@@ -393,7 +430,7 @@ def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
     calibration = write_run(tmp_path / f"{HOSTILE}c", other_items(rows(9)))
     holdout = write_run(tmp_path / f"{HOSTILE}a", rows(1), arm="a", seed=17)
     for arguments in (
-        ("calibrate", calibration, "--mode", "scalar", "--holdout", holdout),
+        ("calibrate", calibration, "--force", "--mode", "scalar", "--holdout", holdout),
         ("compare", holdout, b, *FAST),
         ("compare", "--arms", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--mcnemar"),
         ("report", "--views", holdout, *FAST),
@@ -409,14 +446,14 @@ def test_nothing_is_left_where_a_calibrator_cannot_be_written(
 ) -> None:
     taken = tmp_path / "folder"
     taken.mkdir()
-    assert "cannot be written" in refused("calibrate", calibration_run, "-o", taken)
+    assert "cannot be written" in refused("calibrate", calibration_run, "--force", "-o", taken)
     assert {path.name for path in tmp_path.iterdir()} == {"calib", "folder"}
 
 
 def test_a_calibrator_used_beyond_its_fit_is_warned_of(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
-    run("calibrate", calibration_run, "--mode", "scalar", "--holdout", a, "--holdout", b)
+    run("calibrate", calibration_run, "--force", "--mode", "scalar", "--holdout", a, "--holdout", b)
     path = a / "calibration.json"
     beyond = "fitted on the single decoding, applied to the ensemble one"
     for arguments in (
@@ -429,7 +466,7 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
         assert beyond in run(*ensemble, "--allow", "other-decoding").stderr
     sweep = ("report", "--views", a, *FAST, "--calibration", path, "--allow", "other-decoding")
     assert beyond in run(*sweep).stderr
-    run("calibrate", calibration_run, "--mode", "contextual", "--holdout", a)
+    run("calibrate", calibration_run, "--force", "--mode", "contextual", "--holdout", a)
     fitted = read_calibrator(path)
     write_calibrator(path, replace(fitted, fit={**(fitted.fit or {}), "n_choices": [2, 3]}))
     assert_says(
