@@ -21,9 +21,7 @@ from pact_eval.evaluation.comparison import (
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import FEW_CLUSTERS
-from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.resampled_groups import resampled_group
-from pact_eval.evaluation.run_rates import HEADLINE
+from pact_eval.evaluation.run_rates import resampled_rates
 from pact_eval.stats.power import DetectableDifference, items_needed
 
 PLANNED_DIFFERENCE: Final = 0.02
@@ -42,7 +40,7 @@ class DecodedComparison:
         pair_accuracy: likewise; undefined without pairs.
         detectable: smallest difference in accuracy that this holdout shows with 80% power.
         needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
-            power; None if a difference is shown, or below `FEW_CLUSTERS` families.
+            power; None below `FEW_CLUSTERS` families.
         at_least: whether that is a lower bound: fewer items differ here than the planned difference
             takes, so how many more would differ is not known.
     """
@@ -91,7 +89,7 @@ def decoded_comparison(
     discordance = (tests.items.b + tests.items.c) / tests.items.n
     accuracy = group.metrics["accuracy"]
     needed = None
-    if group.clusters >= FEW_CLUSTERS and not accuracy.marked:
+    if group.clusters >= FEW_CLUSTERS:
         # NaN if no item differs, or all differ alike.
         effect = tests.design_effect.value
         effect = 1.0 if math.isnan(effect) else effect
@@ -126,10 +124,6 @@ def compare_rates(
         resamples: bootstrap resamples of families.
         margin: largest difference that does not matter; see `compare`.
     """
-    metrics = [find_metric(name) for name in HEADLINE]
-    groups = [
-        [resampled_group("all", items, rng=rng, resamples=resamples, entries=metrics)]
-        for items in (a, b)
-    ]
+    groups = [[resampled_rates(items, rng=rng, resamples=resamples)] for items in (a, b)]
     comparison = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
     return comparison.groups[0]

@@ -47,6 +47,11 @@ class Evidence:
     resamples: int = 0
     clusters: int = 0
 
+    @property
+    def deciding(self) -> float:
+        """The p-value that decides: adjusted if other tests are adjusted with it."""
+        return self.p_value if self.adjusted_p_value is None else self.adjusted_p_value
+
 
 def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
     """Return the evidence of one difference, not adjusted for others."""

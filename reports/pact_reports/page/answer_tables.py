@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.metric_specs import Unit
-from pact_eval.evaluation.run_differences import RunDifference
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import (
@@ -42,7 +41,7 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
                 Cell(_METRICS[claim.metric]),
                 Cell(views_words(claim.k, claim.repeats)),
                 _estimate_cell(claim.difference, "points"),
-                _p_value_cell(claim.evidence.p_value),
+                _p_value_cell(claim.evidence.deciding),
                 Cell(claim.status),
             )
         )
@@ -65,7 +64,7 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
 
 def matrix_table(
     conclusions: Sequence[RunConclusions],
-    differences: Sequence[RunDifference | None],
+    differences: Sequence[Claim | None],
     reference: str,
     names: ArmNames,
 ) -> Table:
@@ -127,12 +126,12 @@ def _p_value_cell(p_value: float) -> Cell:
     return Cell(text, (p_value,))
 
 
-def _difference_cells(difference: RunDifference | None) -> tuple[Cell, Cell, Cell]:
+def _difference_cells(difference: Claim | None) -> tuple[Cell, Cell, Cell]:
     """Write difference, p-value and status; the reference has none."""
     if difference is None:
         return Cell(UNDEFINED, (None, None, None)), Cell(UNDEFINED, (None,)), Cell("reference")
     return (
         _estimate_cell(difference.difference, "points"),
-        _p_value_cell(difference.p_value),
+        _p_value_cell(difference.evidence.deciding),
         Cell(difference.status),
     )

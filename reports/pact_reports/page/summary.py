@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.paired_differences import paired_differences
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import conclude, conclude_runs
@@ -137,12 +136,13 @@ def _questions(request: PageRequest, method: str) -> list[Html]:
 
 def _forest(request: PageRequest, method: str) -> Html:
     try:
-        differences = paired_differences(request.experiment, method)
+        conclusions = list(request.experiment.comparisons.better_than(method).values())
     except InputError as error:
         return element("p", "Nothing to compare: ", data_text(reason(error)), ".")
-    if not differences:
-        return element("p", "Nothing to compare: no other arm has a seed in common.")
-    return forest_html(differences, method, request.names)
+    if not any(conclusion.claims for conclusion in conclusions):
+        why = dict.fromkeys(str(conclusion.reason) for conclusion in conclusions)
+        return element("p", "Nothing to compare: ", data_text("; ".join(why)), ".")
+    return forest_html(conclusions, method, request.names)
 
 
 def _answers(request: PageRequest, method: str) -> list[Html]:
