@@ -21,6 +21,7 @@ from pact_eval.evaluation.comparison import (
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import FEW_CLUSTERS
+from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.evaluation.run_rates import resampled_rates
 from pact_eval.stats.power import DetectableDifference, items_needed
 
@@ -38,6 +39,7 @@ class DecodedComparison:
         repeats: number of repeats per item; 1 if the views are not repeats.
         accuracy: of both runs, with the difference.
         pair_accuracy: likewise; undefined without pairs.
+        answer_mass: mean probability on the answer letters over all views, whatever the decoding.
         detectable: smallest difference in accuracy that this holdout shows with 80% power.
         needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
             power; None below `FEW_CLUSTERS` families.
@@ -50,6 +52,7 @@ class DecodedComparison:
     repeats: int
     accuracy: MetricComparison
     pair_accuracy: MetricComparison
+    answer_mass: MetricComparison
     detectable: DetectableDifference
     needed: int | None
     at_least: bool
@@ -101,6 +104,7 @@ def decoded_comparison(
         repeats=repeats,
         accuracy=accuracy,
         pair_accuracy=group.metrics["pair_accuracy"],
+        answer_mass=group.metrics[ANSWER_MASS],
         detectable=tests.detectable,
         needed=needed,
         at_least=discordance < PLANNED_DIFFERENCE,
@@ -115,7 +119,7 @@ def compare_rates(
     resamples: int,
     margin: float | None = None,
 ) -> GroupComparison:
-    """Compare accuracy and pair accuracy alone, of all items.
+    """Compare accuracy, pair accuracy and answer mass alone, of all items.
 
     Args:
         a: the first run under its decoding.

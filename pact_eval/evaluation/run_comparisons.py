@@ -36,7 +36,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.run_rates import HEADLINE, other_decoding, resampled_rates
+from pact_eval.evaluation.run_rates import COMPARED, HEADLINE, other_decoding, resampled_rates
 from pact_eval.progress import tracked
 
 if TYPE_CHECKING:  # two runs do not wait for what arms need
@@ -367,7 +367,7 @@ class RunComparisons:
         return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
 
     def seeds(self, a: str, b: str) -> ArmPair:
-        """Compare two arms in accuracy and pair accuracy at the seeds that both have.
+        """Compare two arms at the seeds that both have, in the metrics of conclusions.
 
         It is computed once, over all items. `of_arms` has every metric and group.
 
@@ -386,7 +386,7 @@ class RunComparisons:
             lambda: compare_seeds(
                 (a, self._scored_seeds(a)),
                 (b, self._scored_seeds(b)),
-                metrics=HEADLINE,
+                metrics=COMPARED,
                 rng=settings.rng(),
                 resamples=settings.resamples,
                 margin=settings.margin,

@@ -12,13 +12,16 @@ import polars as pl
 from pact_eval._choices import Decoding
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import find_metric
+from pact_eval.evaluation.registry import ANSWER_MASS, find_metric
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.proportions import rate_estimate
 
 HEADLINE: Final = ("accuracy", "pair_accuracy")
 """The metrics of brief outputs."""
+
+COMPARED: Final = (*HEADLINE, ANSWER_MASS)
+"""The metrics of a conclusion on two runs or arms."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,8 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
 def resampled_rates(
     items: ScoredItems, *, rng: np.random.Generator, resamples: int
 ) -> ResampledGroup:
-    """Resample accuracy and pair accuracy of all items; arguments as for `decoded_rates`."""
-    entries = [find_metric(name) for name in HEADLINE]
+    """Resample the metrics of `COMPARED` on all items; arguments as for `decoded_rates`."""
+    entries = [find_metric(name) for name in COMPARED]
     return resampled_group("all", items, rng=rng, resamples=resamples, entries=entries)
 
 

@@ -13,7 +13,8 @@ from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.decoding import DecodingName
 from pact_eval.evaluation.marks import Evidence, adjusted, sign_of
-from pact_eval.evaluation.run_rates import HEADLINE
+from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_eval.evaluation.run_rates import COMPARED, HEADLINE
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.power import DetectableDifference
@@ -32,7 +33,7 @@ class Claim:
     """Finding on the difference in one metric under one decoding.
 
     Attributes:
-        metric: accuracy or pair_accuracy.
+        metric: accuracy, pair_accuracy or answer_mass.
         decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
         k: number of views: 1 for view 0, and for the mean over repeats.
         repeats: number of repeats per item; 1 if the views are not repeats.
@@ -63,7 +64,8 @@ class BetterConclusion(Conclusion):
         status: of the claim that the first line names, see `leading`.
         left: name of the first run or arm.
         right: name of the second.
-        claims: accuracy and pair accuracy by decoding: the decoding of the settings first.
+        claims: accuracy and pair accuracy by decoding, the decoding of the settings first; then the
+            answer mass, which is the mean over all views.
         seeds: number of seeds that both arms have; 1 for two runs.
         generalises_to: what an interval over seeds is about; "" for two runs.
         detectable: smallest difference in accuracy that the items show with 80% power; None over
@@ -157,6 +159,7 @@ def better_of_runs(
     claims = [
         _claim(metric, entry) for entry in decoded for metric in (entry.accuracy, entry.pair_accuracy)
     ]
+    claims.append(_claim(decoded[-1].answer_mass, max(decoded, key=lambda entry: entry.k)))
     return _concluded(
         names,
         claims,
@@ -196,6 +199,8 @@ def better_of_arms(
         margin: largest difference that does not matter, as a fraction.
     """
     claims = [_arm_claim(metric, arms, margin) for arms in decoded for metric in HEADLINE]
+    most = max(decoded, key=lambda arms: arms.k)
+    claims.append(_arm_claim(ANSWER_MASS, replace(most, differences=decoded[0].differences), margin))
     scope = decoded[0].differences["accuracy"].generalises_to
     return _concluded(names, claims, seeds=seeds, generalises_to=scope)
 
@@ -236,14 +241,15 @@ def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
     """Adjust the claims that one first line may name, by Holm.
 
     The line may name any comparison under any decoding. So the claims on accuracy are one family of
-    tests: other runs times decodings. Those on pair accuracy, which it does not name, are another.
+    tests: other runs times decodings. Those on pair accuracy and those on answer mass, which it
+    does not name, are two others.
 
     Args:
         claims: all that are shown together, not adjusted.
     """
     tests = {
         name: iter(adjusted([claim.evidence for claim in claims if claim.metric == name]))
-        for name in HEADLINE
+        for name in COMPARED
     }
     return [_with_evidence(claim, next(tests[claim.metric])) for claim in claims]
 
@@ -266,7 +272,7 @@ def with_claims(
     tests = {
         claim.metric: claim.evidence
         for claim in conclusion.claims
-        if claim.decoding == conclusion.claims[0].decoding
+        if claim.decoding == conclusion.claims[0].decoding or claim.metric == ANSWER_MASS
     }
     return {
         name: replace(metric, evidence=tests.get(name, metric.evidence))

@@ -9,6 +9,8 @@ from typing import Final
 from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.metric_specs import Unit
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.run_rates import COMPARED
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import (
@@ -22,7 +24,6 @@ from pact_reports.sentences.better import better_words
 from pact_reports.sentences.conclusions import order_words, probabilities_words
 from pact_reports.table import Cell, Column, Row, Table
 
-_METRICS: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy"}
 _ENDS: Final = ("value", "low", "high")
 
 
@@ -38,7 +39,7 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
             (
                 Cell(names.arm(conclusion.left), data=conclusion.left),
                 Cell(names.arm(conclusion.right), data=conclusion.right),
-                Cell(_METRICS[claim.metric]),
+                Cell(metric_spec(claim.metric).title),
                 Cell(views_words(claim.k, claim.repeats)),
                 _estimate_cell(claim.difference, "points"),
                 _p_value_cell(claim.evidence.deciding),
@@ -46,7 +47,8 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
             )
         )
         for conclusion in conclusions
-        for claim in (*conclusion.of("accuracy"), *conclusion.of("pair_accuracy"))
+        for name in COMPARED
+        for claim in conclusion.of(name)
     ]
     return Table(
         name="answer",

@@ -13,6 +13,7 @@ from typing import Final
 
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.run_rates import COMPARED
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
@@ -150,7 +151,7 @@ def _arm(method: str, arm: str, conclusion: BetterConclusion, axis: Axis) -> Ite
     over = f", mean of {conclusion.seeds} seeds" if conclusion.seeds > 1 else ""
     title = joined([data_text(method), " − ", data_text(arm), over])
     yield element("tr", element("th", title, colspan="3", scope="rowgroup", class_="left"))
-    for claim in (*conclusion.of("accuracy"), *conclusion.of("pair_accuracy")):
+    for claim in (claim for name in COMPARED for claim in conclusion.of(name)):
         name = f"{metric_spec(claim.metric).title}, {views_words(claim.k, claim.repeats)}"
         mark = interval_mark(claim.difference, axis, shown=claim.shown)
         number = difference_html(claim.difference, claim.evidence.deciding, shown=claim.shown)

@@ -13,6 +13,7 @@ from pact_eval.evaluation.answers import PLANNED_DIFFERENCE
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.metric_specs import Unit
+from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     at_views,
@@ -56,6 +57,9 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
     pairs = conclusion.of("pair_accuracy")
     if pairs:
         numbers += f"; pair accuracy {', '.join(claim_text(claim, shown=True) for claim in pairs)}"
+    masses = [claim_text(claim, shown=True) for claim in conclusion.of(ANSWER_MASS) if claim.shown]
+    if masses:
+        numbers += f"; answer mass {', '.join(masses)}"
     rest = f"{adjustment(conclusion)}{power_words(conclusion)}"
     if conclusion.seeds > 1:
         rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."

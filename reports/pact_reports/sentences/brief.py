@@ -16,7 +16,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
-from pact_eval.evaluation.notes import Unanswered
+from pact_eval.evaluation.notes import LowAnswerMass, Unanswered
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
@@ -26,6 +26,7 @@ from pact_reports.numbers import (
     has_width,
     interval_text,
     p_value_text,
+    small_text,
     value_text,
 )
 from pact_reports.plain_text import lower_first, one_line
@@ -83,6 +84,8 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
     accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
     news = [*_bad_news(evaluation.conclusions)]
+    if LowAnswerMass.of(evaluation.mean_answer_mass) is not None:
+        news.append(f"has an ANSWER MASS OF {small_text(evaluation.mean_answer_mass, 'percent')}%")
     if len(news) > 1:
         listed = f", {', '.join(news[:-1])} and {news[-1]}"
     else:

@@ -47,7 +47,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS, value_text
+from pact_reports.numbers import CLUSTERS, small_text, value_text
 from pact_reports.sentences.custody import trained_on_text
 from pact_reports.sentences.data import leak_sentence
 
@@ -195,10 +195,8 @@ def _about_items(
             rarely = ": the model rarely answers with one of the letters"
             if note.share >= VERY_LOW_ANSWER_MASS:
                 rarely = f"; {LOW_ANSWER_MASS:.0%} or more is expected"
-            return (
-                f"Only {100 * note.share:.1f}% of the next-token probability is on the answer "
-                f"letters{rarely}."
-            )
+            share = small_text(note.share, "percent")
+            return f"Only {share}% of the next-token probability is on the answer letters{rarely}."
         case OneOrder():
             items = f"{_items(note.items)} their answers in one order only"
             if not note.others:

@@ -8,7 +8,7 @@ from typing import Final
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.registry import ANSWER_MASS, metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import sample_text
 from pact_reports.sentences.better import several_line
@@ -31,6 +31,7 @@ from pact_reports.tables.brief_comparison import (
     claim_heads,
     decoding_text,
     difference_facts,
+    mass_lines,
     shown_fact,
 )
 
@@ -54,9 +55,12 @@ def brief_arms(
     arms = conclude_arms(experiment)
     comparison = experiment.comparisons.of_arms
     answer = Line(several_line(conclusions, leak, names), "strong")
+    called = short_names([names.arm(arm.name) for arm in comparison.arms])
+    means = [arm.summaries["all"][ANSWER_MASS].mean for arm in comparison.arms]
+    masses = dict(zip(called, means, strict=True))
     two = len(arms) == len("AB")
     return Brief(
-        answer=(*leak_lines(leak), answer, *cautions(experiment)),
+        answer=(*leak_lines(leak), answer, *mass_lines(masses), *cautions(experiment)),
         facts=[
             data_fact(experiment.data),
             *(_facts_of_two(conclusions[0], arms, names) if two else ()),

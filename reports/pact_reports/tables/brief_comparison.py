@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,11 +12,19 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import (
     DifferentViews,
+    LowAnswerMass,
     Note,
     RoundedProbabilities,
     SeveralRight,
 )
-from pact_reports.numbers import interval_text, sample_text, value_text, views_words
+from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_reports.numbers import (
+    interval_text,
+    sample_text,
+    small_text,
+    value_text,
+    views_words,
+)
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.better import (
     better_line,
@@ -57,8 +66,14 @@ def brief_comparison(
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
     answer = better_line(comparison.conclusion, leak)
     notes = [_named(note, names[::turn]) for note in comparison.notes]
+    mass = comparison.groups[0].metrics[ANSWER_MASS]
     return Brief(
-        answer=(*leak_lines(leak), Line(answer, "strong"), *cautions(comparison.experiment)),
+        answer=(
+            *leak_lines(leak),
+            Line(answer, "strong"),
+            *mass_lines(dict(zip(names, (mass.a.value, mass.b.value)[::turn], strict=True))),
+            *cautions(comparison.experiment),
+        ),
         facts=[
             data_fact(comparison.data),
             Fact("order", beside(names, [*map(order_mark, orders)]), worst_tone(orders)),
@@ -114,6 +129,19 @@ def cautions(experiment: Experiment) -> Iterator[Line]:
         yield Line(f"Caution: {unlike_sentence(unlike)}.", "caution")
 
 
+def mass_lines(masses: Mapping[str, float]) -> Iterator[Line]:
+    """Yield the answer masses of runs, or arms, if one of them is low.
+
+    Args:
+        masses: by name; NaN if unknown.
+    """
+    if any(LowAnswerMass.of(mass) is not None for mass in masses.values()):
+        told = (f"{name} {small_text(mass, 'percent')}%" for name, mass in masses.items()
+                if not math.isnan(mass))  # fmt: skip
+        text = f"LOW ANSWER MASS: {', '.join(told)} of the probability is on the answer letters."
+        yield Line(text, "bad")
+
+
 def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
     """Say which run has a letter prior removed, if they differ by one."""
     removal = comparison.prior_removal
@@ -146,6 +174,8 @@ def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
         yield Fact(views_words(claim.k, claim.repeats), claim_text(claim, at=False))
     pairs = conclusion.of("pair_accuracy")
     yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs))
+    masses = (claim_text(claim, shown=True) for claim in conclusion.of(ANSWER_MASS) if claim.shown)
+    yield Fact("answer mass", ", ".join(masses))
 
 
 def _tested(comparison: RunComparison, conclusion: BetterConclusion) -> Iterator[Fact]:
@@ -174,7 +204,7 @@ def brief_comparisons(
     answer = Line(several_line(conclusions, leak), "strong")
     notes = _each_once(comparisons)
     return Brief(
-        answer=(*leak_lines(leak), answer, *cautions(experiment)),
+        answer=(*leak_lines(leak), answer, *mass_lines(_masses(comparisons)), *cautions(experiment)),
         facts=[
             Fact("sample", f"{sample}; {decoding_text(experiment)}"),
             data_fact(experiment.data),
@@ -187,6 +217,15 @@ def brief_comparisons(
         lines=others,
         most=MOST_LINES + len(comparisons) - _TWO,
     ).parts()
+
+
+def _masses(comparisons: Sequence[RunComparison]) -> dict[str, float]:
+    """Return the answer mass of the first run and of each of the others, by name."""
+    first = comparisons[0].conclusion
+    names = short_names([first.left, *(pair.conclusion.right for pair in comparisons)])
+    masses = [pair.groups[0].metrics[ANSWER_MASS] for pair in comparisons]
+    values = [masses[0].a.value, *(mass.b.value for mass in masses)]
+    return dict(zip(names, values, strict=True))
 
 
 def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:

@@ -36,7 +36,7 @@ from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Tabl
 from pact_reports.tables.arm_cells import STANDING_LEGEND
 from pact_reports.tables.cells import chance_text, estimate_cell
 from pact_reports.tables.differing_items import SHOWN
-from pact_reports.tables.report import items_and_units, titled
+from pact_reports.tables.report import has_row, items_and_units, titled
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 _ELSEWHERE: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
@@ -137,6 +137,8 @@ def _metrics_table(group: GroupComparison) -> Table:
     rows = []
     for metric in group.metrics.values():
         spec = metric.spec
+        if not has_row(spec, (metric.a.value, metric.b.value)):
+            continue
         sides = (
             estimate_cell(estimate, spec.unit, reasons=False) for estimate in (metric.a, metric.b)
         )
@@ -163,7 +165,7 @@ def _by_group_table(comparison: Comparison, title: str) -> Table:
     rows = [
         Row((Cell(titled(metric.spec)), *(_difference_cell(g.metrics[name]) for g in groups)))
         for name, metric in groups[0].metrics.items()
-        if name != "accuracy"
+        if name != "accuracy" and has_row(metric.spec, (metric.a.value, metric.b.value))
     ]
     return Table("by-group", title, "", tuple(columns), tuple(rows), legend=_ELSEWHERE, keys=1)
 
@@ -369,6 +371,8 @@ def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
     rows = []
     for name in comparison.arms[0].summaries["all"]:
         spec = metric_spec(name)
+        if not has_row(spec, [arm.summaries["all"][name].mean for arm in comparison.arms]):
+            continue
         rows.append(Row((Cell(titled(spec)), *_summary_cells(comparison, "all", spec))))
     return Table(
         name="arms",
@@ -421,7 +425,8 @@ def _pair_parts(pair: ArmPair, names: ArmNames) -> Iterator[Part]:
     yield _arm_differences_table(pair, f"{a} - {b}")
     everything = [comparison.groups[0] for comparison in pair.seeds.values()]
     rows = {titled(m.spec): [g.metrics[name] for g in everything]
-            for name, m in everything[0].metrics.items()}  # fmt: skip
+            for name, m in everything[0].metrics.items()
+            if has_row(m.spec, (m.a.value, m.b.value))}  # fmt: skip
     yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows)
     groups = {
         name: [group.metrics["accuracy"] for group in comparisons]
@@ -444,7 +449,11 @@ def _arm_differences_table(pair: ArmPair, named: str) -> Table:
         named: the difference by the names of the arms.
     """
     differences = pair.differences
-    rows = [Row(_arm_difference_cells(titled(d.spec), d)) for d in differences["all"].values()]
+    rows = [
+        Row(_arm_difference_cells(titled(d.spec), d))
+        for d in differences["all"].values()
+        if has_row(d.spec, [d.same_seeds.value])
+    ]
     others = [name for name in differences if name != "all"]
     for at, name in enumerate(others):
         cells = _arm_difference_cells(f"Accuracy ↑, {name}", differences[name]["accuracy"])
