@@ -174,11 +174,7 @@ class Comparison(Framed):
     only_b: tuple[str, ...]
     unit: ClusterUnit = "family"
     notes: tuple[
-        DifferentViews
-        | OneOrder
-        | RoundedProbabilities
-        | SeveralRight
-        | SmallGroups,
+        DifferentViews | OneOrder | RoundedProbabilities | SeveralRight | SmallGroups,
         ...,
     ] = ()
     differing: tuple[DifferingItem, ...] = ()

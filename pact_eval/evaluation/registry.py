@@ -121,16 +121,6 @@ metric with its interval."""
 class Inference(Protocol):
     """The interval of a number, and the p-value that inverts it."""
 
-    @property
-    def resamples(self) -> int:
-        """Number of resamples that limit the p-value; 0 if none do."""
-        ...
-
-    @property
-    def clusters(self) -> int:
-        """Number of families, or source families."""
-        ...
-
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the number with its interval."""
         ...

@@ -127,9 +127,7 @@ class RunComparisons:
         self, first: ExperimentRun, others: Sequence[ExperimentRun]
     ) -> tuple[tuple[Comparison, BetterConclusion], ...]:
         """Compare a run with others, and conclude; what one line may name is adjusted together."""
-        comparisons = [
-            self._comparison(first, run) for run in tracked(others, "Comparing", "runs")
-        ]
+        comparisons = [self._comparison(first, run) for run in tracked(others, "Comparing", "runs")]
         conclusions = adjusted_claims(
             [
                 self._better(first, run, comparison)
@@ -327,9 +325,7 @@ class RunComparisons:
             scored = [run.scored(other) for run in (runs if other == "single" else common)]
             resamples = settings.resamples or default_resamples(len(scored[0]))
             drawn = [
-                resampled_rates(
-                    items.over(settings.unit), rng=settings.rng(), resamples=resamples
-                )
+                resampled_rates(items.over(settings.unit), rng=settings.rng(), resamples=resamples)
                 for items in scored
             ]
             pairs = [*zip(drawn[::2], drawn[1::2], strict=True)]

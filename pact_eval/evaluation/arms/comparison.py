@@ -9,7 +9,7 @@ runs are resampled together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, starmap
 
@@ -19,7 +19,6 @@ from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.differences import (
-    ArmDifference,
     GroupDifferences,
     GroupPairs,
     Standing,

@@ -157,7 +157,9 @@ def better_of_runs(
     """
     decoded = [answer.chosen, *([] if answer.other is None else [answer.other])]
     claims = [
-        _claim(metric, entry) for entry in decoded for metric in (entry.accuracy, entry.pair_accuracy)
+        _claim(metric, entry)
+        for entry in decoded
+        for metric in (entry.accuracy, entry.pair_accuracy)
     ]
     claims.append(_claim(decoded[-1].answer_mass, max(decoded, key=lambda entry: entry.k)))
     return _concluded(
@@ -200,14 +202,14 @@ def better_of_arms(
     """
     claims = [_arm_claim(metric, arms, margin) for arms in decoded for metric in HEADLINE]
     most = max(decoded, key=lambda arms: arms.k)
-    claims.append(_arm_claim(ANSWER_MASS, replace(most, differences=decoded[0].differences), margin))
+    claims.append(
+        _arm_claim(ANSWER_MASS, replace(most, differences=decoded[0].differences), margin)
+    )
     scope = decoded[0].differences["accuracy"].generalises_to
     return _concluded(names, claims, seeds=seeds, generalises_to=scope)
 
 
-def _concluded(
-    names: tuple[str, str], claims: Sequence[Claim], **fields: Any
-) -> BetterConclusion:
+def _concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) -> BetterConclusion:
     """Conclude from claims, of which the first is on accuracy; undefined ones are left out."""
     if math.isnan(claims[0].difference.value):
         reason = claims[0].difference.reason or "the difference in accuracy is undefined"
@@ -215,9 +217,7 @@ def _concluded(
     defined = tuple(claim for claim in claims if not math.isnan(claim.difference.value))
     leading = _leading(defined) or claims[0]
     left, right = names
-    return BetterConclusion(
-        status=leading.status, left=left, right=right, claims=defined, **fields
-    )
+    return BetterConclusion(status=leading.status, left=left, right=right, claims=defined, **fields)
 
 
 def adjusted_claims(conclusions: Sequence[BetterConclusion]) -> tuple[BetterConclusion, ...]:

@@ -134,9 +134,7 @@ def _listed(arms: _Arms) -> Html:
 
 
 def _table(method: str, arms: _Arms, axis: Axis, *, dense: bool = True) -> Html:
-    rows = [
-        row for arm, conclusion in arms.items() for row in _arm(method, arm, conclusion, axis)
-    ]
+    rows = [row for arm, conclusion in arms.items() for row in _arm(method, arm, conclusion, axis)]
     return element(
         "table",
         element("colgroup", *(element("col") for _ in range(3))),

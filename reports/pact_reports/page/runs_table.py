@@ -54,7 +54,9 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     specs = [
         spec
         for spec in registered_metrics("full", "every run")
-        if has_row(spec, [_everything(common, run).estimates[spec.name].value for run in common.runs])
+        if has_row(
+            spec, [_everything(common, run).estimates[spec.name].value for run in common.runs]
+        )
     ]
     for spec in specs:
         columns.append(metric_column(spec, raw, _SHORT.get(spec.name)))

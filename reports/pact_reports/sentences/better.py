@@ -232,7 +232,9 @@ def several_line(
 def _only_at(conclusion: BetterConclusion) -> str:
     """Name the views of a difference that is not shown under the decoding of the settings."""
     leading = conclusion.leading
-    return "" if leading in (None, *conclusion.claims[:1]) else f" {_at(leading)}"
+    if leading is None or leading is conclusion.claims[0]:
+        return ""
+    return f" {_at(leading)}"
 
 
 def _listed(names: Sequence[str]) -> str:

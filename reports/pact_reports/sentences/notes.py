@@ -40,7 +40,6 @@ from pact_eval.evaluation.notes import (
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
-    TooFewResamples,
     Unanswered,
     UnmatchedSeeds,
     Unverified,
@@ -82,8 +81,6 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _about_views(note)
         case SmallGroups():
             return _small_groups(note)
-        case TooFewResamples():
-            return _too_few_resamples(note)
         case AnswersOnly() | ConfidencesOnly():
             return _without_probabilities(note)
         case RepeatedPrompts():
@@ -387,22 +384,6 @@ def _small_groups(note: SmallGroups) -> str:
     few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[note.unit]} in"
     rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
     return f"{few}: {listed}. {rough}."
-
-
-def _too_few_resamples(note: TooFewResamples) -> str:
-    tests = "1 difference" if note.limited == 1 else f"{note.limited:,} differences"
-    limit = (
-        f"Holm's adjustment for {note.tests:,} tests asks for a p-value of {note.level:.2g} at its "
-        f"first step. P-values of {' and '.join(note.metrics)} come from resamples and cannot be "
-        f"as small for {tests}"
-    )
-    if note.needed:
-        limit += f"; {note.needed:,} resamples (--resamples) are needed"
-        if note.out_of_reach:
-            limit += f", and for {note.out_of_reach:,} of them no practical number is enough"
-    else:
-        limit += ", with any practical number of resamples"
-    return f"{limit}. They can be marked only after smaller p-values."
 
 
 def _items(number: int) -> str:

@@ -204,7 +204,12 @@ def brief_comparisons(
     answer = Line(several_line(conclusions, leak), "strong")
     notes = _each_once(comparisons)
     return Brief(
-        answer=(*leak_lines(leak), answer, *mass_lines(_masses(comparisons)), *cautions(experiment)),
+        answer=(
+            *leak_lines(leak),
+            answer,
+            *mass_lines(_masses(comparisons)),
+            *cautions(experiment),
+        ),
         facts=[
             Fact("sample", f"{sample}; {decoding_text(experiment)}"),
             data_fact(experiment.data),
@@ -301,7 +306,7 @@ def claim_cells(conclusions: Sequence[BetterConclusion]) -> list[list[str]]:
     columns = len(claim_heads(conclusions))
 
     def texts(conclusion: BetterConclusion) -> list[str]:
-        cells = [] if conclusion.claims else [conclusion.status]
+        cells: list[str] = [] if conclusion.claims else [conclusion.status]
         for claim in _accuracy(conclusion):
             value = value_text(claim.difference.value, "points")
             text = value if cells else interval_text(claim.difference, "points")
@@ -314,6 +319,7 @@ def claim_cells(conclusions: Sequence[BetterConclusion]) -> list[list[str]]:
 
 def shown_fact(conclusions: Sequence[BetterConclusion]) -> Fact:
     """Explain the mark of `claim_cells`."""
-    tests = max((claim.evidence.tests for one in conclusions for claim in one.claims), default=0)
+    accuracy = (claim for conclusion in conclusions for claim in _accuracy(conclusion))
+    tests = max((claim.evidence.tests for claim in accuracy), default=0)
     how = f"p, adjusted for {tests:,} tests (Holm)," if tests > 1 else "p"
     return Fact("*", f"shown: {how} is at most 0.05")
