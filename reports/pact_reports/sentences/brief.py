@@ -7,7 +7,7 @@ news; nothing is decided here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pact_eval.data.records import position_name
@@ -40,6 +40,7 @@ from pact_reports.sentences.conclusions import (
     ties_words,
 )
 from pact_reports.sentences.data import leak_prefix
+from pact_reports.table import Line
 
 _LONGEST_NAME: Final = 32
 _MOST_NAMES: Final = 4
@@ -91,6 +92,23 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     else:
         listed = f", and {news[0]}" if news else ""
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
+
+
+def mass_lines(masses: Mapping[str, float]) -> tuple[Line, ...]:
+    """Write the answer masses of runs, or arms, if one of them is low.
+
+    Args:
+        masses: by name; NaN if unknown.
+
+    Example:
+        "LOW ANSWER MASS: a 0.008%, b 98.8% of the probability is on the answer letters."
+    """
+    if all(LowAnswerMass.of(mass) is None for mass in masses.values()):
+        return ()
+    known = {name: mass for name, mass in masses.items() if not math.isnan(mass)}
+    told = ", ".join(f"{name} {small_text(mass, 'percent')}%" for name, mass in known.items())
+    text = f"LOW ANSWER MASS: {told} of the probability is on the answer letters."
+    return (Line(one_line(text), "bad"),)
 
 
 def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:

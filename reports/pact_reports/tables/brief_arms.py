@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
 from pact_eval.evaluation.experiment import Experiment
@@ -14,6 +15,7 @@ from pact_reports.numbers import sample_text
 from pact_reports.sentences.better import several_line
 from pact_reports.sentences.brief import (
     beside,
+    mass_lines,
     order_mark,
     order_word,
     probabilities_mark,
@@ -31,7 +33,6 @@ from pact_reports.tables.brief_comparison import (
     claim_heads,
     decoding_text,
     difference_facts,
-    mass_lines,
     shown_fact,
 )
 
@@ -55,12 +56,15 @@ def brief_arms(
     arms = conclude_arms(experiment)
     comparison = experiment.comparisons.of_arms
     answer = Line(several_line(conclusions, leak, names), "strong")
-    called = short_names([names.arm(arm.name) for arm in comparison.arms])
-    means = [arm.summaries["all"][ANSWER_MASS].mean for arm in comparison.arms]
-    masses = dict(zip(called, means, strict=True))
+    masses = mass_lines(answer_masses_of_arms(comparison, names))
     two = len(arms) == len("AB")
     return Brief(
-        answer=(*leak_lines(leak), answer, *mass_lines(masses), *cautions(experiment)),
+        answer=(
+            *leak_lines(leak),
+            answer,
+            *masses,
+            *cautions(experiment),
+        ),
         facts=[
             data_fact(experiment.data),
             *(_facts_of_two(conclusions[0], arms, names) if two else ()),
@@ -73,6 +77,13 @@ def brief_arms(
         tables=() if two else [_arms_table(conclusions, arms, names)],
         most=MOST_LINES + len(conclusions) - 1 - (not two),
     ).parts()
+
+
+def answer_masses_of_arms(comparison: ArmsComparison, names: ArmNames) -> dict[str, float]:
+    """Return the answer mass of each arm, the mean over its seeds, by name."""
+    called = short_names([names.arm(arm.name) for arm in comparison.arms])
+    means = [arm.summaries["all"][ANSWER_MASS].mean for arm in comparison.arms]
+    return dict(zip(called, means, strict=True))
 
 
 def _facts_of_two(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +11,6 @@ from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import (
     DifferentViews,
-    LowAnswerMass,
     Note,
     RoundedProbabilities,
     SeveralRight,
@@ -21,7 +19,6 @@ from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_reports.numbers import (
     interval_text,
     sample_text,
-    small_text,
     value_text,
     views_words,
 )
@@ -34,6 +31,7 @@ from pact_reports.sentences.better import (
 )
 from pact_reports.sentences.brief import (
     beside,
+    mass_lines,
     order_mark,
     order_word,
     probabilities_mark,
@@ -66,12 +64,11 @@ def brief_comparison(
     orders, probabilities = comparison.orders[::turn], comparison.probabilities[::turn]
     answer = better_line(comparison.conclusion, leak)
     notes = [_named(note, names[::turn]) for note in comparison.notes]
-    mass = comparison.groups[0].metrics[ANSWER_MASS]
     return Brief(
         answer=(
             *leak_lines(leak),
             Line(answer, "strong"),
-            *mass_lines(dict(zip(names, (mass.a.value, mass.b.value)[::turn], strict=True))),
+            *mass_lines(answer_masses([comparison])),
             *cautions(comparison.experiment),
         ),
         facts=[
@@ -127,19 +124,6 @@ def cautions(experiment: Experiment) -> Iterator[Line]:
         yield Line(f"Caution: {one_line(str(same))}.", "caution")
     for unlike in experiment.unlike:
         yield Line(f"Caution: {unlike_sentence(unlike)}.", "caution")
-
-
-def mass_lines(masses: Mapping[str, float]) -> Iterator[Line]:
-    """Yield the answer masses of runs, or arms, if one of them is low.
-
-    Args:
-        masses: by name; NaN if unknown.
-    """
-    if any(LowAnswerMass.of(mass) is not None for mass in masses.values()):
-        told = (f"{name} {small_text(mass, 'percent')}%" for name, mass in masses.items()
-                if not math.isnan(mass))  # fmt: skip
-        text = f"LOW ANSWER MASS: {', '.join(told)} of the probability is on the answer letters."
-        yield Line(text, "bad")
 
 
 def _letter_prior(comparison: RunComparison) -> Iterator[Fact]:
@@ -207,7 +191,7 @@ def brief_comparisons(
         answer=(
             *leak_lines(leak),
             answer,
-            *mass_lines(_masses(comparisons)),
+            *mass_lines(answer_masses(comparisons)),
             *cautions(experiment),
         ),
         facts=[
@@ -224,7 +208,7 @@ def brief_comparisons(
     ).parts()
 
 
-def _masses(comparisons: Sequence[RunComparison]) -> dict[str, float]:
+def answer_masses(comparisons: Sequence[RunComparison]) -> dict[str, float]:
     """Return the answer mass of the first run and of each of the others, by name."""
     first = comparisons[0].conclusion
     names = short_names([first.left, *(pair.conclusion.right for pair in comparisons)])
