@@ -21,9 +21,8 @@ from pact_eval.evaluation.comparison import (
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import FEW_CLUSTERS
-from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.resampled_groups import resampled_group
-from pact_eval.evaluation.run_rates import HEADLINE
+from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_eval.evaluation.run_rates import resampled_rates
 
 PLANNED_DIFFERENCE: Final = 0.02
 """The difference in accuracy for which an answer says how many items would show it."""
@@ -39,10 +38,11 @@ class DecodedComparison:
         repeats: number of repeats per item; 1 if the views are not repeats.
         accuracy: of both runs, with the difference.
         pair_accuracy: likewise; undefined without pairs.
+        answer_mass: mean probability on the answer letters over all views, whatever the decoding.
         detectable: smallest difference in accuracy that this holdout shows with 80% power; NaN if
             there is no interval.
         needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
-            power; None if a difference is shown, or below `FEW_CLUSTERS` families.
+            power; None below `FEW_CLUSTERS` families, and without an interval.
     """
 
     decoding: DecodingName
@@ -50,6 +50,7 @@ class DecodedComparison:
     repeats: int
     accuracy: MetricComparison
     pair_accuracy: MetricComparison
+    answer_mass: MetricComparison
     detectable: float
     needed: int | None
 
@@ -86,7 +87,7 @@ def decoded_comparison(
     """
     detectable, accuracy = group.accuracy.detectable, group.metrics["accuracy"]
     needed = None
-    if group.clusters >= FEW_CLUSTERS and not accuracy.marked and not math.isnan(detectable):
+    if group.clusters >= FEW_CLUSTERS and not math.isnan(detectable):
         needed = math.ceil(group.items * (detectable / PLANNED_DIFFERENCE) ** 2)
     return DecodedComparison(
         decoding=decoding_name(decoding, repeats),
@@ -94,6 +95,7 @@ def decoded_comparison(
         repeats=repeats,
         accuracy=accuracy,
         pair_accuracy=group.metrics["pair_accuracy"],
+        answer_mass=group.metrics[ANSWER_MASS],
         detectable=detectable,
         needed=needed,
     )
@@ -107,7 +109,7 @@ def compare_rates(
     resamples: int,
     margin: float | None = None,
 ) -> GroupComparison:
-    """Compare accuracy and pair accuracy alone, of all items.
+    """Compare accuracy, pair accuracy and answer mass alone, of all items.
 
     Args:
         a: the first run under its decoding.
@@ -116,10 +118,6 @@ def compare_rates(
         resamples: bootstrap resamples of families.
         margin: largest difference that does not matter; see `compare`.
     """
-    metrics = [find_metric(name) for name in HEADLINE]
-    groups = [
-        [resampled_group("all", items, rng=rng, resamples=resamples, entries=metrics)]
-        for items in (a, b)
-    ]
+    groups = [[resampled_rates(items, rng=rng, resamples=resamples)] for items in (a, b)]
     comparison = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
     return comparison.groups[0]

@@ -17,11 +17,7 @@ from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import (
-    Evidence,
-    adjusted,
-    too_few_resamples,
-)
+from pact_eval.evaluation.marks import Evidence
 from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
@@ -31,7 +27,6 @@ from pact_eval.evaluation.notes import (
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
-    TooFewResamples,
     one_order,
     small_groups,
 )
@@ -160,8 +155,7 @@ class Comparison(Framed):
         groups: all items first, then the groups.
         only_a: ids of the items that only the first run answers correctly, in its order.
         only_b: ids of the items that only the second run answers correctly.
-        notes: number of views of each run, if they differ; groups of few families; too few
-            resamples for Holm's adjustment.
+        notes: number of views of each run, if they differ; groups of few families.
         differing: the items of `only_a` and then of `only_b`, with the answers.
         warnings: warnings on the runs and their calibrators; `pact_eval.compare` fills them.
         conclusion: whether the first run is better; `pact_eval.compare` fills it.
@@ -178,8 +172,7 @@ class Comparison(Framed):
         | OneOrder
         | RoundedProbabilities
         | SeveralRight
-        | SmallGroups
-        | TooFewResamples,
+        | SmallGroups,
         ...,
     ] = ()
     differing: tuple[DifferingItem, ...] = ()
@@ -261,50 +254,9 @@ def _differing(
         yield DifferingItem(str(ids[row]), correct, reference, other)
 
 
-def adjusted_together(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Adjust the marks of several comparisons together, over metrics and groups, by Holm.
-
-    Args:
-        comparisons: everything that one output shows, such as A with B and A with C.
-
-    Returns:
-        The same comparisons; a difference is marked only if it is shown after the adjustment.
-    """
-    tests = {
-        (at, group.name, name): metric.evidence
-        for at, comparison in enumerate(comparisons)
-        for group in tested_groups(comparison.groups)
-        for name, metric in group.metrics.items()
-        if metric.spec.better
-    }
-    adjusted_evidence = dict(zip(tests, adjusted(list(tests.values())), strict=True))
-
-    def of_group(at: int, group: GroupComparison) -> GroupComparison:
-        changed = {
-            name: replace(
-                metric,
-                evidence=adjusted_evidence.get((at, group.name, name))
-                or adjusted_evidence.get((at, "all", name), metric.evidence),
-            )
-            for name, metric in group.metrics.items()
-        }
-        return replace(group, metrics=changed)
-
-    titles = [comparisons[at].groups[0].metrics[name].spec.title for at, _, name in tests]
-    limits = too_few_resamples(list(zip(titles, adjusted_evidence.values(), strict=True)))
-    return tuple(
-        replace(
-            comparison,
-            groups=tuple(of_group(at, group) for group in comparison.groups),
-            notes=(*comparison.notes, *limits),
-        )
-        for at, comparison in enumerate(comparisons)
-    )
-
-
-def tested_groups(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:
-    """Return the groups that count as tests; a single group is all items once more."""
-    return groups[:1] if len(groups) == 2 else groups
+def same_as_all(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:
+    """Return the groups of all items: the first, and a single further one."""
+    return groups if len(groups) == 2 else groups[:1]
 
 
 def _group(

@@ -399,27 +399,6 @@ class LargeFamilies:
         return () if text is None else (cls(text, items.unit),)
 
 
-@dataclass(frozen=True)
-class TooFewResamples:
-    """P-values of resamples that cannot be as small as Holm's adjustment asks of the first mark.
-
-    Attributes:
-        metrics: titles of the metrics with such p-values.
-        tests: number of tests that are adjusted together.
-        level: 5% divided by `tests`.
-        limited: number of tests whose p-value cannot be as small as `level`.
-        needed: number of resamples with which it could; None if there is no such test.
-        out_of_reach: number of tests that no practical number of resamples would help.
-    """
-
-    metrics: tuple[str, ...]
-    tests: int
-    level: float
-    limited: int
-    needed: int | None
-    out_of_reach: int
-
-
 Note = (
     Incomplete
     | Unverified
@@ -441,7 +420,6 @@ Note = (
     | DifferentViews
     | LargeFamilies
     | SmallGroups
-    | TooFewResamples
 )
 
 FEW_CLUSTERS: Final = 30

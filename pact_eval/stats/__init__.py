@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         ResampledInference,
         inverted_p_value,
         least_p_value,
-        resamples_needed,
     )
     from pact_eval.stats.consistency_resampling import (
         calibrated_gaps,
@@ -151,7 +150,6 @@ __all__ = [
     "rate_limit",
     "ratio_statistic",
     "resample",
-    "resamples_needed",
     "same_sign",
     "seed_summary",
     "shared_draw_rate",

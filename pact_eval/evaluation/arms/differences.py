@@ -7,12 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import tested_groups
-from pact_eval.evaluation.marks import (
-    Evidence,
-    adjusted,
-    evidence,
-)
+from pact_eval.evaluation.marks import Evidence, evidence
 from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, registered_metrics
@@ -100,39 +95,6 @@ def arm_differences(by_group: Sequence[GroupPairs]) -> GroupDifferences:
             if spec.name in pairs[0][0].drawn
         }
         for pairs in by_group
-    }
-
-
-def adjusted_arm_differences(
-    pairs: Mapping[tuple[str, str], GroupDifferences],
-) -> dict[tuple[str, str], GroupDifferences]:
-    """Adjust the marks of all pairs of arms together, over metrics and groups, by Holm.
-
-    Args:
-        pairs: differences by the names of the two arms; groups as in `tested_groups`.
-    """
-    places = [
-        (pair, group, name)
-        for pair, differences in pairs.items()
-        for group in tested_groups(list(differences))
-        for name, difference in differences[group].items()
-        if difference.spec.better
-    ]
-    raw = [pairs[pair][group][name].evidence for pair, group, name in places]
-    adjusted_evidence = dict(zip(places, adjusted(raw), strict=True))
-    return {
-        pair: {
-            group: {
-                name: replace(
-                    difference,
-                    evidence=adjusted_evidence.get((pair, group, name))
-                    or adjusted_evidence.get((pair, "all", name), difference.evidence),
-                )
-                for name, difference in by_metric.items()
-            }
-            for group, by_metric in differences.items()
-        }
-        for pair, differences in pairs.items()
     }
 
 

@@ -7,7 +7,7 @@ news; nothing is decided here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pact_eval.data.records import position_name
@@ -16,7 +16,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
-from pact_eval.evaluation.notes import Unanswered
+from pact_eval.evaluation.notes import LowAnswerMass, Unanswered
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
@@ -26,6 +26,7 @@ from pact_reports.numbers import (
     has_width,
     interval_text,
     p_value_text,
+    small_text,
     value_text,
 )
 from pact_reports.plain_text import lower_first, one_line
@@ -39,6 +40,7 @@ from pact_reports.sentences.conclusions import (
     ties_words,
 )
 from pact_reports.sentences.data import leak_prefix
+from pact_reports.table import Line
 
 _LONGEST_NAME: Final = 32
 _MOST_NAMES: Final = 4
@@ -83,11 +85,30 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
     accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
     news = [*_bad_news(evaluation.conclusions)]
+    if LowAnswerMass.of(evaluation.mean_answer_mass) is not None:
+        news.append(f"has an ANSWER MASS OF {small_text(evaluation.mean_answer_mass, 'percent')}%")
     if len(news) > 1:
         listed = f", {', '.join(news[:-1])} and {news[-1]}"
     else:
         listed = f", and {news[0]}" if news else ""
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
+
+
+def mass_lines(masses: Mapping[str, float]) -> tuple[Line, ...]:
+    """Write the answer masses of runs, or arms, if one of them is low.
+
+    Args:
+        masses: by name; NaN if unknown.
+
+    Example:
+        "LOW ANSWER MASS: a 0.008%, b 98.8% of the probability is on the answer letters."
+    """
+    if all(LowAnswerMass.of(mass) is None for mass in masses.values()):
+        return ()
+    known = {name: mass for name, mass in masses.items() if not math.isnan(mass)}
+    told = ", ".join(f"{name} {small_text(mass, 'percent')}%" for name, mass in known.items())
+    text = f"LOW ANSWER MASS: {told} of the probability is on the answer letters."
+    return (Line(one_line(text), "bad"),)
 
 
 def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:

@@ -42,14 +42,13 @@ from pact_eval.evaluation.notes import (
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
-    TooFewResamples,
     Unanswered,
     UnmatchedSeeds,
     Unverified,
 )
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS, reason_text, value_text
+from pact_reports.numbers import CLUSTERS, reason_text, small_text, value_text
 from pact_reports.sentences.custody import trained_on_text
 from pact_reports.sentences.data import leak_sentence
 
@@ -84,8 +83,6 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _about_views(note)
         case SmallGroups() | LargeFamilies():
             return _about_families(note)
-        case TooFewResamples():
-            return _too_few_resamples(note)
         case AnswersOnly() | ConfidencesOnly():
             return _without_probabilities(note)
         case RepeatedPrompts():
@@ -197,10 +194,8 @@ def _about_items(
             rarely = ": the model rarely answers with one of the letters"
             if note.share >= VERY_LOW_ANSWER_MASS:
                 rarely = f"; {LOW_ANSWER_MASS:.0%} or more is expected"
-            return (
-                f"Only {100 * note.share:.1f}% of the next-token probability is on the answer "
-                f"letters{rarely}."
-            )
+            share = small_text(note.share, "percent")
+            return f"Only {share}% of the next-token probability is on the answer letters{rarely}."
         case OneOrder():
             items = f"{_items(note.items)} their answers in one order only"
             if not note.others:
@@ -391,22 +386,6 @@ def _about_families(note: SmallGroups | LargeFamilies) -> str:
     few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[note.unit]} in"
     rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
     return f"{few}: {listed}. {rough}."
-
-
-def _too_few_resamples(note: TooFewResamples) -> str:
-    tests = "1 difference" if note.limited == 1 else f"{note.limited:,} differences"
-    limit = (
-        f"Holm's adjustment for {note.tests:,} tests asks for a p-value of {note.level:.2g} at its "
-        f"first step. P-values of {' and '.join(note.metrics)} come from resamples and cannot be "
-        f"as small for {tests}"
-    )
-    if note.needed:
-        limit += f"; {note.needed:,} resamples (--resamples) are needed"
-        if note.out_of_reach:
-            limit += f", and for {note.out_of_reach:,} of them no practical number is enough"
-    else:
-        limit += ", with any practical number of resamples"
-    return f"{limit}. They can be marked only after smaller p-values."
 
 
 def _items(number: int) -> str:

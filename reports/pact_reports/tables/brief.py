@@ -20,7 +20,6 @@ from pact_eval.evaluation.notes import (
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
-    TooFewResamples,
     Unanswered,
     UnmatchedSeeds,
 )
@@ -36,7 +35,7 @@ COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
     *(AdaptiveViews, ChangedModel, IncompletePairs, LargeFamilies, LowAnswerMass, RepeatedPrompts),
-    *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered, UnmatchedSeeds),
+    *(RoundedProbabilities, SeveralRight, Unanswered, UnmatchedSeeds),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
 
