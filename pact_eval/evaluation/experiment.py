@@ -741,6 +741,11 @@ class Experiment:
                 tied_answers(views.log_probs_by_view),
                 items.cluster,
                 rng=settings.rng(),
+                groups={
+                    group: column == group
+                    for column in (views.n_choices, views.kind)
+                    for group in sorted(set(column.tolist()))
+                },
             )
 
         return run.once(("slots", settings.unit, settings.seed), tested)

@@ -84,9 +84,10 @@ def order_conclusion(
 ) -> OrderConclusion:
     """Return whether a run follows the order of its answers.
 
-    A letter or position is followed if the permutation test (`slot_preferences`) and its interval
-    show it. The test is exact whatever noise there is, because repeats cannot prefer a letter. If
-    none is followed, the flip rate decides: its interval is above or below `CHANGES`.
+    A letter or position is followed if the permutation test and t over families both show it
+    (`slot_preferences`), and its interval is beyond `LEAST_PREFERENCE`. No noise floor is needed,
+    because repeats cannot prefer a letter. If none is followed, the flip rate decides: its interval
+    is above or below `CHANGES`.
 
     Args:
         run: label of the run.
@@ -142,7 +143,13 @@ def _followed(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
     than any one letter does.
     """
     every = [*slots.slots, *([] if slots.last is None else [slots.last])]
-    shown = [slot for slot in every if slot.marked and _beyond(slot.preference)]
+    shown = [
+        slot
+        for slot in every
+        if slot.marked
+        and slot.preference.clusters >= FEWEST_FAMILIES
+        and _beyond(slot.preference)
+    ]
     return tuple(sorted(shown, key=lambda slot: (slot.preference.value < 0, -_views(slot))))
 
 
