@@ -725,6 +725,7 @@ class Experiment:
                 adaptive=recorded.view_rule is not None,
                 untested=left,
                 ties=Ties.of(items),
+                unit=settings.unit,
             )
 
         return run.once(("order conclusion", settings.unit, settings.seed), concluded)
