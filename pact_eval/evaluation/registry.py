@@ -715,7 +715,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             bounds=_SHARE,
         ),
         Metric(
-            MetricSpec("order_accuracy", "Accuracy, mean of orders", "percent", 1),
+            MetricSpec("order_accuracy", "Mean accuracy", "percent", 1),
             _FULL | _VIEWS,
             lambda block: block.order_accuracy,
             _over_views,

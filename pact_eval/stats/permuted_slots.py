@@ -33,7 +33,7 @@ _FEWEST_FAMILIES = 5  # of a group that is named
 
 @dataclass(frozen=True)
 class GroupPreference:
-    """A group of items in which a preference is stronger than in the other items.
+    """The group of items in which a preference lives: none is shown in the other items.
 
     Attributes:
         group: number of answers, or kind.
@@ -44,11 +44,6 @@ class GroupPreference:
     group: Group
     inside: Estimate
     outside: Estimate
-
-    @property
-    def alone(self) -> bool:
-        """Whether no preference is shown outside of the group: that interval holds 0."""
-        return self.outside.low <= 0 <= self.outside.high
 
 
 @dataclass(frozen=True)
@@ -162,7 +157,7 @@ def slot_preferences(
               \nu = \frac{(\sum_f T_{fs}^2)^2}{\sum_f T_{fs}^4} - 1
 
     A preference lives in a group of items if its interval there lies beyond that of the other
-    items, at 5% over the number of groups (Bonferroni).
+    items, at 5% over the number of groups (Bonferroni), and the interval of the others holds 0.
 
     Of m answers that tie in a view, each counts as 1/m of a choice.
 
@@ -364,22 +359,20 @@ class _Views:
         self, slot: SlotPreference, groups: Mapping[Group, BoolArray]
     ) -> GroupPreference | None:
         """Return the group in which a preference lives, if there is one; see `slot_preferences`."""
-        at, sign = (
-            slot.slot if slot.slot >= 0 else self.letters,
-            math.copysign(1, slot.preference.value),
-        )
-        differing = []
+        at = slot.slot if slot.slot >= 0 else self.letters
+        living: list[GroupPreference] = []
         for group, inside in groups.items():
-            sides = [
-                self.inference(at, rows) for rows in (inside, ~inside) if self.shown[rows, at].any()
-            ]
+            masks = [rows for rows in (inside, ~inside) if self.shown[rows, at].any()]
+            sides = [self.inference(at, rows) for rows in masks]
             if len(sides) < 2 or min(side.clusters for side in sides) < _FEWEST_FAMILIES:
                 continue
             near, far = (side.estimate(1 - LEVEL / len(groups)) for side in sides)
-            if near.low > far.high if sign > 0 else near.high < far.low:
-                differing.append(GroupPreference(group, *(side.estimate() for side in sides)))
-        apart = [abs(each.inside.value - each.outside.value) for each in differing]
-        return differing[int(np.argmax(apart))] if differing else None
+            if slot.preference.value < 0:
+                near, far = near.negated, far.negated
+            lives = GroupPreference(group, *(side.estimate() for side in sides))
+            if near.low > far.high and lives.outside.low <= 0 <= lives.outside.high:
+                living.append(lives)
+        return max(living, key=lambda lives: abs(lives.inside.value), default=None)
 
 
 def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:

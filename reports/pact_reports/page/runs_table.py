@@ -32,7 +32,7 @@ from pact_reports.tables.cells import (
 if TYPE_CHECKING:
     from pact_eval.stats.estimate import Estimate
 
-_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "order_accuracy": "Mean of orders"}
+_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "order_accuracy": "Mean over orders"}
 _ANSWER_MASS: Final = metric_spec("answer_mass")
 _BRACKETS: Final = "In brackets: {}. If there is no interval, the reason is given."
 

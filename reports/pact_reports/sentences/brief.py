@@ -163,10 +163,8 @@ def order_text(conclusion: OrderConclusion) -> str:
             where = f"{group_words(first, conclusion.unit)}{also}"
             finding = loud(conclusion, followed_together(conclusion.followed))
             change = value_text(flips.value, "percent")
-            return (
-                f"{finding}: chosen {_from_chance(first.preference, interval=True)} ({test}){where}; "
-                f"{change}% of answers change{ties}"
-            )
+            points = _from_chance(first.preference, interval=True)
+            return f"{finding}: chosen {points} ({test}){where}; {change}% of answers change{ties}"
         case "cannot tell":
             known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
             return f"cannot tell: {known}{one_line(str(conclusion.reason))}"

@@ -152,10 +152,8 @@ def followed_words(slot: SlotPreference) -> str:
     where = f"the letter {position_name(slot.slot)}"
     if slot.is_last:
         where = "the last place" if slot.slot < 0 else f"{position_name(slot.slot)}, the last place"
-    if slot.group is None:
-        return f"{verb_of(slot)} {where}"
-    most = " in" if slot.group.alone else ", most in"
-    return f"{verb_of(slot)} {where}{most} {group_name(slot.group.group)}"
+    of = "" if slot.group is None else f" in {group_name(slot.group.group)}"
+    return f"{verb_of(slot)} {where}{of}"
 
 
 def group_name(group: Group) -> str:
