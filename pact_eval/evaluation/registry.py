@@ -718,6 +718,16 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             bounds=_SHARE,
         ),
         Metric(
+            MetricSpec("order_accuracy", "Mean accuracy", "percent", 1),
+            _FULL | _VIEWS,
+            lambda block: block.order_accuracy,
+            _over_views,
+            summaries=frozenset({"every run"}),
+            of_top_answer=True,
+            interval=rate_interval,
+            bounds=_SHARE,
+        ),
+        Metric(
             MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
             _FULL | _VIEWS | {"ensemble"},
             lambda block: block.ensemble_gain,

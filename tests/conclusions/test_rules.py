@@ -34,7 +34,7 @@ def slot(
     number: int, low: float, high: float, shown: int, p_value: float = 0.001
 ) -> SlotPreference:
     preference = Estimate((low + high) / 2, low, high, shown, 200)
-    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, p_value, p_value)
+    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, *3 * (p_value,))
 
 
 def of_slots(*slots: SlotPreference, last: SlotPreference | None = None) -> SlotPreferences:

@@ -33,7 +33,7 @@ from pact_reports.tables.report import has_row
 if TYPE_CHECKING:
     from pact_eval.stats.estimate import Estimate
 
-_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}
+_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "order_accuracy": "Mean over orders"}
 _BRACKETS: Final = "In brackets: {}. If there is no interval, the reason is given."
 
 

@@ -20,7 +20,6 @@ from pact_eval.evaluation.notes import LowAnswerMass, Unanswered
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import SlotPreference
 from pact_reports.numbers import (
     estimate_parts,
     has_width,
@@ -36,8 +35,10 @@ from pact_reports.sentences.conclusions import (
     followed_together,
     followed_words,
     gap_text,
+    group_words,
     is_other_letter,
     ties_words,
+    verb_of,
 )
 from pact_reports.sentences.data import leak_prefix
 from pact_reports.table import Line
@@ -180,26 +181,26 @@ def order_text(conclusion: OrderConclusion) -> str:
             ]
             also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
             test = p_value_text(first.adjusted_p_value)
+            where = f"{group_words(first, conclusion.unit)}{also}"
             finding = loud(conclusion, followed_together(conclusion.followed))
             change = value_text(flips.value, "percent")
-            return (
-                f"{finding}: chosen {_from_chance(first, interval=True)} ({test}){also}; "
-                f"{change}% of answers change{ties}"
-            )
+            points = _from_chance(first.preference, interval=True)
+            return f"{finding}: chosen {points} ({test}){where}; {change}% of answers change{ties}"
         case "cannot tell":
-            return f"cannot tell: {one_line(str(conclusion.reason))}"
+            known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
+            return f"cannot tell: {known}{one_line(str(conclusion.reason))}"
         case status:
             return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change{ties}"
 
 
-def _from_chance(slot: SlotPreference, *, interval: bool = False) -> str:
+def _from_chance(preference: Estimate, *, interval: bool = False) -> str:
     """Write how far the share of views that choose a slot is from that of permuted answers.
 
     Example:
         "24.2 points [21.8, 26.7] above chance"
     """
-    above = slot.preference.value > 0
-    distance = slot.preference if above else slot.preference.negated
+    above = preference.value > 0
+    distance = preference if above else preference.negated
     value, ends = estimate_parts(distance, "percent")
     points = f"{value} points {ends}" if interval and ends else f"{value} points"
     return f"{points} {'above' if above else 'below'} chance"
@@ -213,7 +214,10 @@ def order_mark(conclusion: OrderConclusion) -> str:
     """
     if conclusion.followed:
         first = conclusion.followed[0]
-        return f"{loud(conclusion, followed_words(first))} (chosen {_from_chance(first)})"
+        points = _from_chance(first.preference)
+        if first.group is not None:
+            points = f"{_from_chance(first.group.inside)} there"
+        return f"{loud(conclusion, followed_words(first))} (chosen {points})"
     if conclusion.status == "cannot tell":
         return order_text(conclusion)
     changes = value_text(conclusion.flip_rate.value, "percent")
@@ -227,8 +231,9 @@ def order_word(conclusion: OrderConclusion) -> str:
         "FOLLOWS A"
     """
     if conclusion.followed:
-        words = followed_words(conclusion.followed[0])
-        return loud(conclusion, words.replace(" the letter", "").replace(" position", ""))
+        first = conclusion.followed[0]
+        where = "the last place" if first.slot < 0 else position_name(first.slot)
+        return loud(conclusion, f"{verb_of(first)} {where}")
     return loud(conclusion, conclusion.status)
 
 
