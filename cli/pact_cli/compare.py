@@ -107,6 +107,7 @@ class RunOrArm(RunPath):
     *(
         "by",
         "bins",
+        "ece_bins",
         "unit",
         "margin",
         "calibrated",

@@ -31,6 +31,7 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
 from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
+    CorpMiscalibration,
     probabilities_conclusion,
 )
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -225,6 +226,7 @@ class Experiment:
                 allow=settings.allow,
                 without=without,
                 repeats=repeats,
+                ece_bins=settings.ece_bins,
             )
             if refuse is not None and members is runs:
                 refuse(runs, run)
@@ -628,6 +630,7 @@ class Experiment:
             known=run.provenance.known,
             repeats=run.provenance.repeats,
         )
+        items = replace(items, ece_bins=settings.ece_bins)
         views = items.n_items * max(items.k, items.repeats)
         check_counts(run.folder, run.provenance, items=items.n_items, views=views)
         return items
@@ -790,7 +793,9 @@ class Experiment:
         evaluation = self.evaluation(run, decoding, calibrated=calibrated)
         decoding, calibrated = self._choice(decoding, calibrated)
         items = self._items(run, decoding, calibrated=calibrated)
-        return probabilities_conclusion(run.label, items, evaluation.groups[0].estimates["ece"])
+        group = evaluation.groups[0]
+        corp = CorpMiscalibration.of(group)
+        return probabilities_conclusion(run.label, items, group.estimates["ece"], corp)
 
     def order_audit(self, run: ExperimentRun) -> OrderAudit:
         """Audit what the order of the answers does to a run; computed once.

@@ -482,8 +482,8 @@ def _ece(items: ScoredItems, _name: str) -> Reduced:
     confidence, correct = items.confidence, items.correct
 
     def gaps(rows: slice) -> RowSums:
-        bins = metrics.bin_index(confidence[rows])
-        return RowSums(confidence[rows] - correct[rows], bins, metrics.BINS)
+        bins = metrics.bin_index(confidence[rows], items.ece_bins)
+        return RowSums(confidence[rows] - correct[rows], bins, items.ece_bins)
 
     parts = (RowSums(None), LazyRowSums(gaps))
     return Reduced(TotalsStatistic(parts, _ece_of_totals, items.cluster, items.n_clusters))

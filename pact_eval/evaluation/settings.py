@@ -12,6 +12,7 @@ import numpy as np
 
 from pact_eval._choices import Allowance, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval.errors import InputError
+from pact_eval.metrics import BINS
 from pact_eval.results import short_repr
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Settings:
         by: grouping after all items: kind, domain, source_family, or a further column of the
             records.
         bins: bins of a column of numbers: how many, or their inner edges.
+        ece_bins: bins of confidence of ECE, of equal width.
         resamples: bootstrap resamples; None uses `default_resamples` for the number of items.
         seed: seed of the bootstrap.
         method: arm that the others are compared with; None uses the first arm with a seed.
@@ -128,6 +130,7 @@ class Settings:
     without_leaks: bool = False
     target_error: float | None = None
     bins: Bins | None = None
+    ece_bins: int = BINS
     relabels: tuple[Relabel, ...] = ()
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ _ORDER = {
 _PROBABILITIES = {
     "over-confident": "over-confident",
     "under-confident": "under-confident",
-    "miscalibrated, direction not shown": "miscalibrated otherwise",
+    "miscalibrated": "miscalibrated",
     "no error shown": "no error shown",
     "cannot tell": "cannot tell",
 }
@@ -276,7 +276,7 @@ _TITLES = {
     "Order not checked": ("order", {"cannot tell"}),
     "Probabilities are wrong": (
         "probabilities",
-        {"over-confident", "under-confident", "miscalibrated otherwise"},
+        {"over-confident", "under-confident", "miscalibrated"},
     ),
 }
 

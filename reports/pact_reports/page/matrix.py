@@ -78,7 +78,7 @@ NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
     d.NearChance: lambda diagnostic: f"{diagnostic.group} {_share(diagnostic.accuracy.value)}",
     d.FollowsOrder: lambda diagnostic: _followed(diagnostic.conclusion),
     d.Unstable: lambda diagnostic: _changing(diagnostic.conclusion),
-    d.Miscalibrated: lambda diagnostic: diagnostic.conclusion.status.removesuffix(" otherwise"),
+    d.Miscalibrated: lambda diagnostic: diagnostic.conclusion.status,
     d.SameAnswer: lambda diagnostic: _CountOf(diagnostic.same, diagnostic.pairs),
     WeakVerdict: lambda diagnostic: str(diagnostic.result.hypothesis.id),
     d.MethodIsWorse: _lead,

@@ -30,13 +30,16 @@ from pact_reports.numbers import (
 )
 from pact_reports.plain_text import lower_first, one_line
 from pact_reports.sentences.conclusions import (
-    NO_DIRECTION,
+    UNDIRECTED,
+    adjusted_text,
+    corp_text,
     data_words,
     followed_together,
     followed_words,
     gap_text,
     group_words,
     is_other_letter,
+    of_bins,
     ties_words,
     verb_of,
 )
@@ -248,28 +251,23 @@ def probabilities_text(conclusion: ProbabilitiesConclusion) -> str:
     says, right = (
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
-    gap = f"{gap_text(conclusion)}; " if conclusion.status == "miscalibrated otherwise" else ""
-    numbers = f"says {says}%, is {right}% right ({gap}{_ece(conclusion)})"
-    if conclusion.status == "no error shown":
-        hidden = value_text(conclusion.hidden, "percent")
-        numbers += f"; {hidden}% could hide"
-    return f"{_probabilities_finding(conclusion)}: {numbers}"
+    details = [gap_text(conclusion)] if conclusion.status in UNDIRECTED else []
+    details.append(f"ECE{of_bins(conclusion)} {_against_chance(conclusion)}")
+    if conclusion.only_corp:
+        details.append(corp_text(conclusion, "chance"))
+    if conclusion.tone == "bad" or conclusion.shown_alone:
+        details.append(adjusted_text(conclusion))
+    finding = loud(conclusion, conclusion.status)
+    return f"{finding}: says {says}%, is {right}% right ({'; '.join(details)})"
 
 
-def _ece(conclusion: ProbabilitiesConclusion) -> str:
-    """Write the ECE next to that of chance; the p-value of an error that is shown."""
+def _against_chance(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the ECE next to that of chance."""
     ece = conclusion.ece
-    text = f"ECE {value_text(ece.value, 'percent')}"
-    if not isinstance(ece, CalibrationError):
-        return text
-    text += f", chance {value_text(ece.floor, 'percent')}"
-    return text if conclusion.tone != "bad" else f"{text}; {p_value_text(ece.p_value)}"
-
-
-def _probabilities_finding(conclusion: ProbabilitiesConclusion) -> str:
-    if conclusion.status == "miscalibrated otherwise":
-        return f"MISCALIBRATED, {NO_DIRECTION}"
-    return loud(conclusion, conclusion.status)
+    text = value_text(ece.value, "percent")
+    if isinstance(ece, CalibrationError):
+        text += f", chance {value_text(ece.floor, 'percent')}"
+    return text
 
 
 def probabilities_mark(conclusion: ProbabilitiesConclusion) -> str:
@@ -280,7 +278,7 @@ def probabilities_mark(conclusion: ProbabilitiesConclusion) -> str:
     """
     if conclusion.status == "cannot tell":
         return probabilities_text(conclusion)
-    finding = _probabilities_finding(conclusion)
+    finding = loud(conclusion, conclusion.status)
     if conclusion.status == "no error shown":
         return finding
     says, right = (

@@ -41,9 +41,6 @@ _MOST_LETTERS: Final = 2
 NOT_SHOWN: Final = "No accuracy difference shown"
 """The finding if neither run, or arm, is shown to be better."""
 
-NO_DIRECTION: Final = "direction not shown"
-"""Said of a calibration error if neither over-confidence nor under-confidence is shown."""
-
 
 @dataclass(frozen=True)
 class Said:
@@ -225,37 +222,67 @@ def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
     numbers = f"mean confidence {confidence}%, accuracy {accuracy}%"
-    if conclusion.status == "miscalibrated otherwise":
+    details = [f"ECE{of_bins(conclusion)} {_against_chance(conclusion, '%')}"]
+    if conclusion.status in UNDIRECTED:
         numbers += f", {gap_text(conclusion)}"
-    numbers += f"; {_ece(conclusion)}"
-    if conclusion.status == "no error shown":
-        hidden = value_text(conclusion.hidden, "percent")
-        return Said("No error shown", f"{numbers}; an error of up to {hidden}% could hide.")
-    return Said(_probabilities_finding(conclusion), f"{numbers}.")
+    if conclusion.only_corp:
+        details.append(corp_text(conclusion, "by chance"))
+    details.append(adjusted_text(conclusion))
+    return Said(conclusion.status.capitalize(), f"{numbers}; {'; '.join(details)}.")
 
 
-def _probabilities_finding(conclusion: ProbabilitiesConclusion) -> str:
-    """Write an error that is shown, and of one without a direction that none is shown."""
-    if conclusion.status == "miscalibrated otherwise":
-        return f"Miscalibrated, {NO_DIRECTION}"
-    return conclusion.status.capitalize()
+UNDIRECTED: Final = ("miscalibrated", "no error shown")
+"""Statuses whose sentence has the interval of the gap."""
 
 
 def gap_text(conclusion: ProbabilitiesConclusion) -> str:
     """Write confidence minus accuracy with its interval, which tells how much a mean may hide.
 
     Example:
-        "gap +73.8 [-38.0, +93.8] points"
+        "gap +4.6 [-1.2, +9.9] points"
     """
     return f"gap {interval_text(conclusion.gap, 'points', ' points')}"
 
 
-def _ece(conclusion: ProbabilitiesConclusion) -> str:
+def of_bins(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the number of bins of ECE unless it is the usual one.
+
+    Example:
+        " (30 bins)"
+    """
     ece = conclusion.ece
-    text = f"ECE {value_text(ece.value, 'percent')}%"
+    if not isinstance(ece, CalibrationError) or ece.bins == CalibrationError.bins:
+        return ""
+    return f" ({ece.bins} bins)"
+
+
+def corp_text(conclusion: ProbabilitiesConclusion, by_chance: str) -> str:
+    """Write the miscalibration without bins next to that of a calibrated model.
+
+    Example:
+        "CORP miscalibration 0.0201, by chance 0.0007"
+    """
+    corp = conclusion.corp
+    return f"CORP miscalibration {corp.value:.4f}, {by_chance} {corp.floor:.4f}"
+
+
+def adjusted_text(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the smallest p-value after adjustment.
+
+    If a test alone would show an error, but not the three together, the text says so.
+
+    Example:
+        "p = 0.011"
+    """
+    p_value = p_value_text(conclusion.p_value)
+    return f"{p_value} after adjustment for three tests" if conclusion.shown_alone else p_value
+
+
+def _against_chance(conclusion: ProbabilitiesConclusion, unit: str) -> str:
+    ece = conclusion.ece
+    text = f"{value_text(ece.value, 'percent')}{unit}"
     if isinstance(ece, CalibrationError):
-        chance = value_text(ece.floor, "percent")
-        text += f", by chance {chance}% ({p_value_text(ece.p_value)})"
+        text += f", by chance {value_text(ece.floor, 'percent')}{unit}"
     return text
 
 

@@ -146,7 +146,7 @@ def _ece_cell(run: ListedRun) -> Cell:
     ece = run.probabilities.ece
     floor = ece.floor if isinstance(ece, CalibrationError) else math.nan
     text = f"{value_text(ece.value, 'percent')}, {value_text(floor, 'percent')}"
-    shown = run.probabilities.tone == "bad"
+    shown = run.probabilities.ece_shown
     return Cell(text, mark="significant" if shown else None, tone=tone_of(run.probabilities))
 
 
