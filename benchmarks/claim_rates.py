@@ -2,9 +2,9 @@
 
     python benchmarks/claim_rates.py [--draws 1000] [--part intervals] [--check]
 
-Intervals: a calibrated model A answers items of two answers. Model B is less accurate by `LOSSES`,
-which is also the margin; model C is as good as A. Members of a dependent family share their luck,
-which decides whether an answer is right. The truth is exact. Families have the sizes of `SIZES`.
+Intervals: a calibrated model A answers items of two answers. Model B has lost some of its right
+answers, `LOSSES` of all, which is also the margin. Model C is as good as A. What happens to a member
+of a dependent family, happens to all. The truth is exact. Families have the sizes of `SIZES`.
 
 Words: runs in which nothing is wrong, and runs in which what the word says is planted. They are
 evaluated as `report` and `compare` do.
@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from common import chosen_options, markdown_table, parser, publish
 
-from pact_eval._typing import FloatArray, IntArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.audit.context import DataAuditSettings, DatasetSource
 from pact_eval.audit.dataset import audit_data
 from pact_eval.evaluation.conclusions.data import DataConclusion
@@ -169,16 +169,16 @@ class Families:
     @property
     def spread(self) -> float:
         """Half of the range of confidences."""
-        return 0.8 * (1 - self.right - LOSSES[self.right] / 2)
+        return 0.8 * (1 - self.right)
 
     def nll(self, loss: float) -> float:
-        """Return the true NLL of a calibrated model that is less accurate than A."""
-        c = self.right - loss + np.linspace(-1, 1, 20_001) * self.spread
-        return float(-(c * np.log(c) + (1 - c) * np.log(1 - c)).mean())
+        """Return the true NLL of a model that has A's confidences and lost so many answers."""
+        c = self.right + np.linspace(-1, 1, 20_001) * self.spread
+        right = c * (1 - loss / self.right)
+        return float(-(right * np.log(c) + (1 - right) * np.log(1 - c)).mean())
 
-    def scored(self, confidence: FloatArray, luck: FloatArray) -> ResampledGroup:
-        """Score answers that are right if their luck is below their confidence."""
-        right = luck < confidence
+    def scored(self, confidence: FloatArray, right: BoolArray) -> ResampledGroup:
+        """Score answers."""
         items = replace(
             self.template,
             predicted=np.where(right, 0, 1).astype(self.template.predicted.dtype),
@@ -193,7 +193,7 @@ class Families:
         return resampled_group("all", items, rng=rng, resamples=1, entries=entries)
 
     def draw(self, rng: np.random.Generator) -> tuple[ResampledGroup, ...]:
-        """Return A, B and C on new items; their answers share four fifths of their luck."""
+        """Return A, B and C on new items; A and C share the luck of four fifths."""
         n, families = self.family.size, self.rows.size
         shared = (rng.random(families) < self.dependent)[self.family]
 
@@ -202,13 +202,10 @@ class Families:
 
         confidence = self.right + rng.uniform(-1, 1, n) * self.spread
         own = luck()
-        other = np.where(luck() < 0.2, luck(), own)
-        less = confidence - LOSSES[self.right]
-        return (
-            self.scored(confidence, own),
-            self.scored(less, other),
-            self.scored(confidence, other),
-        )
+        right = own < confidence
+        less = right & (luck() >= LOSSES[self.right] / self.right)
+        equal = np.where(luck() < 0.2, luck(), own) < confidence
+        return tuple(self.scored(confidence, answers) for answers in (right, less, equal))
 
 
 def interval_rates(families: Families, draws: int, rng: np.random.Generator) -> dict[str, Rate]:
