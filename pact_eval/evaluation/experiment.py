@@ -30,8 +30,8 @@ from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
 from pact_eval.evaluation.conclusions.probabilities import (
-    ProbabilitiesConclusion,
     CorpMiscalibration,
+    ProbabilitiesConclusion,
     probabilities_conclusion,
 )
 from pact_eval.evaluation.experiment_run import ExperimentRun

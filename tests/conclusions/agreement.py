@@ -43,7 +43,9 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 """By name of a metric: what it can be. A difference lies within the width of this."""
 
 NUMBER: Final = r"[+\-−]?\d[\d,]*(?:\.\d+)?"
-INTERVAL: Final = re.compile(rf"(?:(?P<value>{NUMBER})%? (?:points )?)?\[(?P<low>{NUMBER}), (?P<high>{NUMBER})\]")
+INTERVAL: Final = re.compile(
+    rf"(?:(?P<value>{NUMBER})%? (?:points )?)?\[(?P<low>{NUMBER}), (?P<high>{NUMBER})\]"
+)
 P_VALUE: Final = re.compile(r"\bp (?P<sign>[=<]) (?P<value>0?\.\d+|\d\.\d+)")
 
 
@@ -72,13 +74,17 @@ class Surfaces:
         """What `report` prints of each run, in short and with `--full`."""
         runs = self.experiment.runs
         short = [run_report.present(self.experiment.report(run), full=False) for run in runs]
-        return [(_text(brief), _text(full)) for brief, full in zip(short, self._reports, strict=True)]
+        return [
+            (_text(brief), _text(full)) for brief, full in zip(short, self._reports, strict=True)
+        ]
 
     @cached_property
     def python_texts(self) -> list[str]:
         """What Python prints of the evaluation of each run."""
         reports = [self.experiment.report(run).evaluation for run in self.experiment.runs]
-        return [to_text(*evaluation_presenter.present(each).parts(), width=UNBROKEN) for each in reports]
+        return [
+            to_text(*evaluation_presenter.present(each).parts(), width=UNBROKEN) for each in reports
+        ]
 
     @cached_property
     def _compared(self) -> tuple[RunComparison, ...]:
@@ -157,7 +163,9 @@ def _of_estimates(value: Any, where: str) -> Iterator[str]:
             yield f"{where}{path}: one end only: {low}, {high}"
         if low is None or value is None:
             continue
-        biased = "noise_floor" in estimate or "floor" in estimate or path.endswith(".ece.difference")
+        biased = (
+            "noise_floor" in estimate or "floor" in estimate or path.endswith(".ece.difference")
+        )
         if not low <= high or (not biased and not low - ROUNDING <= value <= high + ROUNDING):
             yield f"{where}{path}: {value} [{low}, {high}]"
 
@@ -191,7 +199,12 @@ def _of_probabilities(conclusion: Mapping[str, Any]) -> Iterator[str]:
     p_value = ece.get("p_value")
     if p_value is not None and ece["low"] is not None and (p_value < LEVEL) != (ece["low"] > 0):
         yield f"{where}: ECE from {ece['low']}, p = {p_value}"
-    if status == "no error shown" and p_value is not None and p_value < LEVEL and not _adjusted(conclusion):
+    if (
+        status == "no error shown"
+        and p_value is not None
+        and p_value < LEVEL
+        and not _adjusted(conclusion)
+    ):
         yield f"{where}: p = {p_value}"
     hidden = re.search(r"(\d+\.\d+)% could hide|up to (\d+\.\d+)%", conclusion["text"])
     if hidden and gap["value"] is not None:
@@ -327,7 +340,13 @@ def _of_text(text: str) -> Iterator[str]:
             lowered = sentence.lower()
             small = [p for p in P_VALUE.finditer(sentence) if float(p["value"]) <= LEVEL]
             quiet = re.search(r"not shown|no .{0,40}\bshown|may explain it", lowered)
-            if small and quiet and "adjust" not in lowered and "is more" not in lowered and "is less" not in lowered:
+            if (
+                small
+                and quiet
+                and "adjust" not in lowered
+                and "is more" not in lowered
+                and "is less" not in lowered
+            ):
                 yield f"said: {sentence.strip()[:300]}"
 
 
@@ -380,9 +399,7 @@ def _of_answers(answers: Mapping[str, Any], texts: tuple[str, ...]) -> Iterator[
 
 def _of_page(surfaces: Surfaces) -> Iterator[str]:
     """The page has every interval of the answers."""
-    known = [
-        [printed["low"], printed["high"]] for printed in INTERVAL.finditer(surfaces.page)
-    ]
+    known = [[printed["low"], printed["high"]] for printed in INTERVAL.finditer(surfaces.page)]
     expected: list[tuple[str, Any]] = []
     for report in surfaces.reports:
         expected += [*estimates(report["groups"][0]["metrics"]["accuracy"], "accuracy")]

@@ -131,7 +131,9 @@ class RandomRuns:
             alike=float(rng.choice([0.0, 0.5, 0.9, 1.0])),
             margin=float(rng.choice([0.01, 0.05, 0.2])) if rng.random() < 0.5 else None,
             holm=bool(rng.random() < 0.2),
-            decoding="ensemble" if k > 1 and known == "probabilities" and rng.random() < 0.3 else "single",
+            decoding="ensemble"
+            if k > 1 and known == "probabilities" and rng.random() < 0.3
+            else "single",
         )
 
     @property
@@ -260,7 +262,7 @@ def _probabilities(
 def _imported(row: dict[str, Any], known: str) -> dict[str, Any]:
     """Return a row of a log that has answers alone, or a confidence and whether it is right."""
     answer = int(np.argmax(row["logits"]))
-    kept = {name: row[name] for name in ("id", "family") }
+    kept = {name: row[name] for name in ("id", "family")}
     if row["variant"] is not None:
         kept["variant"] = row["variant"]
     if known == "pairs":

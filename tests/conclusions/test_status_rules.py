@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from messages import assert_says
 from run_frames import frame_of
