@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
-from pact_eval.stats.clusters import degrees_of_freedom
 from pact_eval.stats._quantiles import normal_quantile, t_tail
+from pact_eval.stats.clusters import degrees_of_freedom
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.linearised import LinearInference, linear_inference, linearised_ratio
 from pact_eval.stats.multiplicity import holm
