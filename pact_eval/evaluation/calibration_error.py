@@ -193,7 +193,7 @@ def confidence_gap(
     if n_families < 2:
         one = ClusterText("one {cluster}: no interval")
         return ConfidenceGap(
-            value, math.nan, math.nan, correct.size, n_families, GAP_METHOD, one, p_value
+            value, math.nan, math.nan, correct.size, n_families, GAP_METHOD, one, p_value=p_value
         )
     beyond = max(0, math.floor(LEVEL / 2 * (drawn.size + 1) + _ROUNDING) - 1)
     below, above = max(0.0, -float(ranked[beyond])), max(0.0, float(ranked[-1 - beyond]))

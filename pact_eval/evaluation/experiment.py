@@ -728,6 +728,7 @@ class Experiment:
                 adaptive=recorded.view_rule is not None,
                 untested=left,
                 ties=Ties.of(items),
+                unit=settings.unit,
             )
 
         return run.once(("order conclusion", settings.unit, settings.seed), concluded)
@@ -744,6 +745,11 @@ class Experiment:
                 tied_answers(views.log_probs_by_view),
                 items.cluster,
                 rng=settings.rng(),
+                groups={
+                    group: column == group
+                    for column in (views.n_choices, views.kind)
+                    for group in sorted(set(column.tolist()))
+                },
             )
 
         return run.once(("slots", settings.unit, settings.seed), tested)

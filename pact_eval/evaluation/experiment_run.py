@@ -325,6 +325,8 @@ class ExperimentRun:
     ) -> tuple[RoundedProbabilities | SeveralRight, ...]:
         """Return notes on scores that are known in part: several right answers, and rounding.
 
+        Rounding that changes no number in print is not noted.
+
         Args:
             decoding: single or ensemble.
             calibrated: apply the run's calibrator.
@@ -334,7 +336,8 @@ class ExperimentRun:
         if recorded.several_right:
             notes += several_right(self.scored(decoding, calibrated=calibrated))
         if (recorded.rounded_to is not None or recorded.censored) and not self.ablated:
-            notes.append(self._rounded(decoding, calibrated=calibrated))
+            rounded = self._rounded(decoding, calibrated=calibrated)
+            notes += [rounded] if rounded.matters else []
         return tuple(notes)
 
     def _rounded(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:

@@ -96,7 +96,6 @@ class Settings:
             are no verdicts.
         unit: units of intervals and exact tests: family (new families of the same source families)
             or source_family (new source families).
-        holm: adjust the marks of comparisons together, over runs, metrics and groups.
         allow: differences that are accepted between a run and the run its calibrator was fitted on.
         data: datasets of the runs, files or folders, that are audited. Without any, those that
             `run.json` names are, if they are unchanged.
@@ -125,7 +124,6 @@ class Settings:
     calibration: Path | None = None
     shipped: bool = False
     unit: ClusterUnit = "family"
-    holm: bool = False
     allow: tuple[Allowance, ...] = ()
     data: tuple[Path, ...] = ()
     audit: Path | None = None

@@ -271,7 +271,7 @@ CASES = (
     Case("follows the letter A", Plan(change=drawn_to(0, 2.5)), "follows a letter", "", letter="A"),
     Case("follows the letter C", Plan(change=drawn_to(2, 2.5)), "follows a letter", "", letter="C"),
     Case(
-        "follows the last position",
+        "follows the last place",
         Plan(change=drawn_to(-1, 2.5), families=300),
         *("follows a position", ""),
         letter="last",

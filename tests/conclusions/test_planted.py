@@ -47,9 +47,10 @@ def test_every_surface_says_what_is_true(case: Case, tmp_path: Path) -> None:
         assert {question: statuses[question] for question in told} == told, surface
     assert all(statuses == terminal for statuses in printed.values())
     if case.letter:
-        where = "LAST POSITION" if case.letter == "last" else f"LETTER {case.letter}"
-        assert f"FOLLOWS THE {where}" in text.splitlines()[0]
-        assert surfaces.facts(text)["order"].startswith(f"FOLLOWS THE {where}: chosen ")
+        last = {"last": "FOLLOWS THE LAST PLACE", "Z": "FOLLOWS Z, THE LAST PLACE"}
+        finding = last.get(case.letter, f"FOLLOWS THE LETTER {case.letter}")
+        assert finding in text.splitlines()[0]
+        assert surfaces.facts(text)["order"].startswith(f"{finding}: chosen ")
 
 
 SHOWN_GAPS = {

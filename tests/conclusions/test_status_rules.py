@@ -153,7 +153,7 @@ def effect(
 
 def slot(number: int, low: float, high: float, shown: int = 400) -> SlotPreference:
     preference = Estimate((low + high) / 2, low, high, shown, 200)
-    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, 0.001, 0.001)
+    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, *3 * (0.001,))
 
 
 def slots(*letters: SlotPreference, items: int = 400) -> SlotPreferences:

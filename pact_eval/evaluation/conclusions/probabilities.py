@@ -12,7 +12,7 @@ import numpy as np
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
 from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
-from pact_eval.stats._clusters import effective_clusters
+from pact_eval.stats.clusters import effective_clusters
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm
 

@@ -73,7 +73,7 @@ NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
     RegistrationProblem: lambda diagnostic: str(diagnostic.registration.status),
     d.ContractMismatch: lambda _: "differs",
     d.ContractStated: lambda _: "stated",
-    d.LowAnswerMass: lambda diagnostic: _share(diagnostic.mean),
+    d.LowAnswerMass: lambda diagnostic: _share(diagnostic.mass.value),
     d.ConfidentErrors: lambda diagnostic: _CountOf(diagnostic.wrong, diagnostic.confident),
     d.NearChance: lambda diagnostic: f"{diagnostic.group} {_share(diagnostic.accuracy.value)}",
     d.FollowsOrder: lambda diagnostic: _followed(diagnostic.conclusion),

@@ -1,0 +1,418 @@
+"""What is printed of runs agrees with itself: statuses, intervals and p-values of every surface.
+
+Nothing is known of the runs. Each check yields a sentence per contradiction.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from pact_eval.drift.run_comparison import RunComparison, compare_runs
+from pact_eval.evaluation.experiment import Experiment
+from pact_reports.page.assembly import make_page
+from pact_reports.page.request import PageRequest
+from pact_reports.presenters import evaluation as evaluation_presenter
+from pact_reports.presenters import run_comparison, run_report
+from pact_reports.presenters.presenter import Presenter
+from pact_reports.writers.terminal import to_text
+
+LEVEL: Final = 0.05
+CHANGES: Final = 0.1
+ROUNDING: Final = 1e-6
+UNBROKEN: Final = 5_000
+"""Columns of a terminal in which no line is broken."""
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **dict.fromkeys(
+        ("accuracy", "pair_accuracy", "margin_not_positive", "margin_below_trained", "ece", "aurc",
+         "view_tv", "flip_rate", "confident_errors", "accuracy_of_asked"),
+        (0.0, 1.0),
+    ),
+    "ensemble_gain": (-1.0, 1.0),
+    "brier": (0.0, 2.0),
+    **dict.fromkeys(
+        ("nll_nats", "score_mae", "score_rps", "score_level_mae"), (0.0, math.inf)
+    ),
+}  # fmt: skip
+"""By name of a metric: what it can be. A difference lies within the width of this."""
+
+NUMBER: Final = r"[+\-−]?\d[\d,]*(?:\.\d+)?"
+INTERVAL: Final = re.compile(
+    rf"(?:(?P<value>{NUMBER})%? (?:points )?)?\[(?P<low>{NUMBER}), (?P<high>{NUMBER})\]"
+)
+P_VALUE: Final = re.compile(r"\bp (?P<sign>[=<]) (?P<value>0?\.\d+|\d\.\d+)")
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """Everything that is printed of one run, or of two.
+
+    Attributes:
+        experiment: the runs.
+    """
+
+    experiment: Experiment
+
+    @cached_property
+    def reports(self) -> list[dict[str, Any]]:
+        """The object of `report --json` of each run."""
+        return [report.to_json() for report in self._reports]
+
+    @cached_property
+    def _reports(self) -> list[Presenter]:
+        runs = self.experiment.runs
+        return [run_report.present(self.experiment.report(run)) for run in runs]
+
+    @cached_property
+    def report_texts(self) -> list[tuple[str, str]]:
+        """What `report` prints of each run, in short and with `--full`."""
+        runs = self.experiment.runs
+        short = [run_report.present(self.experiment.report(run), full=False) for run in runs]
+        return [
+            (_text(brief), _text(full)) for brief, full in zip(short, self._reports, strict=True)
+        ]
+
+    @cached_property
+    def python_texts(self) -> list[str]:
+        """What Python prints of the evaluation of each run."""
+        reports = [self.experiment.report(run).evaluation for run in self.experiment.runs]
+        return [
+            to_text(*evaluation_presenter.present(each).parts(), width=UNBROKEN) for each in reports
+        ]
+
+    @cached_property
+    def _compared(self) -> tuple[RunComparison, ...]:
+        return compare_runs(self.experiment)
+
+    @cached_property
+    def comparison(self) -> dict[str, Any]:
+        """The object of `compare --json`."""
+        return run_comparison.present(*self._compared).to_json()
+
+    @cached_property
+    def comparison_texts(self) -> tuple[str, str]:
+        """What `compare` prints, in short and with `--full`."""
+        brief = run_comparison.present(*self._compared, full=False)
+        return _text(brief), _text(run_comparison.present(*self._compared))
+
+    @cached_property
+    def page(self) -> str:
+        """The text of the page, without tags; cells and paragraphs are lines."""
+        page = make_page(PageRequest(self.experiment, figures=(), tables=("splits",)))
+        body = page[page.index("<body") :]
+        body = re.sub(r"<(svg|script|style).*?</\1>", "", body, flags=re.DOTALL)
+        body = re.sub(r"</?(?:h\d|p|tr|t[dh]|li|section|div|table|caption)\b[^>]*>", "\n", body)
+        return html.unescape(re.sub(r"<[^>]*>", "", body))
+
+
+def _text(presenter: Presenter) -> str:
+    parts = [part for block in presenter.printed() for part in block]
+    return to_text(*parts, width=UNBROKEN)
+
+
+def contradictions(surfaces: Surfaces) -> Iterator[str]:
+    """Yield every contradiction in what is printed."""
+    for number, report in enumerate(surfaces.reports):
+        yield from _of_estimates(report, f"report {number}")
+        for group in report["groups"]:
+            for name, estimate in group["metrics"].items():
+                yield from _of_range(estimate, RANGES.get(name), f"{group['name']} {name}")
+        yield from _of_probabilities(report["answer"]["probabilities"])
+        yield from _of_order(report["answer"]["order"])
+        texts = (*surfaces.report_texts[number], surfaces.python_texts[number])
+        for text in texts:
+            yield from _of_text(text)
+        for text in texts[1:]:
+            yield from _of_printed(text, report)
+        yield from _of_printed(texts[0], report)
+        yield from _of_answers(report["answer"], texts)
+    if len(surfaces.reports) > 1:
+        yield from _of_comparison(surfaces)
+    yield from _of_text(surfaces.page)
+    yield from _of_page(surfaces)
+
+
+def estimates(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every object with an interval in a JSON value, with its path."""
+    if isinstance(value, Mapping):
+        if {"low", "high"} <= value.keys():
+            yield path, dict(value)
+        for key, inner in value.items():
+            yield from estimates(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from estimates(inner, f"{path}[{at}]")
+
+
+def excludes_zero(estimate: Mapping[str, Any]) -> bool:
+    """Return whether there is an interval, and 0 is outside."""
+    return estimate["low"] is not None and not estimate["low"] <= 0 <= estimate["high"]
+
+
+def _of_estimates(value: Any, where: str) -> Iterator[str]:
+    """The value is inside its interval; an ECE is not, because it is biased."""
+    for path, estimate in estimates(value):
+        low, value, high = estimate["low"], estimate.get("value"), estimate["high"]
+        if (low is None) != (high is None):
+            yield f"{where}{path}: one end only: {low}, {high}"
+        if low is None or value is None:
+            continue
+        biased = (
+            "noise_floor" in estimate or "floor" in estimate or path.endswith(".ece.difference")
+        )
+        if not low <= high or (not biased and not low - ROUNDING <= value <= high + ROUNDING):
+            yield f"{where}{path}: {value} [{low}, {high}]"
+
+
+def _of_range(
+    estimate: Mapping[str, Any], limits: tuple[float, float] | None, where: str
+) -> Iterator[str]:
+    """Value and interval are possible."""
+    for key in ("low", "value", "high"):
+        number = estimate[key]
+        if limits is None or number is None:
+            continue
+        if not limits[0] - ROUNDING <= number <= limits[1] + ROUNDING:
+            yield f"{where}: {key} {number} is not in {limits}"
+
+
+def _of_probabilities(conclusion: Mapping[str, Any]) -> Iterator[str]:
+    """The direction is that of the gap, which lies within what is possible."""
+    status, gap, ece = conclusion["status"], conclusion["gap"], conclusion["ece"]
+    confidence = conclusion["confidence"]
+    where = f"probabilities {status}"
+    if gap["low"] is not None and confidence is not None:
+        yield from _of_range(gap, (confidence - 1, confidence), f"{where}: gap")
+    signs = {"over-confident": 1, "under-confident": -1}
+    if gap["low"] is not None:
+        shown = (gap["low"] > 0) - (gap["high"] < 0)
+        if status in signs and shown != signs[status]:
+            yield f"{where}: gap [{gap['low']}, {gap['high']}]"
+        if status not in (*signs, "cannot tell") and shown and not _adjusted(conclusion):
+            yield f"{where}: gap [{gap['low']}, {gap['high']}] excludes 0"
+    p_value = ece.get("p_value")
+    if p_value is not None and ece["low"] is not None and (p_value < LEVEL) != (ece["low"] > 0):
+        yield f"{where}: ECE from {ece['low']}, p = {p_value}"
+    if (
+        status == "no error shown"
+        and p_value is not None
+        and p_value < LEVEL
+        and not _adjusted(conclusion)
+    ):
+        yield f"{where}: p = {p_value}"
+    hidden = re.search(r"(\d+\.\d+)% could hide|up to (\d+\.\d+)%", conclusion["text"])
+    if hidden and gap["value"] is not None:
+        bound = float(hidden[1] or hidden[2]) / 100
+        if bound < abs(gap["value"]) - 0.0005:
+            yield f"{where}: {bound} could hide, gap {gap['value']}"
+
+
+def _adjusted(conclusion: Mapping[str, Any]) -> bool:
+    """Return whether an adjusted p-value above 5% is given."""
+    return any(
+        "adjusted" in path and isinstance(number, float) and number > LEVEL
+        for path, number in _numbers(conclusion)
+    )
+
+
+def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _numbers(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _numbers(inner, path)
+    else:
+        yield path, value
+
+
+def _of_order(conclusion: Mapping[str, Any]) -> Iterator[str]:
+    """Intervals of flips and of preferences are on the side that the status says."""
+    status, flips = conclusion["status"], conclusion["flip_rate"]
+    where = f"order {status}"
+    if (status == "stable" and not flips["high"] <= CHANGES) or (
+        status == "unstable" and not flips["low"] > CHANGES
+    ):
+        yield f"{where}: flips [{flips['low']}, {flips['high']}]"
+    if bool(conclusion["followed"]) != status.startswith("follows"):
+        yield f"{where}: {conclusion['followed']}"
+    for slot in conclusion["followed"]:
+        if slot["preference"]["low"] is not None and not excludes_zero(slot["preference"]):
+            yield f"{where}: preference [{slot['preference']['low']}, {slot['preference']['high']}]"
+        p_values = [number for path, number in _numbers(slot) if "p_value" in path]
+        if max(p_values) > LEVEL:
+            yield f"{where}: p = {p_values}"
+
+
+def _of_comparison(surfaces: Surfaces) -> Iterator[str]:
+    """Marks and statuses follow intervals; a difference of metrics is possible."""
+    values = surfaces.comparison
+    margin = surfaces.experiment.settings.margin
+    yield from _of_estimates(values, "compare")
+    for conclusion in values["answer"]["better"]:
+        yield from _of_better(conclusion, margin)
+    for comparison in values["comparisons"]:
+        for group in comparison["comparison"]["groups"]:
+            for name, metric in group["metrics"].items():
+                where = f"compare {group['name']} {name}"
+                for side in ("a", "b"):
+                    yield from _of_range(metric[side], RANGES.get(name), where)
+                width = RANGES.get(name, (0, math.inf))
+                reach = width[1] - width[0]
+                yield from _of_range(metric["difference"], (-reach, reach), where)
+                yield from _of_evidence(metric["difference"], metric["evidence"], where)
+    brief, full = surfaces.comparison_texts
+    for text in (brief, full):
+        yield from _of_text(text)
+        yield from _of_printed(text, [values, surfaces.reports])
+    yield from _of_stars(full, adjusted="adjusted" in full)
+
+
+def _of_better(conclusion: Mapping[str, Any], margin: float | None) -> Iterator[str]:
+    """A status follows the interval or an adjusted p-value, and the sentence says it."""
+    for claim in conclusion["claims"]:
+        difference, status = claim["difference"], claim["status"]
+        where = f"better: {claim['metric']} of {claim['k']} views {status}"
+        ends = f"[{difference['low']}, {difference['high']}]"
+        p_value = claim["evidence"].get("adjusted_p_value")
+        sign = (difference["low"] or 0) > 0, (difference["high"] or 0) < 0
+        if status in ("better", "worse") and sign != (status == "better", status == "worse"):
+            yield f"{where}: {ends}"
+        if status in ("better", "worse") and p_value is not None and p_value > LEVEL:
+            yield f"{where}: adjusted p = {p_value}"
+        if status == "not shown" and excludes_zero(difference) and not (p_value or 0) > LEVEL:
+            yield f"{where}: {ends}"
+        if status == "equivalent" and not (
+            margin is not None and -margin < difference["low"] and difference["high"] < margin
+        ):
+            yield f"{where}: {ends}, margin {margin}"
+        yield from _of_evidence(difference, claim["evidence"], where)
+    finding = conclusion["text"].partition(": ")[0]
+    said = re.search(r"is (more|less) accurate than", finding)
+    if (conclusion["status"] in ("better", "worse")) != bool(said):
+        yield f"better: status {conclusion['status']}, but: {finding}"
+
+
+def _of_evidence(
+    difference: Mapping[str, Any], evidence: Mapping[str, Any], where: str
+) -> Iterator[str]:
+    """A p-value is at most 5% if and only if the interval excludes 0; a mark needs both."""
+    p_value, adjusted = evidence["p_value"], evidence["adjusted_p_value"]
+    ends = f"[{difference['low']}, {difference['high']}]"
+    if difference["low"] is not None and p_value is not None:
+        if (p_value <= LEVEL) != excludes_zero(difference) and abs(p_value - LEVEL) > ROUNDING:
+            yield f"{where}: p = {p_value}, {ends}"
+    if evidence["marked"] and (not excludes_zero(difference) or (adjusted or 0) > LEVEL):
+        yield f"{where}: marked, p = {p_value}, adjusted {adjusted}, {ends}"
+
+
+def _of_stars(text: str, *, adjusted: bool) -> Iterator[str]:
+    """A star in a table of differences is there if and only if the printed interval excludes 0."""
+    if "excludes 0" not in text or adjusted:
+        return
+    for line in text.splitlines():
+        cells = line.split("|")
+        if "A - B" in line or len(cells) < 3:
+            continue
+        for cell in cells:
+            printed = INTERVAL.search(cell)
+            if printed is None or not printed["value"] or "A - B" in cell:
+                continue
+            low, high = _number(printed["low"]), _number(printed["high"])
+            if "*" in cell and low <= 0 <= high:
+                yield f"stars: {line.strip()}"
+
+
+def _of_text(text: str) -> Iterator[str]:
+    """Printed intervals hold their value; what is not shown has no small p-value beside it."""
+    for printed in INTERVAL.finditer(text):
+        low, high = _number(printed["low"]), _number(printed["high"])
+        if low > high:
+            yield f"printed: {printed[0]}"
+    for line in text.splitlines():
+        for sentence in re.split(r"(?<=[a-z)])[.;] ", line):
+            lowered = sentence.lower()
+            small = [p for p in P_VALUE.finditer(sentence) if float(p["value"]) <= LEVEL]
+            quiet = re.search(r"not shown|no .{0,40}\bshown|may explain it", lowered)
+            if (
+                small
+                and quiet
+                and "adjust" not in lowered
+                and "is more" not in lowered
+                and "is less" not in lowered
+            ):
+                yield f"said: {sentence.strip()[:300]}"
+
+
+def _of_printed(text: str, values: Any) -> Iterator[str]:
+    """Every printed interval is one of the JSON object."""
+    known = [
+        (estimate.get("value"), estimate["low"], estimate["high"])
+        for _, estimate in estimates(values)
+        if estimate["low"] is not None
+    ]
+    for line in text.splitlines():
+        for printed in INTERVAL.finditer(line):
+            ends = [printed["low"], printed["high"]]
+            if not any(
+                _prints(ends, [scale * low, scale * high])
+                or _prints(ends, [-scale * high, -scale * low])
+                for _, low, high in known
+                for scale in (1, 100)
+            ):
+                yield f"printed, not in JSON: {line.strip()[:200]}: {printed[0]}"
+
+
+def _prints(texts: list[str], numbers: list[float]) -> bool:
+    return all(
+        abs(_number(text) - number) <= 0.5000001 * 10.0 ** -len(text.partition(".")[2])
+        for text, number in zip(texts, numbers, strict=True)
+    )
+
+
+def _number(text: str) -> float:
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+def _of_answers(answers: Mapping[str, Any], texts: tuple[str, ...]) -> Iterator[str]:
+    """Every surface says the status, in its own words."""
+    words = {
+        "unstable": "unstable",
+        "over-confident": "over-confident",
+        "under-confident": "under-confident",
+    }
+    for question in ("order", "probabilities"):
+        status = answers[question]["status"]
+        for at, text in enumerate(texts):
+            for name, word in words.items():
+                said = re.search(rf"(?im)^\s*(?:{question}:?)\s+{word}\b", text)
+                if bool(said) != (status == name) and (said or question in text.lower()):
+                    if name in ("unstable",) == (question == "order"):
+                        yield f"surface {at}: {question} is {status}, printed: {said and said[0]}"
+
+
+def _of_page(surfaces: Surfaces) -> Iterator[str]:
+    """The page has every interval of the answers."""
+    known = [[printed["low"], printed["high"]] for printed in INTERVAL.finditer(surfaces.page)]
+    expected: list[tuple[str, Any]] = []
+    for report in surfaces.reports:
+        expected += [*estimates(report["groups"][0]["metrics"]["accuracy"], "accuracy")]
+        if report["answer"]["order"]["status"] in ("stable", "unstable"):
+            expected += [*estimates(report["answer"]["order"]["flip_rate"], "flips")]
+    if len(surfaces.reports) > 1:
+        for conclusion in surfaces.comparison["answer"]["better"]:
+            for claim in conclusion["claims"]:
+                expected += [*estimates(claim["difference"], f"{claim['metric']} {claim['k']}")]
+    for path, estimate in expected:
+        if estimate["low"] is None:
+            continue
+        ends = [100 * estimate["low"], 100 * estimate["high"]]
+        turned = [-ends[1], -ends[0]]
+        if not any(_prints(printed, ends) or _prints(printed, turned) for printed in known):
+            yield f"page lacks {path} {ends}"
