@@ -116,6 +116,6 @@ def _claims_of(experiment: Experiment, decoding: Decoding) -> Callable[[_Pair], 
         k = 1 if decoding == "single" else min(run.predictions.k for run in runs)
         status = claim_status(difference, evidence, verdict)
         views = decoding_name(decoding, repeats), k, repeats
-        return Claim(_METRIC, *views, status, difference, evidence)
+        return Claim(_METRIC, *views, status, difference, evidence, verdict)
 
     return claim
