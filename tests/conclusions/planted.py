@@ -370,7 +370,7 @@ CASES = (
     ),
     Case(
         "1,000 families compared",
-        Plan(families=1_000, skill=1.8),
+        Plan(families=1_000, skill=1.9),
         *("stable", FINE),
         Plan(families=1_000),
         {1: "better", 4: "better"},

@@ -94,7 +94,8 @@ def _references(request: PageRequest) -> _References:
         return _References(chosen, {})
     runs = len(experiment.runs)
     every = range(runs) if runs <= MOST_REFERENCES else (chosen,)
-    return _References(chosen, dict(zip(every, run_differences(experiment, every), strict=True)))
+    rows = run_differences(experiment, every, chosen)
+    return _References(chosen, dict(zip(every, rows, strict=True)))
 
 
 def _copies(
