@@ -23,12 +23,12 @@ from null_arms import null_runs
 
 from pact_eval import metrics
 from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
-from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.metric_differences import mean_estimate
 from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.resampled_groups import resampled_groups
-from pact_eval.stats.bootstrap import Resampled
+from pact_eval.stats import t_quantile
 from pact_eval.stats.crossed import crossed_difference
 from pact_eval.stats.estimate import Estimate
 
@@ -52,7 +52,7 @@ def marked(comparisons: tuple[Comparison, ...]) -> Iterator[tuple[str, str, bool
 def false_marks(sets: int, resamples: int, others: int) -> None:
     """Print how often single differences and full outputs are marked when nothing differs."""
     single: Counter[tuple[str, str]] = Counter()
-    outputs, adjusted = 0, 0
+    outputs = 0
     for seed in range(sets):
         rng = np.random.default_rng([1, seed])
         first, *rest = (ScoredItems.of(views, "single") for views in null_runs(rng, 1 + others))
@@ -63,7 +63,6 @@ def false_marks(sets: int, resamples: int, others: int) -> None:
         one = [(group, name) for group, name, is_marked in marked(differences) if is_marked]
         single.update(one)
         outputs += bool(one)
-        adjusted += any(is_marked for *_, is_marked in marked(adjusted_together(differences)))
     groups = list(dict.fromkeys(group for group, *_ in marked(differences)))
     metrics = list(dict.fromkeys(name for _, name, _ in marked(differences)))
     write(
@@ -80,21 +79,18 @@ def false_marks(sets: int, resamples: int, others: int) -> None:
         f"\nSingle marks on all items: {min(of_all):.1f} to {max(of_all):.1f}% are false, "
         f"{np.mean(of_all):.1f}% on average (standard error of each {error:.1f} points)."
     )
-    write(
-        f"\nFull outputs with a false mark: {100 * outputs / sets:.1f}%; with `--holm`: "
-        f"{100 * adjusted / sets:.1f}%."
-    )
+    write(f"\nFull outputs with a false mark: {100 * outputs / sets:.1f}%.")
 
 
 def false_arm_marks(sets: int, resamples: int) -> None:
     """Print how often `compare --arms` marks something if three arms of three seeds do not differ.
 
     An arm is marked `^` if it is shown to be better than every other arm. Full outputs have marks
-    of all metrics and groups; without `--holm`, those of single seeds too.
+    of all metrics and groups, and of single seeds.
     """
     specs = [spec for spec in registered_metrics() if spec.better]
-    single: Counter[tuple[str, str, bool]] = Counter()
-    outputs: Counter[tuple[str, bool]] = Counter()
+    single: Counter[tuple[str, str]] = Counter()
+    outputs: Counter[str] = Counter()
     for seed in range(sets):
         rng = np.random.default_rng([3, seed])
         runs = [ScoredItems.of(views, "single") for views in null_runs(rng, 3 * len(SEEDS))]
@@ -102,32 +98,25 @@ def false_arm_marks(sets: int, resamples: int) -> None:
             name: dict(zip(SEEDS, runs[at : at + len(SEEDS)], strict=True))
             for at, name in zip((0, 3, 6), "abc", strict=True)
         }
-        for holm in (False, True):
-            comparison = compare_arms(
-                arms, by="kind", rng=np.random.default_rng(seed), resamples=resamples, holm=holm
-            )
-            for spec in specs:
-                pairs = [pair.differences["all"][spec.name] for pair in comparison.pairs]
-                single[spec.name, "*", holm] += sum(pair.marked for pair in pairs)
-                single[spec.name, "^", holm] += (
-                    "best" in comparison.standings["all"][spec.name].values()
-                )
-            marks = {"*": any_star(comparison, seeds=not holm), "^": any_best(comparison)}
-            outputs.update((mark, holm) for mark, there in marks.items() if there)
-            outputs["either", holm] += any(marks.values())
+        comparison = compare_arms(
+            arms, by="kind", rng=np.random.default_rng(seed), resamples=resamples
+        )
+        for spec in specs:
+            pairs = [pair.differences["all"][spec.name] for pair in comparison.pairs]
+            single[spec.name, "*"] += sum(pair.marked for pair in pairs)
+            best = comparison.standings["all"][spec.name].values()
+            single[spec.name, "^"] += "best" in best
+        marks = {"*": any_star(comparison), "^": any_best(comparison)}
+        outputs.update(mark for mark, there in marks.items() if there)
+        outputs["either"] += any(marks.values())
     write(f"\n{sets} data sets on which three arms do not differ, {resamples:,} resamples.\n")
-    write("| false marks (%), all items | `*` | `^` | `*`, `--holm` | `^`, `--holm` |")
-    write(f"|---|{'---|' * 4}")
+    write("| false marks (%), all items | `*` | `^` |")
+    write(f"|---|{'---|' * 2}")
     for spec in specs:
-        shares = [
-            single[spec.name, mark, holm] / (sets * chances)
-            for holm in (False, True)
-            for mark, chances in (("*", 2), ("^", 1))
-        ]
+        shares = [single[spec.name, "*"] / (2 * sets), single[spec.name, "^"] / sets]
         write(f"| {spec.name} | {' | '.join(f'{100 * share:.1f}' for share in shares)} |")
-    for holm, how in ((False, "Full outputs with a false mark"), (True, "With `--holm`")):
-        cells = (f"{mark} {100 * outputs[mark, holm] / sets:.1f}%" for mark in ("*", "^", "either"))
-        write(f"\n{how}: {', '.join(cells)}.")
+    cells = (f"{mark} {100 * outputs[mark] / sets:.1f}%" for mark in ("*", "^", "either"))
+    write(f"\nFull outputs with a false mark: {', '.join(cells)}.")
 
 
 def any_best(comparison: ArmsComparison) -> bool:
@@ -139,15 +128,15 @@ def any_best(comparison: ArmsComparison) -> bool:
     )
 
 
-def any_star(comparison: ArmsComparison, *, seeds: bool) -> bool:
-    """Return whether a difference of arms is marked; with `seeds`, or one at a single seed."""
+def any_star(comparison: ArmsComparison) -> bool:
+    """Return whether a difference of arms is marked, or one at a single seed."""
     over_seeds = any(
         difference.marked
         for pair in comparison.pairs
         for by_metric in pair.differences.values()
         for difference in by_metric.values()
     )
-    at_seeds = [tuple(pair.seeds.values()) for pair in comparison.pairs] if seeds else []
+    at_seeds = [tuple(pair.seeds.values()) for pair in comparison.pairs]
     return over_seeds or any(
         is_marked for difference in at_seeds for *_, is_marked in marked(difference)
     )
@@ -159,34 +148,36 @@ def crossed_coverage(sets: int, families: int = 162) -> None:
         f"\nDifferences of arms on normal data, {families} families, {sets} data sets: coverage of "
         "95% intervals.\n"
     )
-    write("| seeds | seeds' share of variance | cluster-t (%) | seeds and families resampled (%) |")
-    write("|---|---|---|---|")
+    titles = ("cluster-t (%)", "t over seeds alone (%)", "seeds and families resampled (%)")
+    write(f"| seeds | seeds' share of variance | {' | '.join(titles)} |")
+    write("|---|---|---|---|---|")
     for seeds in (3, 5):
         for ratio in (0.0, 1.0, 4.0):
             rng = np.random.default_rng([2, seeds, int(ratio)])
             covers_by_set = [_crossed_covers(rng, seeds, families, ratio) for _ in range(sets)]
-            of_t, of_bootstrap = 100 * np.mean(covers_by_set, axis=0)
-            share = ratio / (1 + ratio)
-            write(f"| {seeds} | {share:.0%} | {of_t:.1f} | {of_bootstrap:.1f} |")
+            covered = (f"{share:.1f}" for share in 100 * np.mean(covers_by_set, axis=0))
+            write(f"| {seeds} | {ratio / (1 + ratio):.0%} | {' | '.join(covered)} |")
 
 
 def _crossed_covers(
     rng: np.random.Generator, seeds: int, families: int, ratio: float, resamples: int = 500
-) -> tuple[bool, bool]:
-    """Return whether 0, the truth, is covered by the cluster-t and by the two-way bootstrap."""
+) -> tuple[bool, bool, bool]:
+    """Return whether 0 is covered by the cluster-t, t over seeds and the two-way bootstrap."""
     of_seeds = np.sqrt(ratio * seeds * (1 + 1 / seeds) / families)
     values = rng.normal(0, of_seeds, (seeds, 1)) + rng.normal(0, 1, (1, families))
     values = values + rng.normal(0, 1, (seeds, families))
     weights = rng.multinomial(families, np.full(families, 1 / families), resamples) / families
     replicates = values @ weights.T
-    by_seed = [
-        Resampled(float(row.mean()), drawn, families, families)
-        for row, drawn in zip(values, replicates, strict=True)
-    ]
-    interval = crossed_difference(by_seed).estimate
+    by_family = values.mean(axis=0)
+    reach = t_quantile(0.975, families - 1) * float(by_family.std(ddof=1)) / families**0.5
+    mean = float(by_family.mean())
+    same_seeds = Estimate(mean, mean - reach, mean + reach, families, families)
+    by_seed = values.mean(axis=1)
+    interval = crossed_difference(by_seed, same_seeds).estimate
+    alone = t_quantile(0.975, seeds - 1) * float(by_seed.std(ddof=1)) / seeds**0.5
     of_seed = rng.multinomial(seeds, np.full(seeds, 1 / seeds), resamples) / seeds
     low, high = np.quantile((of_seed.T * replicates).sum(axis=0), [0.025, 0.975])
-    return interval.low <= 0 <= interval.high, bool(low <= 0 <= high)
+    return interval.low <= 0 <= interval.high, abs(mean) <= alone, bool(low <= 0 <= high)
 
 
 def mean_coverage(sets: int, resamples: int) -> None:

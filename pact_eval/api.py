@@ -466,7 +466,8 @@ def fit_calibrator(
         allow: accepted differences between a holdout and the run, such as "other-adapter".
 
     Returns:
-        The fit and its effect on each run. `write()` stores the calibrator in the run folders.
+        The fit and its effect on each run. `write()` stores the calibrator in the run folders, if
+        it helps: `GateError` otherwise.
 
     Raises:
         InputError: a holdout has another adapter, base or contract, or shares families with the

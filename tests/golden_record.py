@@ -100,7 +100,7 @@ def of_runs(runs: list[str]) -> Iterator[Case]:
     for run in runs[:-1]:
         pair = (run, runs[-1])
         name = "-".join(pair).replace("/", "-")
-        yield Case(f"compare-{name}", ("pact-eval", "compare", *pair, "--holm"))
+        yield Case(f"compare-{name}", ("pact-eval", "compare", *pair))
         yield Case(f"mcnemar-{name}", ("pact-eval", "compare", *pair, "--mcnemar"))
         yield Case(f"gate-{name}", ("pact-eval", "compare", *pair, "--gate", "--margin", "0.02"))
         margin = ("--margin", "0.03", "--decoding", "ensemble")

@@ -54,6 +54,19 @@ def rows(seed: int, *, families: int = 30, k: int = 3, skill: float = 1.0) -> pl
     return pl.DataFrame(made, schema=SCHEMA)
 
 
+def opposed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns the rows with two source families, one far too sure and one far too unsure.
+
+    A temperature that is fitted on one of them makes the other worse.
+    """
+    sure = pl.col("source_family").str.slice(-1).cast(pl.Int64) % 2 == 0
+    sharp, flat = (pl.col("logits").list.eval(pl.element() * by) for by in (4, 0.25))
+    return frame.with_columns(
+        logits=pl.when(sure).then(sharp).otherwise(flat),
+        source_family=pl.when(sure).then(pl.lit("s0")).otherwise(pl.lit("s1")),
+    )
+
+
 def frame_of(**columns: Any) -> pl.DataFrame:
     """Returns rows with these columns: two answers, one view, one family per id if not said."""
     n = len(columns["id"])

@@ -65,9 +65,9 @@ def test_a_comparison(
     first, second = (write_run(tmp_path / name, rows(seed)) for seed, name in enumerate("ab"))
     edit_run(first, source="score", settings=OF_A_MODEL)
     edit_run(second, source="score", settings=second_settings)
-    settings = pact_eval.Settings(resamples=200, holm=True, margin=0.05)
+    settings = pact_eval.Settings(resamples=200, margin=0.05)
     comparison = pact_eval.compare(first, second, settings)
-    command = printed("compare", first, second, "--resamples", 200, "--holm", "--margin", 0.05)
+    command = printed("compare", first, second, "--resamples", 200, "--margin", 0.05)
     assert presenter_of(comparison).to_json() == command
     assert {"tempering", "quantising"} & set(command["comparisons"][0]) == set(analyses)
     text = str(comparison)

@@ -12,11 +12,12 @@ from pact_cli.console import emit, warn
 from pact_cli.options import PATH, RUN, json_option, path_argument, settings_options
 from pact_cli.parameters import choice, option
 from pact_eval._choices import Mode
+from pact_eval.errors import GateError
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.settings import Settings
 
-_OF_TEMPERATURES: Final = ("mode", "holdout", "export", "decoding")
+_OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
 
 
 @command(loads=("pact_eval.calibration.runs", "pact_reports.sentences.answers"))
@@ -69,6 +70,12 @@ _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "decoding")
     help="Replace a calibrator of another fit, and temperatures of --export. A fit on the same run "
     "and decoding is always replaced.",
 )
+@option(
+    "--force",
+    is_flag=True,
+    first_page=True,
+    help="Write the calibrator even if NLL does not fall on left-out families.",
+)
 @settings_options("decoding", "allow")
 @json_option
 def calibrate(
@@ -79,6 +86,7 @@ def calibrate(
     export: Path | None,
     remedy: str | None,
     overwrite: bool,
+    force: bool,
     settings: Settings,
     as_json: bool,
 ) -> None:
@@ -87,6 +95,9 @@ def calibrate(
     T(x) = softplus(a + b log C + c log(L/1000)) for C answers and L prompt tokens, fitted by NLL.
     A calibrator belongs to the adapter, prompts and decoding of CALIB_RUN. If a holdout run has
     others, or shares families with CALIB_RUN, the command fails and writes nothing.
+
+    The NLL of families that were left out of the fit says whether calibrating helps. If it does not
+    fall, nothing is written, and the exit code is 3; --force writes.
 
     --remedy NAME fits what `report --remedies` compares. A wrong name lists those that CALIB_RUN
     can fit.
@@ -107,13 +118,15 @@ def calibrate(
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
     warned = warn(map(warning_sentence, fitted.warnings))  # before a file is refused
     exported = None if export is None else (export, fitted.portable())
-    path = fitted.write(out, overwrite=overwrite)
-    if exported is not None:
+    path = fitted.write(out, overwrite=overwrite, force=force) if fitted.helps or force else None
+    if exported is not None and path is not None:
         write_decision_file(*exported)
     for folder, effect in fitted.effects.items() if as_json else ():  # tables have these warnings
         warn(f"{shown(folder)}: {calibration_sentence(note)}" for note in effect.warnings)
-    files = [path] if export is None else [path, export]
+    files = [file for file in (path, export) if file is not None and path is not None]
     emit(present(fitted, path, exported), files=files, warned=warned, as_json=as_json)
+    if path is None:
+        click.get_current_context().exit(GateError.exit_code)
 
 
 def _refuse_idle() -> None:

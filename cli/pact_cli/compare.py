@@ -103,16 +103,11 @@ class RunOrArm(RunPath):
     "audit is that of the folder if the manifest.json next to a file names it. Default: the file "
     "that run.json names, if it is unchanged. May be given several times.",
 )
-@option(
-    "--holm",
-    group="Numbers",
-    is_flag=True,
-    help="Adjust marks and p-values together over all comparisons, metrics and groups (Holm).",
-)
 @settings_options(
     *(
         "by",
         "bins",
+        "ece_bins",
         "unit",
         "margin",
         "calibrated",
@@ -133,7 +128,6 @@ def compare(
     mcnemar: bool,
     full: bool,
     data: tuple[Path, ...],
-    holm: bool,
     settings: Settings,
     ci_format: CiFormat | None,
     as_json: bool,
@@ -155,7 +149,7 @@ def compare(
     from pact_reports.presenters.run_comparison import present
     from pact_reports.sentences.notes import warning_sentence
 
-    settings = replace(settings, holm=holm, data=named_data(data))
+    settings = replace(settings, data=named_data(data))
     if gate:
         _refuse_with_gate(settings, arms=arms, mcnemar=mcnemar)
         _gate(runs, settings, ci_format, as_json=as_json)
@@ -187,7 +181,6 @@ def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
     own = {
         "--arms": arms,
         "--mcnemar": mcnemar,
-        "--holm": settings.holm,
         "--relabel": bool(settings.relabels),
     }
     refused = [name for name, value in own.items() if value]

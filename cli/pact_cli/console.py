@@ -124,13 +124,13 @@ def emit(
         provenance: what JSON has before the result.
         files: those that were written; JSON does not name them.
         warned: warnings that are printed already.
-        brief: print the answers alone, in one line each.
+        brief: print the headline alone.
         ci_format: print the cases of a gate in this format, and nothing else.
         as_json: print one JSON object.
     """
     warn(sentence for sentence in presenter.warnings if sentence not in warned)
     if as_json:
-        print_json({**(provenance or {}), **presenter.to_json()})
+        print_json({**(provenance or {}), **presenter.json()})
         return
     if ci_format is not None and presenter.ci is not None:
         from pact_cli.ci_output import print_ci
@@ -143,7 +143,7 @@ def emit(
         show(output(to_stderr=True), remarks)
     blocks = iter(() if brief else presenter.printed())
     show(output(), next(blocks, ()))
-    tell(presenter.answers() if brief else ())
+    tell(presenter.headline() if brief else ())
     tell(f"wrote {path}" for path in files)
     for block in blocks:
         show(output(), block)

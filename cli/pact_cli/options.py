@@ -17,7 +17,7 @@ import click
 
 from pact_cli.commands import CHOSEN, config_of, from_settings
 from pact_cli.console import CI_FORMAT, warn
-from pact_cli.number_types import INTEGER, NATURAL, POSITIVE, RATE, RESAMPLES, SHARE
+from pact_cli.number_types import COUNT, INTEGER, NATURAL, POSITIVE, RATE, RESAMPLES, SHARE
 from pact_cli.parameters import Command, choice, option
 from pact_eval._choices import (
     Allowance,
@@ -202,6 +202,15 @@ _SETTINGS: Final = {
         callback=_bins,
         help="Bins of a column of numbers for --by: how many with equally many items, or their "
         "inner edges, such as 10,20. Needed for more than 20 numbers.",
+    ),
+    "ece_bins": option(
+        "--ece-bins",
+        group="Numbers",
+        metavar="N",
+        type=COUNT,
+        default=15,
+        show_default=True,
+        help="Bins of confidence of the expected calibration error (ECE), of equal width.",
     ),
     "unit": option(
         "--unit",

@@ -68,7 +68,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
         return
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     lock = register_criteria(criteria, data=data, now=now)
-    emit(present(lock, lock_path(criteria)), brief=True, as_json=False)
+    emit(present(lock, lock_path(criteria)), as_json=False)
 
 
 def _is_demand(word: str) -> bool:

@@ -99,6 +99,7 @@ _VIEWS_OPTION: Final = option(
     *(
         "by",
         "bins",
+        "ece_bins",
         "unit",
         "decoding",
         "resamples",

@@ -32,7 +32,6 @@ from pact_eval.data.processes import in_threads
 from pact_eval.errors import Place
 from pact_eval.progress import step, tracked
 from pact_eval.stats.binomial import p_value_above
-from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 
@@ -273,7 +272,7 @@ def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
     families = int(cluster.max()) + 1
     if of.sum() <= _ROUNDING:
         return Estimate(math.nan, math.nan, math.nan, len(of), families)
-    linear = linearised_ratio(*(cluster_sums(values, cluster, families) for values in (above, of)))
+    linear = linearised_ratio(above, of, cluster, families)
     # A source family without headroom counts like any other: its guesses were right or wrong too.
     linear = replace(linear, rows=np.ones(families))
     value = float(above.sum() / of.sum())

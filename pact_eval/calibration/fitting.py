@@ -357,8 +357,10 @@ def _estimates(
         uncertainty(fitted, held, likelihood, design, cluster=cluster, ridge=strength)
         for strength in (0.0, ridge)
     )
-    weights = weight_parameters(design, fitted, held, penalised=penalised, data=data)
-    levels = level_parameters(design, fitted, held, penalised=penalised, data=data)
+    weights, levels = (
+        make(design, fitted, held, penalised=penalised, data=data, likelihood=likelihood)
+        for make in (weight_parameters, level_parameters)
+    )
     return weights, levels, data
 
 

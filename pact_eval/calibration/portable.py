@@ -109,8 +109,7 @@ def _applied(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
 def _change(items: CalibrationItems, fitted: FloatArray, portable: FloatArray) -> Estimate:
     cost = nll_nats(portable, items.reference) - nll_nats(fitted, items.reference)
     codes, _ = items.family_codes()
-    sums = np.asarray(np.bincount(codes, cost), dtype=np.float64)
-    linear = linearised_ratio(sums, np.bincount(codes).astype(np.float64))
+    linear = linearised_ratio(cost, np.ones(len(cost)), codes, int(codes.max()) + 1)
     return linear_inference(float(cost.mean()), linear, n=len(items), outer=True).estimate()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,9 +23,9 @@ from pact_eval.calibration.notes import (
 )
 from pact_eval.calibration.ownership import check_owner, identity_of_fit, refuse_overwriting
 from pact_eval.calibration.portable import PortableCalibration, portable_calibration
-from pact_eval.calibration.selection import ModeChoice, choose_mode
+from pact_eval.calibration.selection import LeftOutNll, ModeChoice, choose_mode, left_out_nll
 from pact_eval.calibration.temperatures import Calibrator
-from pact_eval.errors import InputError
+from pact_eval.errors import GateError, InputError
 from pact_eval.progress import step
 from pact_eval.results import Result
 from pact_eval.runs.custody import TrainedOnRun, refuse_trained_on, trained_on_json
@@ -143,6 +143,7 @@ class FittedRun(Result):
         items: what it was fitted on.
         served: whether a server sent these probabilities, which it may have tempered.
         titles: by run folder, what outputs call it; see `RunFolder.title`.
+        left_out: NLL on families that were left out of the fit; None if there is one family.
     """
 
     folder: Path
@@ -154,6 +155,12 @@ class FittedRun(Result):
     items: CalibrationItems = field(repr=False)
     served: bool = False
     titles: Mapping[Path, str] = field(default_factory=dict)
+    left_out: LeftOutNll | None = None
+
+    @property
+    def helps(self) -> bool:
+        """Whether NLL falls on families that were left out of the fit, as far as there are any."""
+        return self.left_out is None or self.left_out.falls
 
     def portable(self) -> PortableCalibration:
         """Return the temperatures by type of question that transformers can apply.
@@ -163,20 +170,27 @@ class FittedRun(Result):
         """
         return portable_calibration(self.items, self.calibrator)
 
-    def write(self, out: Path | None = None, *, overwrite: bool = False) -> Path:
+    def write(
+        self, out: Path | None = None, *, overwrite: bool = False, force: bool = False
+    ) -> Path:
         """Write the calibrator to a file and into the run folders that it was applied to.
 
         Args:
             out: the file; None takes `calibration.json` in the folder of the run it was fitted on.
             overwrite: replace calibrators of other fits.
+            force: write it even if it does not help.
 
         Returns:
             The file.
 
         Raises:
+            GateError: NLL does not fall on left-out families; nothing was written.
             InputError: a file holds a calibrator of another fit, or is in an object store; nothing
                 was written. Or a file cannot be written.
         """
+        if not (self.helps or force):
+            message = "calibrating does not help: NLL does not fall on left-out families"
+            raise GateError(f"{message}; nothing was written, force=True writes it")
         path = out or self.folder / CALIBRATION_NAME
         applied = [folder for folder in self.effects if folder != self.folder]
         paths = (path, *(folder / CALIBRATION_NAME for folder in applied))
@@ -236,8 +250,11 @@ def fit_on_run(
     items = CalibrationItems.from_predictions(run.predictions, decoding)
     choice = choose_mode(items) if mode == "auto" else None
     form, ridge = (choice.mode, choice.ridge) if choice is not None else (mode, 0.0)
+    form = "scalar" if form == "auto" else form
     with step("Fitting"):
-        fit = fit_calibrator(items, mode="scalar" if form == "auto" else form, ridge=ridge)
+        fit = fit_calibrator(items, mode=form, ridge=ridge)
+        left_out = choice.nll if choice is not None else None
+        left_out = left_out or left_out_nll(items, mode=form, ridge=ridge)
     applied = {
         name: CalibrationItems.from_predictions(other.predictions, decoding)
         for name, other in others.items()
@@ -247,6 +264,7 @@ def fit_on_run(
         calibrator=fit.calibrator.with_provenance(
             run=_identity(run),
             chosen=None if choice is None else choice.why,
+            left_out_nll=None if left_out is None else asdict(left_out),
             **trained_on_json(run),
         ),
         choice=choice,
@@ -261,6 +279,7 @@ def fit_on_run(
         items=items,
         served=run.provenance.served,
         titles={name: titled.title for name, titled in ({run.folder: run} | others).items()},
+        left_out=left_out,
     )
 
 

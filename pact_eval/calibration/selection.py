@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from pact_eval.progress import tracked
 from pact_eval.stats.bootstrap import cluster_sums
 from pact_eval.stats.folds import dealt_folds
 
-__all__ = ["RIDGES", "Candidate", "ModeChoice", "choose_mode"]
+__all__ = ["RIDGES", "Candidate", "LeftOutNll", "ModeChoice", "choose_mode", "left_out_nll"]
 
 _Form: TypeAlias = tuple[Mode, float]
 
@@ -60,6 +60,26 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutNll:
+    """Mean NLL in nats of items, each under temperatures that were fitted without its family.
+
+    Attributes:
+        raw: at T = 1.
+        fitted: under the fitted temperatures.
+        unit: what was left out.
+    """
+
+    raw: float
+    fitted: float
+    unit: Literal["families", "source families"] = "source families"
+
+    @property
+    def falls(self) -> bool:
+        """Whether the temperatures lower the NLL of what they were not fitted on."""
+        return self.raw - self.fitted > _SAME
+
+
+@dataclass(frozen=True, slots=True)
 class ModeChoice:
     """The form that `choose_mode` chose, and why.
 
@@ -71,8 +91,8 @@ class ModeChoice:
         left_out: why some forms are not in the table, in sentences.
         source_families: number of source families.
         folds: number of folds they were dealt to; 0 where nothing was compared.
-        beats_raw: whether the chosen form had less NLL than T = 1 on unseen source families; None
-            where nothing was compared.
+        nll: of the chosen form and of T = 1 on left-out source families; None where nothing was
+            compared.
     """
 
     mode: Mode
@@ -82,7 +102,7 @@ class ModeChoice:
     left_out: tuple[str, ...] = ()
     source_families: int = 0
     folds: int = 0
-    beats_raw: bool | None = None
+    nll: LeftOutNll | None = None
 
 
 def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) -> ModeChoice:
@@ -148,13 +168,37 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     return ModeChoice(
         mode=chosen.mode or "scalar",
         ridge=chosen.ridge,
-        why=_why(chosen, table, n_source),
+        why=_why(chosen, table[1:], n_source),
         candidates=tuple(table),
         left_out=left_out,
         source_families=n_source,
         folds=int(fold.max()) + 1,
-        beats_raw=chosen.nll < table[0].nll,
+        nll=LeftOutNll(table[0].nll, chosen.nll),
     )
+
+
+def left_out_nll(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -> LeftOutNll | None:
+    """Compare a form with T = 1 on families left out, in the folds of `choose_mode`.
+
+    Args:
+        items: what the form is fitted on.
+        mode: the form.
+        ridge: strength of the ridge on its slopes.
+
+    Returns:
+        The NLL of both: on source families left out, or on families if all items have one source
+        family. None if there are not two of these.
+    """
+    source = np.unique(items.source_family, return_inverse=True)[1].astype(np.int64)
+    if several := bool(source.any()):
+        cluster, clusters = source, int(source.max()) + 1
+    else:
+        cluster, clusters = items.family_codes()
+    if clusters < 2:
+        return None
+    nll = _held_out_nll(items, _folds(cluster, clusters), [(mode, ridge)])[mode, ridge]
+    raw = item_mean(_nll(items, neutral_calibrator()))
+    return LeftOutNll(raw, item_mean(nll), "source families" if several else "families")
 
 
 def _forms(items: CalibrationItems, ridges: Sequence[float]) -> tuple[list[_Form], tuple[str, ...]]:
@@ -267,31 +311,26 @@ def _simplest(table: Sequence[Candidate]) -> Candidate:
     return min(near, key=lambda entry: (entry.parameters, entry.nll))
 
 
-def _why(chosen: Candidate, table: Sequence[Candidate], n_source: int) -> str:
-    """Say why a form was chosen, and whether it is worth having at all."""
-    raw, forms = table[0], table[1:]
+def _why(chosen: Candidate, forms: Sequence[Candidate], n_source: int) -> str:
+    """Say why a form was chosen."""
     best = min(forms, key=lambda entry: entry.nll)
     others = [entry for entry in forms if entry is not chosen]
     of_it = f"its NLL on {n_source} source families left out, {chosen.nll:.4f} nats,"
     if not others:
-        why = f"{_name(chosen)}: the only form that can be fitted here"
-    elif chosen is best:
+        return f"{_name(chosen)}: the only form that can be fitted here"
+    if chosen is best:
         simpler = [entry for entry in others if entry.parameters < chosen.parameters]
         near = min(simpler or others, key=lambda entry: entry.nll)
         more = " by more than one standard error" if simpler else ""
-        why = (
+        return (
             f"{_name(chosen)}: {of_it} is the lowest{more} ({_name(near)}: {near.nll:.4f}, "
             f"{near.excess:.4f} ± {near.standard_error:.4f} more)"
         )
-    else:
-        why = (
-            f"{_name(chosen)}: {of_it} is within one standard error of the lowest "
-            f"({_name(best)}: {best.nll:.4f}; {chosen.excess:.4f} ± {chosen.standard_error:.4f} "
-            "less), and it has fewer parameters"
-        )
-    if chosen.nll >= raw.nll:
-        why += f"; but T = 1 does better there ({raw.nll:.4f}): calibrating may not be worth it"
-    return why
+    return (
+        f"{_name(chosen)}: {of_it} is within one standard error of the lowest "
+        f"({_name(best)}: {best.nll:.4f}; {chosen.excess:.4f} ± {chosen.standard_error:.4f} "
+        "less), and it has fewer parameters"
+    )
 
 
 def _name(entry: Candidate) -> str:

@@ -8,6 +8,19 @@ the fit and s_f the sum of the gradients of the items of family f:
 
 The members of a pair share their text, so the second is the one to quote; the first is what
 other tools report. Its intervals use the quantile of Student's t with F - 1 degrees of freedom.
+
+Intervals of temperatures do not go to both sides of the fit by a standard error. If few answers are
+wrong, T is low, and so is its standard error: nearly all misses would lie below the true T. They
+hold the temperatures whose likelihood ratio is not too large for the dependence within families:
+
+    2 (NLL(T) - NLL(fit))  <=  t^2 c,   c = J max(V_robust, deff I^-1)
+
+with the information J along that level, deff the design effect of its gradients, and t the same
+quantile (the normal one and c = J I^-1 if items were independent).
+
+References:
+    Rotnitzky and Jewell, "Hypothesis testing of regression parameters in semiparametric generalized
+    linear models for cluster correlated data", Biometrika 77, 1990, for scaled likelihood ratios.
 """
 
 from __future__ import annotations
@@ -28,6 +41,7 @@ from pact_eval.calibration.likelihood import (
 )
 from pact_eval.calibration.temperatures import softplus
 from pact_eval.stats.bootstrap import cluster_sums
+from pact_eval.stats.clusters import pooled_design_effect
 
 CONDITION_LIMIT: Final = 1000.0
 """Above this condition number of the information, slopes count as not identified: a condition
@@ -54,6 +68,8 @@ class Uncertainty:
         condition_number: largest over smallest eigenvalue of the information scaled to a diagonal
             of 1; infinite if it is singular, NaN if nothing is free.
         clusters: number of families.
+        design_effects: (p,) how much larger families make the variance of the gradient of each
+            number, 1 or more.
     """
 
     covariance: FloatArray
@@ -61,6 +77,7 @@ class Uncertainty:
     open_directions: FloatArray
     condition_number: float
     clusters: int
+    design_effects: FloatArray
 
     def standard_errors(self, row: FloatArray) -> tuple[float, float]:
         """Return the two standard errors of row @ fitted: independent items, and by family.
@@ -123,14 +140,28 @@ def uncertainty(
     covariance = np.zeros((p, p))
     covariance[np.ix_(free, free)] = inverse
     clusters = int(cluster.max()) + 1 if n else 0
-    robust = np.full((p, p), np.nan)
+    robust, effects = np.full((p, p), np.nan), np.ones(p)
     if clusters > max(len(free), 1) and n > len(free):
         _, slope = likelihood.nll_and_slope((design.matrix * fitted).sum(axis=1))
-        sums = cluster_sums(design.matrix[:, free] * slope[:, None], cluster, clusters)
+        gradients = design.matrix * slope[:, None]
+        sums = cluster_sums(gradients[:, free], cluster, clusters)
         correction = clusters / (clusters - 1) * (n - 1) / (n - len(free))
         robust = np.zeros((p, p))
         robust[np.ix_(free, free)] = correction * inverse @ (sums.T @ sums) @ inverse
-    return Uncertainty(covariance, robust, open_directions, condition, clusters)
+        effects = np.array([_design_effect(column, cluster) for column in gradients.T])
+    return Uncertainty(covariance, robust, open_directions, condition, clusters, effects)
+
+
+def _design_effect(gradients: FloatArray, cluster: npt.NDArray[np.int64]) -> float:
+    """Return how much larger clusters make the variance of a sum of (n,) gradients, 1 or more."""
+    used = np.flatnonzero(gradients)
+    _, code = np.unique(cluster[used], return_inverse=True)
+    rows = np.bincount(code).astype(np.float64)
+    if rows.size < 2:
+        return 1.0
+    sums, squares = (cluster_sums(x[used], code, rows.size) for x in (gradients, gradients**2))
+    seen = rows.size / (rows.size - 1) * float((sums**2).sum() / squares.sum())
+    return max(1.0, seen, pooled_design_effect(sums, squares, rows))
 
 
 def _inverse(information: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -204,6 +235,7 @@ class _Fit:
     held: BoolArray
     penalised: Uncertainty
     data: Uncertainty
+    likelihood: TemperatureLikelihood
 
 
 def weight_parameters(
@@ -213,6 +245,7 @@ def weight_parameters(
     *,
     penalised: Uncertainty,
     data: Uncertainty,
+    likelihood: TemperatureLikelihood,
 ) -> tuple[Parameter, ...]:
     """Give every weight of the form its standard errors, and say which the data identify.
 
@@ -222,11 +255,12 @@ def weight_parameters(
         held: (p,) which numbers a bound holds.
         penalised: with the ridge of the fit; standard errors come from it.
         data: without any ridge; identification is judged by it.
+        likelihood: of the items.
 
     Returns:
         The weights; slopes on what does not vary come last, 0 and not identified.
     """
-    fit = _Fit(design, fitted, held, penalised, data)
+    fit = _Fit(design, fitted, held, penalised, data, likelihood)
     values = design.raw @ fitted
     varied = [
         _parameter(fit, j, name, float(values[j]), design.raw[j])
@@ -247,14 +281,15 @@ def level_parameters(
     *,
     penalised: Uncertainty,
     data: Uncertainty,
+    likelihood: TemperatureLikelihood,
 ) -> tuple[Parameter, ...]:
     """Give the levels of the temperatures: one, or one a kind; arguments as `weight_parameters`.
 
     The contextual form's level is T at the geometric mean of C and of L. It is determined far
-    better than the bias, which is a statement about one answer and 1,000 tokens. Intervals are
-    computed on u = softplus^-1(T) and taken back to T, standard errors by the delta method.
+    better than the bias, which is a statement about one answer and 1,000 tokens. Standard
+    errors are taken from u = softplus^-1(T) to T by the delta method.
     """
-    fit = _Fit(design, fitted, held, penalised, data)
+    fit = _Fit(design, fitted, held, penalised, data, likelihood)
     levels = []
     for j, name in enumerate(design.names):
         if not design.is_slope[j]:
@@ -278,15 +313,44 @@ def _parameter(fit: _Fit, j: int, name: str, value: float, row: FloatArray) -> P
             f"no standard error by family: too few families ({clusters:,}), or their gradients "
             "cancel"
         )
+    is_level = np.count_nonzero(row) == 1 and not fit.design.is_slope[j]
+    spread = by_family
+    if is_level:
+        spread = max(by_family, independent * math.sqrt(fit.penalised.design_effects[j]))
+    walds = []
+    for error, reach in ((by_family, student * spread), (independent, normal * independent)):
+        ends = value - reach, value + reach
+        if is_level and not math.isnan(reach):
+            ends = _likelihood_ends(fit, j, reach)
+        walds.append(Wald(error, *ends))
     return Parameter(
         name=name,
         value=value,
-        by_family=Wald(by_family, value - student * by_family, value + student * by_family),
-        independent=Wald(independent, value - normal * independent, value + normal * independent),
+        by_family=walds[0],
+        independent=walds[1],
         at_bound=bool(fit.held[j]),
         identified=reason is None,
         reason=reason or missing,
     )
+
+
+def _likelihood_ends(fit: _Fit, j: int, reach: float) -> tuple[float, float]:
+    """Return where NLL rises as a parabola would in `reach`, along level j, within its bounds."""
+    from scipy import optimize  # reports on raw runs do without it
+
+    column, fitted = fit.design.matrix[:, j], float(fit.fitted[j])
+    u = (fit.design.matrix * fit.fitted).sum(axis=1)
+    information = float((column**2 * fit.likelihood.curvature(u)).sum())
+    allowed = float(fit.likelihood.nll_and_slope(u)[0].sum()) + reach**2 * information / 2
+
+    def excess(level: float) -> float:
+        return float(fit.likelihood.nll_and_slope(u + column * (level - fitted))[0].sum()) - allowed
+
+    low, high = (
+        bound if excess(bound) <= 0 else float(optimize.brentq(excess, fitted, bound))
+        for bound in fit.design.bounds[j].tolist()
+    )
+    return low, high
 
 
 def _unidentified(fit: _Fit, j: int, row: FloatArray) -> str | None:

@@ -62,9 +62,8 @@ def distance(a: ScoredItems, b: ScoredItems, floor: JointFloor) -> Distance:
         floor: what noise alone can move.
     """
     tv = item_tv(np.exp(a.log_probs), np.exp(b.log_probs))
-    sums = np.asarray(np.bincount(a.cluster, tv, a.n_clusters), dtype=np.float64)
-    counts = np.bincount(a.cluster, minlength=a.n_clusters).astype(np.float64)
-    mean = linear_inference(float(tv.mean()), linearised_ratio(sums, counts), n=len(tv)).estimate()
+    linear = linearised_ratio(tv, np.ones(len(tv)), a.cluster, a.n_clusters)
+    mean = linear_inference(float(tv.mean()), linear, n=len(tv)).estimate()
     beyond = math.nan if math.isnan(floor.tv) else float((tv > floor.tv + _SAME).mean())
     levels = np.quantile(tv, QUANTILES).tolist()
     return Distance(mean, dict(zip(QUANTILES, levels, strict=True)), floor, beyond)

@@ -62,7 +62,7 @@ def compare_runs(experiment: Experiment) -> tuple[RunComparison, ...]:
         experiment: two or more runs on the same items, with references.
 
     Returns:
-        One comparison per further run; adjusted together with `holm` in the settings.
+        One comparison per further run; what the first line may name is adjusted together.
 
     Raises:
         RunError: a run is on ablated contexts, which have no references.

@@ -21,10 +21,8 @@ from pact_eval.evaluation.comparison import (
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import FEW_CLUSTERS
-from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.resampled_groups import resampled_group
-from pact_eval.evaluation.run_rates import HEADLINE
-from pact_eval.stats.power import DetectableDifference, items_needed
+from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_eval.evaluation.run_rates import resampled_rates
 
 PLANNED_DIFFERENCE: Final = 0.02
 """The difference in accuracy for which an answer says how many items would show it."""
@@ -40,11 +38,11 @@ class DecodedComparison:
         repeats: number of repeats per item; 1 if the views are not repeats.
         accuracy: of both runs, with the difference.
         pair_accuracy: likewise; undefined without pairs.
-        detectable: smallest difference in accuracy that this holdout shows with 80% power.
+        answer_mass: mean probability on the answer letters over all views, whatever the decoding.
+        detectable: smallest difference in accuracy that this holdout shows with 80% power; NaN if
+            there is no interval.
         needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
-            power; None if a difference is shown, or below `FEW_CLUSTERS` families.
-        at_least: whether that is a lower bound: fewer items differ here than the planned difference
-            takes, so how many more would differ is not known.
+            power; None below `FEW_CLUSTERS` families, and without an interval.
     """
 
     decoding: DecodingName
@@ -52,9 +50,9 @@ class DecodedComparison:
     repeats: int
     accuracy: MetricComparison
     pair_accuracy: MetricComparison
-    detectable: DetectableDifference
+    answer_mass: MetricComparison
+    detectable: float
     needed: int | None
-    at_least: bool
 
 
 @dataclass(frozen=True)
@@ -87,25 +85,19 @@ def decoded_comparison(
         k: number of views of both.
         repeats: number of repeats per item that are compared.
     """
-    tests = group.accuracy
-    discordance = (tests.items.b + tests.items.c) / tests.items.n
-    accuracy = group.metrics["accuracy"]
+    detectable, accuracy = group.accuracy.detectable, group.metrics["accuracy"]
     needed = None
-    if group.clusters >= FEW_CLUSTERS and not accuracy.marked:
-        # NaN if no item differs, or all differ alike.
-        effect = tests.design_effect.value
-        effect = 1.0 if math.isnan(effect) else effect
-        answers = items_needed(PLANNED_DIFFERENCE, discordance, design_effect=effect)
-        needed = math.ceil(answers * group.items / group.answers)
+    if group.clusters >= FEW_CLUSTERS and not math.isnan(detectable):
+        needed = math.ceil(group.items * (detectable / PLANNED_DIFFERENCE) ** 2)
     return DecodedComparison(
         decoding=decoding_name(decoding, repeats),
         k=1 if decoding == "single" else k,
         repeats=repeats,
         accuracy=accuracy,
         pair_accuracy=group.metrics["pair_accuracy"],
-        detectable=tests.detectable,
+        answer_mass=group.metrics[ANSWER_MASS],
+        detectable=detectable,
         needed=needed,
-        at_least=discordance < PLANNED_DIFFERENCE,
     )
 
 
@@ -117,7 +109,7 @@ def compare_rates(
     resamples: int,
     margin: float | None = None,
 ) -> GroupComparison:
-    """Compare accuracy and pair accuracy alone, of all items.
+    """Compare accuracy, pair accuracy and answer mass alone, of all items.
 
     Args:
         a: the first run under its decoding.
@@ -126,10 +118,6 @@ def compare_rates(
         resamples: bootstrap resamples of families.
         margin: largest difference that does not matter; see `compare`.
     """
-    metrics = [find_metric(name) for name in HEADLINE]
-    groups = [
-        [resampled_group("all", items, rng=rng, resamples=resamples, entries=metrics)]
-        for items in (a, b)
-    ]
+    groups = [[resampled_rates(items, rng=rng, resamples=resamples)] for items in (a, b)]
     comparison = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
     return comparison.groups[0]

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._typing import FloatArray, IntArray
-from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval._typing import FloatArray
+from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats.bootstrap import Resampled, cluster_sums
 from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
@@ -33,6 +33,7 @@ _ROUNDING: Final = 1e-12
 # Tail of the lower end relative to that of an error of 0, at least.
 _ABOVE_ZERO: Final = 1.03
 METHOD: Final = Method("test inversion interval", " (ECE)")
+GAP_METHOD: Final = Method("test inversion interval", " (gap)")
 
 
 def calibration_error(
@@ -43,6 +44,7 @@ def calibration_error(
     *,
     rng: np.random.Generator,
     resamples: int = _RESAMPLES,
+    bins: int = metrics.BINS,
 ) -> CalibrationError:
     r"""Compute ECE with its noise floor, the test of calibration and an interval.
 
@@ -77,9 +79,11 @@ def calibration_error(
         n_families: number of families F.
         rng: source of the draws.
         resamples: draws B of each kind.
+        bins: number of bins of equal width.
 
     Returns:
-        Fractions. NaN with a reason without items; no interval from one family.
+        Fractions, and the gap (`confidence_gap`) from the same draws. NaN with a reason without
+        items; no interval from one family.
 
     Raises:
         ValueError: shapes differ, or a confidence is NaN or outside [0, 1].
@@ -99,16 +103,15 @@ def calibration_error(
         >>> 0.02 < error.floor < error.floor_high < 0.1, error.low, error.rejected
         (True, 0.0, False)
     """
-    value = metrics.ece(confidence, correct)
+    value = metrics.ece(confidence, correct, bins)
     c, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
     families = np.asarray(family, dtype=np.int64)
     if not c.size:
         nothing = ClusterText("no rows: nothing to estimate")
         return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, nothing)
-    gaps = _gaps_by_family(c, right, families, n_families)
-    bins = metrics.bin_index(c)
+    bin_of = metrics.bin_index(c, bins)
     drawn = calibrated_gaps(
-        c, right, bins, metrics.BINS, families, n_families, rng=rng, resamples=resamples
+        c, right, bin_of, bins, families, n_families, rng=rng, resamples=resamples
     )
     null = metrics.ece_of_gaps(np.full(resamples, float(c.size)), drawn)
     p_value = (1 + int((null >= value - _ROUNDING).sum())) / (resamples + 1)
@@ -118,6 +121,8 @@ def calibration_error(
         none = "confidence equals accuracy in every bin: no direction for an interval"
         reason = ClusterText(none)
     elif n_families > 1:
+        cell = families * bins + bin_of
+        gaps = cluster_sums(c - right, cell, n_families * bins).reshape(n_families, bins)
         noise = centred_sums(gaps, rng=rng, resamples=resamples)
         inverted = [
             _inverted(value, direction, noise, c.size) for direction in gap_directions(gaps, c)
@@ -139,7 +144,75 @@ def calibration_error(
         floor_high=float(np.quantile(null, 1 - LEVEL)),
         p_value=p_value,
         debiased=debiased,
+        bins=bins,
+        gap=confidence_gap(c, right, drawn.sum(axis=1) / c.size, n_families),
     )
+
+
+def confidence_gap(
+    confidence: FloatArray, correct: npt.NDArray[np.bool_], drawn: FloatArray, n_families: int
+) -> ConfidenceGap:
+    r"""Compute mean confidence minus accuracy, with its test of calibration and its interval.
+
+    With the mean confidence m and the gap g = m - accuracy, the test compares g with the gaps of a
+    calibrated model, whose 2.5% quantiles on both sides are :math:`q_- \le 0 \le q_+`. The
+    interval has the gaps m - a of the accuracies a for which g is not too far off, if deviations
+    grow with the standard deviation of a rate:
+
+    .. math:: q_- s \le a - (m - g) \le q_+ s, \quad s^2 = \frac{a (1 - a)}{m (1 - m)}
+
+    This is the score interval of a rate (Wilson 1927), with the dependence in families that the
+    draws have. At a = m it is the test, and a lies in [0, 1]. The end that is farther from 0 takes
+    the wider quantile, and :math:`\frac1n \sum_i c_i (1 - c_i)` in place of m (1 - m), because
+    wrong confidences say less of outcomes.
+
+    Args:
+        confidence: (n,) probabilities in [0, 1], one or more.
+        correct: (n,) bool.
+        drawn: (B,) gaps of a calibrated model (`calibrated_gaps`), as fractions.
+        n_families: number of families F.
+
+    Returns:
+        Fractions; no interval from one family.
+
+    References:
+        Wilson, "Probable inference, the law of succession, and statistical inference", Journal of
+        the American Statistical Association 22, 1927.
+
+    Examples:
+        >>> rng, right = np.random.default_rng(1), np.arange(12) < 2
+        >>> drawn = 0.9 - rng.binomial(12, 0.9, 2_000) / 12
+        >>> gap = confidence_gap(np.full(12, 0.9), right, drawn, 12)
+        >>> [round(number, 2) for number in (gap.low, gap.value, gap.high)], gap.p_value < 0.01
+        ([0.27, 0.73, 0.86], True)
+    """
+    mean, accuracy = float(confidence.mean()), float(correct.mean())
+    value, ranked = mean - accuracy, np.sort(drawn)
+    tails = (int((drawn >= value - _ROUNDING).sum()), int((drawn <= value + _ROUNDING).sum()))
+    p_value = min(1.0, 2 * (1 + min(tails)) / (drawn.size + 1))
+    if n_families < 2:
+        one = ClusterText("one {cluster}: no interval")
+        return ConfidenceGap(
+            value, math.nan, math.nan, correct.size, n_families, GAP_METHOD, one, p_value=p_value
+        )
+    beyond = max(0, math.floor(LEVEL / 2 * (drawn.size + 1) + _ROUNDING) - 1)
+    below, above = max(0.0, -float(ranked[beyond])), max(0.0, float(ranked[-1 - beyond]))
+    # Confidences of 0 and 1 leave nothing to chance: one family may still be off.
+    least = 1.0 / n_families
+    spread, own = mean * (1 - mean), float((confidence * (1 - confidence)).mean())
+    wide = max(below, above) ** 2 / own if own > _ROUNDING else least
+    near = (above if value > 0 else below) ** 2 / spread if spread > _ROUNDING else least
+    low = mean - _score_end(accuracy, near if value > 0 else wide, 1)
+    high = mean - _score_end(accuracy, wide if value > 0 else near, -1)
+    if p_value > LEVEL:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return ConfidenceGap(value, low, high, correct.size, n_families, GAP_METHOD, p_value=p_value)
+
+
+def _score_end(rate: float, square: float, side: int) -> float:
+    """Return the a in [0, 1] on one side with (a - rate)^2 = a (1 - a) times the square."""
+    half = math.sqrt(square * rate * (1 - rate) + square**2 / 4)
+    return min(1.0, max(0.0, (rate + square / 2 + side * half) / (1 + square)))
 
 
 def ece_interval(
@@ -156,16 +229,8 @@ def ece_interval(
         items.n_clusters,
         rng=rng,
         resamples=min(_RESAMPLES, drawn.resamples),
+        bins=items.ece_bins,
     )
-
-
-def _gaps_by_family(
-    confidence: FloatArray, correct: npt.NDArray[np.bool_], family: IntArray, n_families: int
-) -> FloatArray:
-    """Return (F, bins) sums of confidence minus outcome."""
-    cell = family * metrics.BINS + metrics.bin_index(confidence)
-    sums = cluster_sums(confidence - correct, cell, n_families * metrics.BINS)
-    return sums.reshape(n_families, metrics.BINS)
 
 
 def _inverted(

@@ -22,6 +22,9 @@ _SAMPLES: Final = 300
 _MOST_OUTCOMES: Final = 10_000_000
 _FEWEST: Final = 100
 _MOST_ITEMS: Final = 100_000
+# Samples whose ECE without bins is computed.
+_SMOOTHED: Final = 100
+_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class ChanceMiscalibration:
         brier_high: 95% quantile of it.
         log_nats: mean miscalibration of the log score, in nats.
         log_nats_high: 95% quantile of it.
+        smooth_ece: mean ECE without bins.
+        smooth_ece_high: 95% quantile of it.
+        p_value: of the hypothesis that the model is calibrated: how often a calibrated model has a
+            miscalibration of the Brier score as large.
         reason: why the numbers are NaN, or None.
     """
 
@@ -40,6 +47,9 @@ class ChanceMiscalibration:
     brier_high: float
     log_nats: float
     log_nats_high: float
+    smooth_ece: float
+    smooth_ece_high: float
+    p_value: float
     reason: str | None = None
 
 
@@ -66,15 +76,22 @@ def chance_miscalibration(
     n = len(items)
     if not 0 < n <= _MOST_ITEMS:
         reason = "more than 100,000 items: chance is below 0.001" if n else "no items"
-        return ChanceMiscalibration(math.nan, math.nan, math.nan, math.nan, reason)
+        nan = math.nan
+        return ChanceMiscalibration(nan, nan, nan, nan, nan, nan, nan, reason)
     samples = max(_FEWEST, min(_SAMPLES, _MOST_OUTCOMES // n))
-    drawn = []
+    c, drawn = items.confidence, []
+    smooth: list[npt.NDArray[np.float64]] = []
     with step("Drawing outcomes by chance", samples, "samples") as drawing:
         for outcomes in outcomes_if_calibrated(items, rng=rng, samples=samples):
-            drawn.append(metrics.miscalibration_samples(items.confidence, outcomes))
+            drawn.append(metrics.miscalibration_samples(c, outcomes))
+            first = outcomes[: max(0, _SMOOTHED - sum(part.size for part in smooth))]
+            smooth.append(metrics.smooth_ece_samples(c, first))
             drawing.done += len(outcomes)
     brier, log_nats = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
-    return ChanceMiscalibration(*_summary(brier), *_summary(log_nats))
+    own = metrics.miscalibration_samples(c, items.correct[None])[0][0]
+    p_value = (1 + int((brier >= own - _ROUNDING).sum())) / (samples + 1)
+    smooth_ece = _summary(np.concatenate(smooth))
+    return ChanceMiscalibration(*_summary(brier), *_summary(log_nats), *smooth_ece, p_value)
 
 
 def outcomes_if_calibrated(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -52,24 +52,19 @@ class EceDifference:
         drawn: the weighted sum of ECE on resamples.
         summed: the combined interval; None if a run has no interval, or all resamples agree.
         reason: why there is no interval.
-        resamples: none limit the p-value.
     """
 
     drawn: Resampled
     summed: SummedInterval | None
     reason: ClusterText | None
-    resamples: ClassVar[int] = 0
-
-    @property
-    def clusters(self) -> int:
-        """Number of families, or source families."""
-        return self.drawn.n_clusters
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the difference with its interval."""
         ends = (math.nan, math.nan) if self.summed is None else self.summed.at(confidence)
         method = replace(_METHOD, confidence=confidence)
-        return Estimate(self.drawn.value, *ends, self.drawn.n, self.clusters, method, self.reason)
+        return Estimate(
+            self.drawn.value, *ends, self.drawn.n, self.drawn.n_clusters, method, self.reason
+        )
 
     def p_value(self) -> float:
         """Return the level at which the interval ends at 0; NaN without an interval."""
@@ -131,16 +126,9 @@ class RatesOfOtherRows:
 
     Attributes:
         drawn: the sum, with its rates.
-        resamples: none limit the p-value.
     """
 
     drawn: Resampled
-    resamples: ClassVar[int] = 0
-
-    @property
-    def clusters(self) -> int:
-        """Number of families, or source families."""
-        return self.drawn.n_clusters
 
     @cached_property
     def _summed(self) -> SummedInterval | None:
@@ -176,7 +164,7 @@ class RatesOfOtherRows:
             reason = ClusterText("items of one {cluster} count: no interval")
         else:
             low, high = np.clip(self._summed.at(confidence), -1.0, 1.0).tolist()
-        return Estimate(value, low, high, n, self.clusters, method, reason)
+        return Estimate(value, low, high, n, self.drawn.n_clusters, method, reason)
 
     def p_value(self) -> float:
         """Return the level at which the interval ends at 0; NaN without an interval."""

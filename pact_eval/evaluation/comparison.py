@@ -7,32 +7,26 @@ over items; the sign flip over families does not treat the members of a pair as 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import (
-    Evidence,
-    adjusted,
-    too_few_resamples,
-)
+from pact_eval.evaluation.marks import Evidence
 from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     DifferentViews,
+    LargeFamilies,
     OneOrder,
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
-    TooFewResamples,
     one_order,
     small_groups,
 )
@@ -51,12 +45,7 @@ from pact_eval.stats.paired_tests import (
     mcnemar,
     sign_flip_test,
 )
-from pact_eval.stats.power import (
-    DesignEffect,
-    DetectableDifference,
-    design_effect,
-    detectable_difference,
-)
+from pact_eval.stats.power import detectable_difference
 
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
     from pact_eval.calibration.notes import CalibrationWarning
@@ -105,16 +94,15 @@ class AccuracyTests:
         pairs: McNemar over complete pairs, for pair accuracy; None without complete pairs, and for
             repeats, which are not independent.
         item_interval: bootstrap of the difference over items, for comparison with papers.
-        design_effect: variance of the difference over families relative to independent items.
-        detectable: smallest difference that this holdout detects with 80% power.
+        detectable: smallest difference that this holdout shows with 80% power, a fraction; NaN if
+            there is no interval.
     """
 
     items: McNemarTest
     families: SignFlipTest
     pairs: McNemarTest | None
     item_interval: Estimate
-    design_effect: DesignEffect
-    detectable: DetectableDifference
+    detectable: float
 
 
 @dataclass(frozen=True)
@@ -167,8 +155,7 @@ class Comparison(Framed):
         groups: all items first, then the groups.
         only_a: ids of the items that only the first run answers correctly, in its order.
         only_b: ids of the items that only the second run answers correctly.
-        notes: number of views of each run, if they differ; groups of few families; too few
-            resamples for Holm's adjustment.
+        notes: number of views of each run, if they differ; groups of few families.
         differing: the items of `only_a` and then of `only_b`, with the answers.
         warnings: warnings on the runs and their calibrators; `pact_eval.compare` fills them.
         conclusion: whether the first run is better; `pact_eval.compare` fills it.
@@ -181,11 +168,11 @@ class Comparison(Framed):
     unit: ClusterUnit = "family"
     notes: tuple[
         DifferentViews
+        | LargeFamilies
         | OneOrder
         | RoundedProbabilities
         | SeveralRight
-        | SmallGroups
-        | TooFewResamples,
+        | SmallGroups,
         ...,
     ] = ()
     differing: tuple[DifferingItem, ...] = ()
@@ -245,7 +232,10 @@ def compare_groups(
         only_a=tuple(ids[first.correct & ~second.correct].tolist()),
         only_b=tuple(ids[second.correct & ~first.correct].tolist()),
         unit=first.unit,
-        notes=small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
+        notes=(
+            *LargeFamilies.of(first),
+            *small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
+        ),
         differing=(*_differing(first, second, "a"), *_differing(second, first, "b")),
     )
 
@@ -264,50 +254,9 @@ def _differing(
         yield DifferingItem(str(ids[row]), correct, reference, other)
 
 
-def adjusted_together(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Adjust the marks of several comparisons together, over metrics and groups, by Holm.
-
-    Args:
-        comparisons: everything that one output shows, such as A with B and A with C.
-
-    Returns:
-        The same comparisons; a difference is marked only if it is shown after the adjustment.
-    """
-    tests = {
-        (at, group.name, name): metric.evidence
-        for at, comparison in enumerate(comparisons)
-        for group in tested_groups(comparison.groups)
-        for name, metric in group.metrics.items()
-        if metric.spec.better
-    }
-    adjusted_evidence = dict(zip(tests, adjusted(list(tests.values())), strict=True))
-
-    def of_group(at: int, group: GroupComparison) -> GroupComparison:
-        changed = {
-            name: replace(
-                metric,
-                evidence=adjusted_evidence.get((at, group.name, name))
-                or adjusted_evidence.get((at, "all", name), metric.evidence),
-            )
-            for name, metric in group.metrics.items()
-        }
-        return replace(group, metrics=changed)
-
-    titles = [comparisons[at].groups[0].metrics[name].spec.title for at, _, name in tests]
-    limits = too_few_resamples(list(zip(titles, adjusted_evidence.values(), strict=True)))
-    return tuple(
-        replace(
-            comparison,
-            groups=tuple(of_group(at, group) for group in comparison.groups),
-            notes=(*comparison.notes, *limits),
-        )
-        for at, comparison in enumerate(comparisons)
-    )
-
-
-def tested_groups(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:
-    """Return the groups that count as tests; a single group is all items once more."""
-    return groups[:1] if len(groups) == 2 else groups
+def same_as_all(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:
+    """Return the groups of all items: the first, and a single further one."""
+    return groups if len(groups) == 2 else groups[:1]
 
 
 def _group(
@@ -319,16 +268,18 @@ def _group(
 ) -> GroupComparison:
     specs = registered_metrics(a.items.contexts)
     specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
+    metrics_by_name = {
+        spec.name: _metric(spec, a, b, margin) for spec in specs_left if spec.name in a.drawn
+    }
+    difference = metrics_by_name["accuracy"].difference
     return GroupComparison(
         name=a.name,
         items=a.items.n_items,
         answers=len(a.items),
         families=a.items.n_families,
         clusters=a.items.n_clusters,
-        metrics={
-            spec.name: _metric(spec, a, b, margin) for spec in specs_left if spec.name in a.drawn
-        },
-        accuracy=_accuracy_tests(a.items, b.items, rng, resamples),
+        metrics=metrics_by_name,
+        accuracy=_accuracy_tests(a.items, b.items, difference, rng, resamples),
     )
 
 
@@ -347,11 +298,13 @@ def _metric(
 
 
 def _accuracy_tests(
-    a: ScoredItems, b: ScoredItems, rng: np.random.Generator, resamples: int
+    a: ScoredItems,
+    b: ScoredItems,
+    difference: Estimate,
+    rng: np.random.Generator,
+    resamples: int,
 ) -> AccuracyTests:
     items = mcnemar(a.correct, b.correct)
-    lead: npt.NDArray[np.int64] = a.correct.astype(np.int64) - b.correct
-    spread = design_effect(lead, a.cluster)
     return AccuracyTests(
         items=items,
         families=sign_flip_test(a.correct, b.correct, a.cluster),
@@ -361,11 +314,5 @@ def _accuracy_tests(
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),
-        design_effect=spread,
-        detectable=detectable_difference(
-            items.n,
-            (items.b + items.c) / items.n,
-            # NaN if no item differs, or all differ alike.
-            design_effect=1.0 if math.isnan(spread.value) else spread.value,
-        ),
+        detectable=detectable_difference(difference),
     )

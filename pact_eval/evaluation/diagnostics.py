@@ -2,6 +2,10 @@
 
 Each type of diagnostic is a frozen dataclass with its severity, its run and the numbers that raised
 it. The thresholds are constants of this module. `diagnose` applies every rule to an experiment.
+
+A number that chance moves is critical or a warning only if its interval over families is beyond the
+threshold. The 5% of these intervals are shared by the runs (and kinds) of an experiment, as
+Bonferroni does, so a page of many harmless runs raises no more alarms than a page of one.
 `pact_reports.page` turns diagnostics into sentences. `pact_eval.preregistration` adds those on
 registrations and verdicts.
 """
@@ -14,10 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._json import Json, dumps
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.alignment import ItemMismatch
@@ -35,16 +39,19 @@ from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.runs.provenance import Provenance
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import shown_increases
+from pact_eval.stats.proportions import rate_estimate
 
 if TYPE_CHECKING:  # runs without a calibrator need not load scipy.optimize
     from pact_eval.calibration.notes import CalibrationNote
 
 CONFIDENT_WRONG: Final = 0.1
-"""More than this share of errors among answers with confidence 0.9 or more is critical."""
+"""A rate of errors above this among answers with confidence 0.9 or more is critical."""
+NEAR_CHANCE: Final = 0.1
+"""An accuracy on a kind that is less than this above chance is a warning."""
 SAME_ANSWER: Final = 0.25
-"""A share of this or more of pairs with different references and the same answer is a warning."""
+"""A rate above this of pairs with different references and the same answer is a warning."""
 FEW_FAMILIES: Final = 100
 """With fewer families, intervals of rates reach about 10 points to either side."""
 PROPER_SCORES: Final = ("nll_nats", "brier")
@@ -142,9 +149,13 @@ class ContractStated(Diagnostic):
 
 @dataclass(frozen=True)
 class LowAnswerMass(Diagnostic):
-    """Little of the next-token probability is on the answer letters; `mean` is a fraction."""
+    """Little of the next-token probability is on the answer letters.
 
-    mean: float
+    Attributes:
+        mass: mean share of items and views, with its interval.
+    """
+
+    mass: Estimate
     kind: ClassVar[str] = "answer-mass"
 
 
@@ -156,21 +167,21 @@ class ConfidentErrors(Diagnostic):
         wrong: number of items with such an answer; of repeats, in any of them.
         confident: number of items with an answer of that confidence.
         items: number of all items.
-        share: share of wrong answers among those of that confidence.
+        rate: share of wrong answers among those of that confidence, with its interval.
         repeats: answers per item; 1 if the views are not repeats.
     """
 
     wrong: int
     confident: int
     items: int
-    share: float
+    rate: Estimate
     repeats: int = 1
     kind: ClassVar[str] = "confident-errors"
 
 
 @dataclass(frozen=True)
 class NearChance(Diagnostic):
-    """The interval of the accuracy on a field kind is not above chance.
+    """The interval of the accuracy on a field kind is not above chance, or close to it.
 
     Attributes:
         group: the field kind.
@@ -228,10 +239,12 @@ class SameAnswer(Diagnostic):
     Attributes:
         same: number of such pairs whose references differ.
         pairs: number of pairs whose references differ.
+        rate: the share of the first among the second, with its interval.
     """
 
     same: int
     pairs: int
+    rate: Estimate
     kind: ClassVar[str] = "same-answer"
 
 
@@ -447,22 +460,34 @@ def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
 
 def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     views, items = run.predictions, run.scored(experiment.settings.decoding)
-    evaluation = experiment.evaluation(run, calibrated=False)
-    yield from on_answer_mass(run.label, evaluation.mean_answer_mass)
-    yield from on_order(experiment.order(run))
+    evaluation, runs = experiment.evaluation(run, calibrated=False), len(experiment.runs)
+    cluster = items.cluster[:: 1 if items.repeat is None else items.repeats]
+    yield from on_answer_mass(run.label, views.answer_mass_by_item, cluster, runs)
+    yield from on_order(experiment.order(run), runs)
     if run.provenance.known != "answers":
-        yield from on_probabilities(experiment.probabilities(run, calibrated=False))
-    repeats = 1 if items.repeat is None else items.repeats
-    yield from on_confident_errors(run.label, items.confidence, items.correct, repeats)
-    for group in evaluation.groups[1:] if views.known != "outcomes" else ():
+        yield from on_probabilities(experiment.probabilities(run, calibrated=False), runs)
+    yield from on_confident_errors(run.label, items, runs)
+    kinds = evaluation.groups[1:] if views.known != "outcomes" else ()
+    for group in kinds:
+        rows = items.predictions.kind == group.name
+        accuracy = _rate(items.correct, items.cluster, runs * len(kinds), rows)
         chance = float((1 / views.n_choices[views.kind == group.name]).mean())
-        yield from on_chance(run.label, group.name, group.estimates["accuracy"], chance)
-    yield from on_same_answer(run.label, items)
+        yield from on_chance(run.label, group.name, accuracy, chance)
+    yield from on_same_answer(run.label, items, runs)
     change = calibration_change(experiment, run)
     if change is not None and run.calibrator is not None:
-        yield from on_calibration(run.label, change)
+        yield from on_calibration(run.label, change, runs)
         for note in run.use_notes(experiment.settings.decoding):
             yield CalibratorMisuse("info", run.label, note)
+
+
+def _rate(
+    values: FloatArray | BoolArray, cluster: IntArray, tests: int, rows: BoolArray
+) -> Estimate:
+    """Estimate the mean of (n,) values in [0, 1] over some rows, with one of `tests` intervals."""
+    counted = np.bincount(cluster[rows])
+    positive = np.bincount(cluster[rows], values[rows].astype(np.float64))
+    return rate_estimate(np.minimum(positive, counted), counted, confidence=1 - LEVEL / tests)
 
 
 def calibration_change(experiment: Experiment, run: ExperimentRun) -> Comparison | None:
@@ -506,28 +531,47 @@ def calibrated_items(experiment: Experiment, run: ExperimentRun) -> ScoredItems 
         return None
 
 
-def on_answer_mass(run: str, mean: float) -> tuple[LowAnswerMass, ...]:
+def on_answer_mass(
+    run: str, mass: FloatArray, cluster: IntArray, tests: int = 1
+) -> tuple[LowAnswerMass, ...]:
     """Check how much of the next-token probability is on the answer letters.
 
     Args:
         run: label of the run.
-        mean: mean answer mass of items and views; NaN if unknown.
+        mass: (n,) mean answer mass of each item, fractions; NaN if unknown.
+        cluster: (n,) codes of families.
+        tests: runs that are looked at.
 
     Examples:
-        >>> on_answer_mass("pact", 0.3)[0].severity
+        >>> on_answer_mass("pact", np.full(40, 0.3), np.arange(40))[0].severity
         'critical'
+        >>> on_answer_mass("pact", np.full(3, 0.3), np.arange(3))[0].severity
+        'info'
     """
-    if report_notes.LowAnswerMass.of(mean) is None:
+    estimate = _rate(mass, cluster, tests, ~np.isnan(mass))
+    if report_notes.LowAnswerMass.of(estimate.value) is None:
         return ()
-    very_low = mean < report_notes.VERY_LOW_ANSWER_MASS
-    return (LowAnswerMass("critical" if very_low else "warning", run, mean),)
+    severity: Severity = "info"
+    if estimate.high < report_notes.LOW_ANSWER_MASS:
+        severity = "warning"
+    if estimate.high < report_notes.VERY_LOW_ANSWER_MASS:
+        severity = "critical"
+    return (LowAnswerMass(severity, run, estimate),)
 
 
-def on_order(conclusion: OrderConclusion) -> tuple[FollowsOrder | Unstable | OrderUnknown, ...]:
-    """Check whether the answers of a run follow their order."""
+def on_order(
+    conclusion: OrderConclusion, tests: int = 1
+) -> tuple[FollowsOrder | Unstable | OrderUnknown, ...]:
+    """Check whether the answers of a run follow their order.
+
+    Args:
+        conclusion: on the order; its p-values are of one run.
+        tests: runs that are looked at.
+    """
     match conclusion.status:
         case "follows a letter" | "follows a position":
-            return (FollowsOrder("warning", conclusion.run, conclusion),)
+            p_value = min(slot.adjusted_p_value for slot in conclusion.followed)
+            return (FollowsOrder(_shown(p_value, tests), conclusion.run, conclusion),)
         case "unstable":
             return (Unstable("warning", conclusion.run, conclusion),)
         case "cannot tell":
@@ -536,54 +580,72 @@ def on_order(conclusion: OrderConclusion) -> tuple[FollowsOrder | Unstable | Ord
             return ()
 
 
-def on_probabilities(conclusion: ProbabilitiesConclusion) -> tuple[Miscalibrated, ...]:
-    """Check whether the probabilities of a run are shown to be wrong."""
-    shown = conclusion.tone == "bad"
-    return (Miscalibrated("warning", conclusion.run, conclusion),) if shown else ()
+def on_probabilities(
+    conclusion: ProbabilitiesConclusion, tests: int = 1
+) -> tuple[Miscalibrated, ...]:
+    """Check whether the probabilities of a run are shown to be wrong; arguments as `on_order`."""
+    if conclusion.tone != "bad":
+        return ()
+    p_value = getattr(conclusion.ece, "p_value", np.nan)
+    return (Miscalibrated(_shown(p_value, tests), conclusion.run, conclusion),)
+
+
+def _shown(p_value: float, tests: int) -> Severity:
+    return "warning" if p_value * tests <= LEVEL else "info"
 
 
 def on_confident_errors(
-    run: str,
-    confidence: npt.NDArray[np.float64],
-    correct: npt.NDArray[np.bool_],
-    repeats: int = 1,
+    run: str, items: ScoredItems, tests: int = 1
 ) -> tuple[ConfidentErrors, ...]:
     """Check for wrong answers with confidence 0.9 or more.
 
     Args:
         run: label of the run.
-        confidence: (n * repeats,) highest probability, one item after another.
-        correct: (n * repeats,) whether the reference is predicted.
-        repeats: answers per item.
+        items: its items; of repeats, one row per answer.
+        tests: runs that are looked at.
     """
-    confident = metrics.is_confident(confidence, CONFIDENT).reshape(-1, repeats)
-    wrong = confident & ~correct.reshape(-1, repeats)
+    confident = metrics.is_confident(items.confidence, CONFIDENT)
+    wrong = confident & ~items.correct
     if not wrong.any():
         return ()
-    share = float(wrong.sum() / confident.sum())
-    severity: Severity = "critical" if share > CONFIDENT_WRONG else "info"
-    of_items, total = (int(flags.any(axis=1).sum()) for flags in (wrong, confident))
-    return (ConfidentErrors(severity, run, of_items, total, len(wrong), share, repeats),)
+    rate = _rate(wrong, items.cluster, tests, confident)
+    severity: Severity = "critical" if rate.low > CONFIDENT_WRONG else "info"
+    repeats = 1 if items.repeat is None else items.repeats
+    n_wrong, n_confident = (
+        int(flags.reshape(-1, repeats).any(axis=1).sum()) for flags in (wrong, confident)
+    )
+    n_items = wrong.size // repeats
+    return (ConfidentErrors(severity, run, n_wrong, n_confident, n_items, rate, repeats),)
 
 
 def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> tuple[NearChance, ...]:
-    """Check whether the interval of the accuracy on a field kind is above chance."""
-    if np.isnan(accuracy.low) or accuracy.low > chance:
+    """Check whether the interval of the accuracy on a field kind is above chance.
+
+    It is a warning if the whole interval is less than `NEAR_CHANCE` above it.
+    """
+    near = accuracy.high < chance + NEAR_CHANCE
+    if not near and not accuracy.low <= chance:
         return ()
-    return (NearChance("warning", run, group, accuracy, chance),)
+    return (NearChance("warning" if near else "info", run, group, accuracy, chance),)
 
 
-def on_same_answer(run: str, items: ScoredItems) -> tuple[SameAnswer, ...]:
-    """Check whether pairs with different references get the same answer for both members."""
-    pairs = metrics.pair_rows(items.predictions.family, items.predictions.variant == "base")
-    base, other = pairs.base, pairs.counterfactual
-    reference, answer = items.predictions.reference, metrics.predicted(items.log_probs)
+def on_same_answer(run: str, items: ScoredItems, tests: int = 1) -> tuple[SameAnswer, ...]:
+    """Check whether pairs with different references get the same answer for both members.
+
+    Args:
+        run: label of the run.
+        items: its items.
+        tests: runs that are looked at.
+    """
+    base, other = items.pairs.base, items.pairs.counterfactual
+    reference, answer = items.predictions.reference, items.predicted
     differ = reference[base] != reference[other]
-    n_pairs = int(differ.sum())
-    same = int((answer[base] == answer[other])[differ].sum())
-    if not n_pairs or same / n_pairs < SAME_ANSWER:
+    same = answer[base] == answer[other]
+    rate = _rate(same, items.cluster[base], tests, differ)
+    if not rate.value >= SAME_ANSWER:
         return ()
-    return (SameAnswer("warning", run, same, n_pairs),)
+    severity: Severity = "warning" if rate.low > SAME_ANSWER else "info"
+    return (SameAnswer(severity, run, int(same[differ].sum()), int(differ.sum()), rate),)
 
 
 def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
@@ -591,7 +653,9 @@ def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
     return (FewFamilies("info", run, accuracy),) if accuracy.clusters < FEW_FAMILIES else ()
 
 
-def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, ...]:
+def on_calibration(
+    run: str, change: Comparison, tests: int = 1
+) -> tuple[CalibrationNotBetter, ...]:
     """Check whether T(x) lowers NLL, and whether a proper score of all items or a kind gets worse.
 
     Changes of NLL and Brier are paired by item, and are tested as `calibrate` tests them
@@ -601,6 +665,7 @@ def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, 
     Args:
         run: label of the run.
         change: the run after T(x) compared with the same run before T(x).
+        tests: runs that are looked at.
     """
     # A single kind is all items.
     groups = change.groups[:1] if len(change.groups) == 2 else change.groups
@@ -610,6 +675,7 @@ def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, 
     worse = shown_increases(
         {place: metric.difference for place, metric in metrics_of.items()},
         {place: metric.evidence.p_value for place, metric in metrics_of.items()},
+        looks=tests,
     )
     diagnostics = []
     for place, metric in metrics_of.items():
@@ -628,7 +694,7 @@ def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[LeadDiagnosti
         if conclusion.status == "worse":
             yield MethodIsWorse("warning", None, conclusion)
         elif conclusion.status == "not shown":
-            yield DifferenceNotShown("warning", None, conclusion)
+            yield DifferenceNotShown("info", None, conclusion)
 
 
 def on_contract(run: str, provenance: Provenance) -> tuple[Diagnostic, ...]:

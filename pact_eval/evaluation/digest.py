@@ -19,7 +19,7 @@ from pact_eval.runs.seal import seal_digest
 
 FORMAT: Final = "pact-digest-2"
 _SETTINGS: Final = (
-    *("decoding", "calibrated", "by", "unit", "resamples", "seed", "method", "margin", "holm"),
+    *("decoding", "calibrated", "by", "unit", "resamples", "seed", "method", "margin"),
 )
 
 

@@ -8,7 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pact_eval.metrics import BINS
 from pact_eval.stats.estimate import LEVEL, Estimate
+
+
+@dataclass(frozen=True)
+class ConfidenceGap(Estimate):
+    """Mean confidence minus accuracy, a fraction; above 0 for an over-confident model.
+
+    Attributes:
+        low: lower end of its interval, at least mean confidence minus 1.
+        high: upper end, at most mean confidence; the interval excludes 0 if and only if the p-value
+            is at most 5%.
+        p_value: of the hypothesis that the model is calibrated: how often a calibrated model has a
+            gap as far on one side, doubled.
+    """
+
+    p_value: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -25,12 +41,16 @@ class CalibrationError(Estimate):
             an ECE as large.
         debiased: the true error at which half of the samples would have a larger ECE; 0 if a
             calibrated model exceeds the ECE half of the time.
+        bins: number of bins of equal width.
+        gap: mean confidence minus accuracy of the same items; None without items.
     """
 
     floor: float = math.nan
     floor_high: float = math.nan
     p_value: float = math.nan
     debiased: float = math.nan
+    bins: int = BINS
+    gap: ConfidenceGap | None = None
 
     @property
     def rejected(self) -> bool:

@@ -30,6 +30,7 @@ from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
 from pact_eval.evaluation.conclusions.probabilities import (
+    CorpMiscalibration,
     ProbabilitiesConclusion,
     probabilities_conclusion,
 )
@@ -225,6 +226,7 @@ class Experiment:
                 allow=settings.allow,
                 without=without,
                 repeats=repeats,
+                ece_bins=settings.ece_bins,
             )
             if refuse is not None and members is runs:
                 refuse(runs, run)
@@ -628,6 +630,7 @@ class Experiment:
             known=run.provenance.known,
             repeats=run.provenance.repeats,
         )
+        items = replace(items, ece_bins=settings.ece_bins)
         views = items.n_items * max(items.k, items.repeats)
         check_counts(run.folder, run.provenance, items=items.n_items, views=views)
         return items
@@ -725,6 +728,7 @@ class Experiment:
                 adaptive=recorded.view_rule is not None,
                 untested=left,
                 ties=Ties.of(items),
+                unit=settings.unit,
             )
 
         return run.once(("order conclusion", settings.unit, settings.seed), concluded)
@@ -741,6 +745,11 @@ class Experiment:
                 tied_answers(views.log_probs_by_view),
                 items.cluster,
                 rng=settings.rng(),
+                groups={
+                    group: column == group
+                    for column in (views.n_choices, views.kind)
+                    for group in sorted(set(column.tolist()))
+                },
             )
 
         return run.once(("slots", settings.unit, settings.seed), tested)
@@ -784,7 +793,9 @@ class Experiment:
         evaluation = self.evaluation(run, decoding, calibrated=calibrated)
         decoding, calibrated = self._choice(decoding, calibrated)
         items = self._items(run, decoding, calibrated=calibrated)
-        return probabilities_conclusion(run.label, items, evaluation.groups[0].estimates["ece"])
+        group = evaluation.groups[0]
+        corp = CorpMiscalibration.of(group)
+        return probabilities_conclusion(run.label, items, group.estimates["ece"], corp)
 
     def order_audit(self, run: ExperimentRun) -> OrderAudit:
         """Audit what the order of the answers does to a run; computed once.

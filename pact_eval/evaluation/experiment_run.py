@@ -23,6 +23,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import RelabelledRun
 from pact_eval.evaluation.notes import RoundedProbabilities, SeveralRight, several_right
 from pact_eval.evaluation.settings import Relabel
+from pact_eval.metrics import BINS
 from pact_eval.runs.folder import Run, RunFolder, read_any_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import Provenance
@@ -61,6 +62,7 @@ class ExperimentRun:
         views: int | IntArray | None = None,
         without: frozenset[str] = frozenset(),
         repeats: int | None = None,
+        ece_bins: int = BINS,
     ) -> None:
         self.run = run
         self.name = run.name
@@ -77,6 +79,7 @@ class ExperimentRun:
         self._views = views
         self._without = without
         self._repeats = repeats
+        self._ece_bins = ece_bins
         self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
@@ -274,10 +277,12 @@ class ExperimentRun:
             InputError: the run does not have this decoding, or has no calibrator.
         """
         calibrator = self.applied(calibrated=calibrated)
-        return self.once(
-            ("scored", decoding, calibrated),
-            lambda: self._in_rows(ScoredItems.of(self.predictions, decoding, calibrator)),
-        )
+
+        def score() -> ScoredItems:
+            items = ScoredItems.of(self.predictions, decoding, calibrator)
+            return self._in_rows(replace(items, ece_bins=self._ece_bins))
+
+        return self.once(("scored", decoding, calibrated), score)
 
     def _in_rows(self, items: ScoredItems) -> ScoredItems:
         """Return items with the rows of the experiment, in which some run may have repeats."""
@@ -320,6 +325,8 @@ class ExperimentRun:
     ) -> tuple[RoundedProbabilities | SeveralRight, ...]:
         """Return notes on scores that are known in part: several right answers, and rounding.
 
+        Rounding that changes no number in print is not noted.
+
         Args:
             decoding: single or ensemble.
             calibrated: apply the run's calibrator.
@@ -329,7 +336,8 @@ class ExperimentRun:
         if recorded.several_right:
             notes += several_right(self.scored(decoding, calibrated=calibrated))
         if (recorded.rounded_to is not None or recorded.censored) and not self.ablated:
-            notes.append(self._rounded(decoding, calibrated=calibrated))
+            rounded = self._rounded(decoding, calibrated=calibrated)
+            notes += [rounded] if rounded.matters else []
         return tuple(notes)
 
     def _rounded(self, decoding: Decoding, *, calibrated: bool) -> RoundedProbabilities:
@@ -392,6 +400,7 @@ class ExperimentRun:
             views=views,
             without=self._without,
             repeats=repeats,
+            ece_bins=self._ece_bins,
         )
 
     def without_families(
@@ -422,6 +431,7 @@ class ExperimentRun:
             views=self._views,
             without=self._without | frozenset(views.ids[leaves].tolist()),
             repeats=self._repeats,
+            ece_bins=self._ece_bins,
         )
 
     @contextmanager

@@ -6,18 +6,18 @@ mostly noise, so an interval of the true error scales something smoother.
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray
+from pact_eval.stats.estimate import LEVEL
 
 _ROUNDING: Final = 1e-12
 _DEGREE: Final = 2
-# Quantile of |z| at 5% divided by 15 bins (Bonferroni), and of chi-squared with three degrees of
-# freedom at 1%.
-_LOCAL: Final = 2.935
+# Quantile of chi-squared with three degrees of freedom at 1%.
 _TREND: Final = 11.34
 # Families without which the variance of a bin is too uncertain to say that its gap stands out, and
 # bins that a trend needs.
@@ -53,7 +53,7 @@ def gap_directions(gaps: FloatArray, confidence: FloatArray) -> list[FloatArray]
         ([0.0, 1.6, 3.2], [1.6, 1.6, 1.6])
     """
     total = gaps.sum(axis=0)
-    bins = metrics.bin_index(confidence)
+    bins = metrics.bin_index(confidence, total.size)
     count = np.bincount(bins, minlength=total.size).astype(np.float64)
     trend = _trend(total, count, count > 0, _DEGREE)
     directions = [trend, _trend(total, count, count > 0, 0)]
@@ -91,10 +91,12 @@ def _local_bins(gaps: FloatArray, count: FloatArray) -> BoolArray:
     error = np.sqrt(np.diag(_covariance(gaps)))
     estimable = ((gaps != 0).sum(axis=0) >= _FEWEST_FAMILIES) & (error > 0)
     fitted = count > 0
+    # Quantile of |z| at 5% divided by the number of bins (Bonferroni).
+    local = NormalDist().inv_cdf(1 - LEVEL / (2 * total.size))
     while fitted.sum() > _FEWEST_BINS:
         away = np.abs(total - _trend(total, count, fitted, _DEGREE))
         z = np.divide(away, error, out=np.zeros_like(away), where=estimable & fitted)
-        if z.max() <= _LOCAL:
+        if z.max() <= local:
             break
         fitted[z.argmax()] = False
     return ~fitted & (count > 0)

@@ -32,7 +32,7 @@ class ItemConfidences:
     def of(cls, items: ScoredItems) -> ItemConfidences:
         """Return the confidences of scored items, means over their repeats if there are any."""
         confidence = _by_repeat(items, items.confidence).mean(axis=1)
-        return cls(confidence, metrics.bin_index(np.nan_to_num(confidence)))
+        return cls(confidence, metrics.bin_index(np.nan_to_num(confidence), items.ece_bins))
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,6 @@ from pact_eval.stats.permuted_slots import distinct_orders
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
     from pact_eval.calibration.temperatures import Calibrator
 
-RELIABILITY_BINS: Final = metrics.BINS
 """Bins of equal width, from 0 to 1, of ECE and of reliability diagrams."""
 
 _GROUPINGS: Final[tuple[GroupBy, ...]] = OWN_GROUPS
@@ -131,6 +130,7 @@ class ScoredItems:
         repeats: number of repeats per item; 1 if the views are not repeats.
         repeat: (n,) number of the repeat that a row is, if the repeats of an item are rows of their
             own: then every mean is a mean over repeats. None otherwise.
+        ece_bins: number of bins of ECE.
     """
 
     decoding: Decoding
@@ -150,6 +150,7 @@ class ScoredItems:
     known: Known = "probabilities"
     repeats: int = 1
     repeat: IntArray | None = None
+    ece_bins: int = metrics.BINS
     _rows: IntArray | None = field(default=None, repr=False)
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -343,8 +344,8 @@ class ScoredItems:
 
     @cached_property
     def confidence_bin(self) -> IntArray:
-        """(n,) reliability bin: 0 to `RELIABILITY_BINS` - 1, of equal width; 0 if it is unknown."""
-        return metrics.bin_index(np.nan_to_num(self.confidence))
+        """(n,) bin of ECE: 0 to `ece_bins` - 1, of equal width; 0 if it is unknown."""
+        return metrics.bin_index(np.nan_to_num(self.confidence), self.ece_bins)
 
     @cached_property
     def score_items(self) -> ScoredItems:
@@ -410,6 +411,7 @@ class ScoredItems:
 
     def _of_views(self, views: Predictions) -> ScoredItems:
         items = ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
+        items = replace(items, ece_bins=self.ece_bins)
         if self.repeat is None:
             return items
         return replace(items, repeats=self.repeats, repeat=self.repeat)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
-from pact_eval.evaluation.notes import TooFewResamples
 from pact_eval.evaluation.registry import Inference, Metric
-from pact_eval.stats.bootstrap_p_values import least_p_value, resamples_needed
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm
-
-MOST_RESAMPLES: Final = 1_000_000
-"""More resamples than this are not suggested."""
 
 TestName = Literal["interval", "t over seeds and families"]
 """What decides whether a difference is marked."""
@@ -29,13 +24,11 @@ class Evidence:
     Attributes:
         test: the test behind the mark.
         p_value: its two-sided p-value; NaN if there is none.
-        adjusted_p_value: the same adjusted by Holm for all tests of an output, or None.
-        tests: number of tests that were adjusted together; 0 if not asked for.
-        marked: whether the difference is shown at the 5% level: after adjustment if it was asked
-            for. False for metrics of which neither direction is better.
-        least_p_value: smallest p-value that the draws behind it can give; 0 if none are.
-        resamples: number of resamples behind the p-value; 0 if none are.
-        clusters: number of families, or source families, that were resampled; 0 likewise.
+        adjusted_p_value: the same adjusted by Holm for all tests that are named together, or None
+            if it is tested alone.
+        tests: number of tests that were adjusted together; 0 if it is tested alone.
+        marked: whether the difference is shown at the 5% level, after the adjustment. False for
+            metrics of which neither direction is better.
     """
 
     test: TestName
@@ -43,9 +36,11 @@ class Evidence:
     adjusted_p_value: float | None
     tests: int
     marked: bool
-    least_p_value: float = 0.0
-    resamples: int = 0
-    clusters: int = 0
+
+    @property
+    def deciding(self) -> float:
+        """The p-value that decides: adjusted if other tests are adjusted with it."""
+        return self.p_value if self.adjusted_p_value is None else self.adjusted_p_value
 
 
 def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
@@ -80,48 +75,14 @@ def interval_evidence(metric: Metric, inference: Inference, difference: Estimate
     if math.isnan(difference.low):
         return evidence("interval", math.nan, marked=False)
     marked = bool(difference.excludes_zero and metric.spec.better)
-    test = evidence("interval", inference.p_value(), marked=marked)
-    resamples, clusters = inference.resamples, inference.clusters
-    if not resamples or clusters < 2:
-        return test
-    least = least_p_value(resamples, clusters)
-    return replace(test, least_p_value=least, resamples=resamples, clusters=clusters)
-
-
-def too_few_resamples(differences: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResamples, ...]:
-    """Return a note if p-values of resamples cannot be small enough for the first mark of Holm.
-
-    Args:
-        differences: titles of metrics, and their evidence after `adjusted`.
-
-    Examples:
-        >>> drawn = evidence("interval", 0.01, marked=False)
-        >>> drawn = replace(drawn, tests=60, least_p_value=0.003, resamples=999, clusters=99)
-        >>> (note,) = too_few_resamples([("Margin", drawn)])
-        >>> note.limited, note.needed, note.out_of_reach
-        (1, 3781, 0)
-    """
-    limited = [
-        (title, test)
-        for title, test in differences
-        if test.tests * test.least_p_value > LEVEL and not math.isnan(test.p_value)
-    ]
-    if not limited:
-        return ()
-    tests = max(test.tests for _, test in limited)
-    level = LEVEL / tests
-    needed = [resamples_needed(level, test.clusters) for _, test in limited if test.resamples]
-    within = [number for number in needed if number <= MOST_RESAMPLES]
-    titles = tuple(dict.fromkeys(title for title, _ in limited))
-    beyond = len(limited) - len(within)
-    return (TooFewResamples(titles, tests, level, len(limited), max(within, default=None), beyond),)
+    return evidence("interval", inference.p_value(), marked=marked)
 
 
 def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
     """Adjust the p-values of several differences together, by Holm's procedure.
 
     Args:
-        tests: those of one output; a p-value of NaN is no test.
+        tests: those that are named together; a p-value of NaN is no test.
 
     Examples:
         >>> one, two = (evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))

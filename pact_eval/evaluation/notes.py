@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.runs.provenance import Provenance
+from pact_eval.stats.clusters import concentration
+from pact_eval.stats.estimate import ClusterText
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -50,6 +52,21 @@ class RoundedProbabilities:
     censored: int
     undecided: int
     run: str = ""
+
+    @property
+    def matters(self) -> bool:
+        """Whether the ends of a score differ in print: NLL in 0.001 nats, rates in 0.1 points.
+
+        Examples:
+            >>> ends = RoundedProbabilities(6, (0.70701, 0.70703), (0.2, 0.2), (0.8, 0.8), 0, 0)
+            >>> ends.matters
+            False
+        """
+        scores = ((self.nll, 1, 3), (self.aurc, 100, 1), (self.accuracy, 100, 1))
+        return any(
+            f"{round(scale * low, 9):.{digits}f}" != f"{round(scale * high, 9):.{digits}f}"
+            for (low, high), scale, digits in scores
+        )
 
 
 @dataclass(frozen=True)
@@ -364,24 +381,22 @@ class SmallGroups:
 
 
 @dataclass(frozen=True)
-class TooFewResamples:
-    """P-values of resamples that cannot be as small as Holm's adjustment asks of the first mark.
+class LargeFamilies:
+    """Few families have more than a quarter of the items, so much rests on them.
 
     Attributes:
-        metrics: titles of the metrics with such p-values.
-        tests: number of tests that are adjusted together.
-        level: 5% divided by `tests`.
-        limited: number of tests whose p-value cannot be as small as `level`.
-        needed: number of resamples with which it could; None if there is no such test.
-        out_of_reach: number of tests that no practical number of resamples would help.
+        text: how many families have which share.
+        unit: what is counted.
     """
 
-    metrics: tuple[str, ...]
-    tests: int
-    level: float
-    limited: int
-    needed: int | None
-    out_of_reach: int
+    text: ClusterText
+    unit: ClusterUnit
+
+    @classmethod
+    def of(cls, items: ScoredItems) -> tuple[LargeFamilies, ...]:
+        """Return the note on these items; none if no few families are large."""
+        text = concentration(np.bincount(items.cluster).astype(np.float64))
+        return () if text is None else (cls(text, items.unit),)
 
 
 Note = (
@@ -403,8 +418,8 @@ Note = (
     | NearTies
     | UnmatchedSeeds
     | DifferentViews
+    | LargeFamilies
     | SmallGroups
-    | TooFewResamples
 )
 
 FEW_CLUSTERS: Final = 30

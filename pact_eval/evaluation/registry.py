@@ -121,16 +121,6 @@ metric with its interval."""
 class Inference(Protocol):
     """The interval of a number, and the p-value that inverts it."""
 
-    @property
-    def resamples(self) -> int:
-        """Number of resamples that limit the p-value; 0 if none do."""
-        ...
-
-    @property
-    def clusters(self) -> int:
-        """Number of families, or source families."""
-        ...
-
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the number with its interval."""
         ...
@@ -433,6 +423,19 @@ def _over_score_items(items: ScoredItems, name: str) -> Reduced:
     return Reduced(mean_over_items(items, name).statistic, basis)
 
 
+def _over_recorded(items: ScoredItems, name: str) -> Reduced:
+    """The mean over the items of which the run records a value."""
+    values = items.values[name]
+    recorded = ~np.isnan(values)
+    if recorded.all() and len(values):
+        return mean_over_items(items, name)
+    if not recorded.any():
+        return undefined("the run does not record it")
+    numbers = np.where(recorded, values, 0.0)
+    ratio = ratio_statistic(numbers, recorded, items.cluster, items.n_clusters)
+    return Reduced(ratio, _where(items, recorded, "the run does not record it"))
+
+
 def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
     pairs = items.pairs
     right = metrics.pair_correct(pairs, items.correct)
@@ -479,8 +482,8 @@ def _ece(items: ScoredItems, _name: str) -> Reduced:
     confidence, correct = items.confidence, items.correct
 
     def gaps(rows: slice) -> RowSums:
-        bins = metrics.bin_index(confidence[rows])
-        return RowSums(confidence[rows] - correct[rows], bins, metrics.BINS)
+        bins = metrics.bin_index(confidence[rows], items.ece_bins)
+        return RowSums(confidence[rows] - correct[rows], bins, items.ece_bins)
 
     parts = (RowSums(None), LazyRowSums(gaps))
     return Reduced(TotalsStatistic(parts, _ece_of_totals, items.cluster, items.n_clusters))
@@ -715,6 +718,16 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             bounds=_SHARE,
         ),
         Metric(
+            MetricSpec("order_accuracy", "Mean accuracy", "percent", 1),
+            _FULL | _VIEWS,
+            lambda block: block.order_accuracy,
+            _over_views,
+            summaries=frozenset({"every run"}),
+            of_top_answer=True,
+            interval=rate_interval,
+            bounds=_SHARE,
+        ),
+        Metric(
             MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
             _FULL | _VIEWS | {"ensemble"},
             lambda block: block.ensemble_gain,
@@ -740,9 +753,11 @@ def _add_metrics_of_confidence() -> None:
             bounds=_SHARE,
         ),
         Metric(
-            MetricSpec("answer_mass", "Answer mass", "percent", 1),
-            _ABLATED,
+            MetricSpec(ANSWER_MASS, "Answer mass", "percent", 1),
+            frozenset(),
             lambda block: metrics.mean_answer_mass(block.answer_mass),
+            _over_recorded,
+            summaries=frozenset({"every run"}),
             bounds=_SHARE,
         ),
         Metric(
@@ -762,6 +777,7 @@ def _add(*entries: Metric) -> None:
         register_metric(metric)
 
 
+ANSWER_MASS: Final = "answer_mass"
 ABLATED_CONFIDENCE: Final = "ablated_confidence"
 ABLATED_GAP: Final = "ablated_gap"
 MEAN_CONFIDENCE: Final = "mean_confidence"

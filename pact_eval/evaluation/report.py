@@ -18,6 +18,7 @@ from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     IncompletePairs,
     InfiniteNll,
+    LargeFamilies,
     LowAnswerMass,
     NearTies,
     Note,
@@ -319,6 +320,7 @@ def evaluate_items(
             *RepeatedPrompts.of(items),
             *notes,
             *_notes(items, groups[0], ties),
+            *LargeFamilies.of(items),
             *small_groups({group.name: group.items.n_clusters for group in drawn}, items.unit),
         ),
         view_tv=ViewTvQuantiles.of(items),

@@ -11,31 +11,37 @@ All of them are computed once, by the settings of the experiment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pact_eval._choices import GroupBy
+from pact_eval._choices import Decoding, GroupBy
 from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 from pact_eval.evaluation.answers import ComparisonAnswer, compare_rates, decoded_comparison
 from pact_eval.evaluation.common_views import SharedViews, common_repeats, runs_at_common_views
-from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.comparison import Comparison, compare, same_as_all
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
+    DecodedArms,
+    adjusted_claims,
     better_of_arms,
     better_of_runs,
     not_comparable,
+    with_claims,
 )
+from pact_eval.evaluation.decoding import decoding_name
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.run_rates import HEADLINE, other_decoding
+from pact_eval.evaluation.run_rates import COMPARED, HEADLINE, other_decoding, resampled_rates
 from pact_eval.progress import tracked
 
 if TYPE_CHECKING:  # two runs do not wait for what arms need
     from pact_eval.evaluation.arms.comparison import ArmPair, ArmsComparison, GroupMatch
+    from pact_eval.evaluation.arms.differences import ArmDifference
     from pact_eval.evaluation.arms.matching import SeedMatch
     from pact_eval.evaluation.experiment import Experiment
 
@@ -98,8 +104,7 @@ class RunComparisons:
         Raises:
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
-        comparison = self._comparison(a, b)
-        return adjusted_together([comparison])[0] if self.experiment.settings.holm else comparison
+        return self._concluded(a, [b])[0][0]
 
     @cached_property
     def of_first(self) -> tuple[Comparison, ...]:
@@ -109,13 +114,30 @@ class RunComparisons:
             RunError: a run is on ablated contexts, which have no references.
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
+        return tuple(comparison for comparison, _ in self._of_first)
+
+    @cached_property
+    def _of_first(self) -> tuple[tuple[Comparison, BetterConclusion], ...]:
         self.experiment.require_two_runs()
         self.experiment.require_same_items()
         first, *others = self.experiment.runs
-        comparisons = tuple(
-            self._comparison(first, run) for run in tracked(others, "Comparing", "runs")
+        return self._concluded(first, others)
+
+    def _concluded(
+        self, first: ExperimentRun, others: Sequence[ExperimentRun]
+    ) -> tuple[tuple[Comparison, BetterConclusion], ...]:
+        """Compare a run with others, and conclude; what one line may name is adjusted together."""
+        comparisons = [self._comparison(first, run) for run in tracked(others, "Comparing", "runs")]
+        conclusions = adjusted_claims(
+            [
+                self._better(first, run, comparison)
+                for run, comparison in zip(others, comparisons, strict=True)
+            ]
         )
-        return adjusted_together(comparisons) if self.experiment.settings.holm else comparisons
+        return tuple(
+            (_with_claims(comparison, conclusion), conclusion)
+            for comparison, conclusion in zip(comparisons, conclusions, strict=True)
+        )
 
     def _comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
         """Compare two runs, without adjusting for the number of tests."""
@@ -140,7 +162,7 @@ class RunComparisons:
             )
             return replace(comparison, notes=(*comparison.notes, *of_runs))
 
-        return a.once(("comparison", id(b), replace(settings, holm=False)), compared)
+        return a.once(("comparison", id(b), settings), compared)
 
     def _scored(self, run: ExperimentRun) -> ScoredItems:
         settings = self.experiment.settings
@@ -160,7 +182,7 @@ class RunComparisons:
         return (a, b) if single else self._at_common_views(a, b)[0]
 
     def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
-        """Compare A and B under the decoding of the settings, and under the other.
+        """Compare A and B under the decoding of the settings, and under the other; not adjusted.
 
         The other decoding is never calibrated: a calibrator belongs to one decoding.
 
@@ -171,7 +193,7 @@ class RunComparisons:
         Raises:
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
-        return self._answer(a, b, self.of(a, b))
+        return self._answer(a, b, self._comparison(a, b))
 
     def _answer(
         self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
@@ -248,7 +270,7 @@ class RunComparisons:
         for run in (a, b):
             if run.mismatch is not None:
                 return not_comparable(_names(a, b), str(run.mismatch))
-        return self._better(a, b, self.of(a, b))
+        return self._concluded(a, [b])[0][1]
 
     def _better(
         self, a: ExperimentRun, b: ExperimentRun, comparison: Comparison
@@ -259,41 +281,58 @@ class RunComparisons:
 
     @cached_property
     def better_runs(self) -> tuple[BetterConclusion, ...]:
-        """Whether the first run is better than each of the others; adjusted together with `holm`.
+        """Whether the first run is better than each of the others, adjusted together.
 
         Raises:
             RunError: a run is on ablated contexts, which have no references.
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
-        first, *others = self.experiment.runs
-        compared = zip(others, self.of_first, strict=True)
-        return tuple(
-            self._better(first, run, comparison)
-            for run, comparison in tracked(list(compared), "Answering", "runs")
-        )
+        return tuple(conclusion for _, conclusion in self._of_first)
 
     @cached_property
     def better_arms(self) -> tuple[BetterConclusion, ...]:
-        """Whether the first arm is better than each of the others; adjusted together with `holm`.
+        """Whether the first arm is better than each of the others, adjusted together.
 
         Raises:
             InputError: there are fewer than two arms, or items differ.
         """
-        return tuple(
-            self._better_of_pair(pair)
-            if pair.seeds
-            else not_comparable((pair.a, pair.b), "the arms share no seed")
-            for pair in self.of_arms.pairs
+        return adjusted_claims(
+            [
+                self._better_of_pair(pair)
+                if pair.seeds
+                else not_comparable((pair.a, pair.b), "the arms share no seed")
+                for pair in self._of_arms.pairs
+            ]
         )
 
     def _better_of_pair(self, pair: ArmPair) -> BetterConclusion:
+        """Conclude on two arms under the decoding of the settings, and under the other."""
+        from pact_eval.evaluation.arms.differences import arm_difference
+
         settings = self.experiment.settings
-        runs = [*self.experiment.arms[pair.a], *self.experiment.arms[pair.b]]
-        k = self.at_common_views.runs[0].predictions.k
-        if any(run.predictions.repeats for run in runs):
-            k = runs_at_common_views(runs)[1].k
-        repeats = common_repeats(runs, settings.decoding)
-        return better_of_arms(pair, settings.decoding, k, repeats, settings.margin)
+        matches = self.against(pair.a)[pair.b]
+        runs = [run for match in matches for run in (match.a, match.b)]
+        common, shared = runs_at_common_views(runs)
+
+        def decoded(decoding: Decoding, differences: Mapping[str, ArmDifference]) -> DecodedArms:
+            repeats = common_repeats(runs, decoding)
+            k = 1 if decoding == "single" else shared.k
+            return DecodedArms(decoding_name(decoding, repeats), k, repeats, differences)
+
+        by_decoding = [decoded(settings.decoding, pair.differences["all"])]
+        if shared.k > 1 and all(run.provenance.known == "probabilities" for run in runs):
+            other = other_decoding(settings.decoding)
+            scored = [run.scored(other) for run in (runs if other == "single" else common)]
+            resamples = settings.resamples or default_resamples(len(scored[0]))
+            drawn = [
+                resampled_rates(items.over(settings.unit), rng=settings.rng(), resamples=resamples)
+                for items in scored
+            ]
+            pairs = [*zip(drawn[::2], drawn[1::2], strict=True)]
+            differences = {name: arm_difference(name, pairs) for name in HEADLINE}
+            by_decoding.append(decoded(other, differences))
+        names = pair.a, pair.b
+        return better_of_arms(names, len(pair.seeds), by_decoding, settings.margin)
 
     def better_than(self, method: str) -> dict[str, BetterConclusion]:
         """Conclude whether an arm is better than each of the others at shared seeds.
@@ -308,10 +347,9 @@ class RunComparisons:
         if not self.experiment.same_items:
             reason = str(self.experiment.mismatches[0])
             return {arm: not_comparable((method, arm), reason) for arm in self.against(method)}
-        answers = self.answers(method)
-        return {
-            arm: self._better_than(method, arm, answers.get(arm)) for arm in self.against(method)
-        }
+        answers, arms = self.answers(method), list(self.against(method))
+        conclusions = [self._better_than(method, arm, answers.get(arm)) for arm in arms]
+        return dict(zip(arms, adjusted_claims(conclusions), strict=True))
 
     def _better_than(
         self, method: str, arm: str, answer: ComparisonAnswer | ArmPair | None
@@ -325,7 +363,7 @@ class RunComparisons:
         return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
 
     def seeds(self, a: str, b: str) -> ArmPair:
-        """Compare two arms in accuracy and pair accuracy at the seeds that both have.
+        """Compare two arms at the seeds that both have, in the metrics of conclusions.
 
         It is computed once, over all items. `of_arms` has every metric and group.
 
@@ -344,7 +382,7 @@ class RunComparisons:
             lambda: compare_seeds(
                 (a, self._scored_seeds(a)),
                 (b, self._scored_seeds(b)),
-                metrics=HEADLINE,
+                metrics=COMPARED,
                 rng=settings.rng(),
                 resamples=settings.resamples,
                 margin=settings.margin,
@@ -381,6 +419,12 @@ class RunComparisons:
         Raises:
             InputError: there are fewer than two arms, or items differ.
         """
+        comparison = self._of_arms
+        pairs = zip(comparison.pairs, self.better_arms, strict=True)
+        return replace(comparison, pairs=tuple(_pair_with_claims(*pair) for pair in pairs))
+
+    @cached_property
+    def _of_arms(self) -> ArmsComparison:
         from pact_eval.evaluation.arms.comparison import compare_arms
 
         settings = self.experiment.settings
@@ -390,7 +434,6 @@ class RunComparisons:
             rng=settings.rng(),
             resamples=settings.resamples,
             margin=settings.margin,
-            holm=settings.holm,
         )
 
     def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
@@ -399,6 +442,21 @@ class RunComparisons:
 
 
 readable_hints(vars(RunComparisons).values())
+
+
+def _with_claims(comparison: Comparison, conclusion: BetterConclusion) -> Comparison:
+    same = len(same_as_all(comparison.groups))
+    of_all = (
+        replace(group, metrics=with_claims(group.metrics, conclusion))
+        for group in comparison.groups[:same]
+    )
+    return replace(comparison, groups=(*of_all, *comparison.groups[same:]))
+
+
+def _pair_with_claims(pair: ArmPair, conclusion: BetterConclusion) -> ArmPair:
+    groups = same_as_all([*pair.differences])
+    of_all = {group: with_claims(pair.differences[group], conclusion) for group in groups}
+    return replace(pair, differences={**pair.differences, **of_all})
 
 
 def _names(a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:

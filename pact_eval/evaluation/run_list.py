@@ -14,6 +14,7 @@ from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import Incomplete, Unverified, gap_notes
+from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_eval.progress import tracked
 from pact_eval.runs.folder import RunFolder, open_run, views_written
 from pact_eval.runs.provenance import EVALUATION, NAME, Provenance, read_provenance
@@ -43,6 +44,7 @@ class ListedRun:
         views_wanted: number of views of the complete run.
         accuracy: share of correct answers of view 0, raw; NaN with a reason on ablated contexts.
         pair_accuracy: share of pairs with two correct answers, likewise.
+        answer_mass: mean share of the next-token probability on the letters, likewise.
         order: whether it follows the order of the answers.
         probabilities: whether its probabilities are right.
         data: whether its data is sound.
@@ -64,6 +66,7 @@ class ListedRun:
     views_wanted: int | None = None
     accuracy: Estimate | None = None
     pair_accuracy: Estimate | None = None
+    answer_mass: Estimate | None = None
     order: OrderConclusion | None = None
     probabilities: ProbabilitiesConclusion | None = None
     data: DataConclusion | None = None
@@ -162,6 +165,7 @@ def _concluded(listed: ListedRun, run: RunFolder) -> ListedRun:
         listed,
         accuracy=estimates["accuracy"],
         pair_accuracy=estimates["pair_accuracy"],
+        answer_mass=estimates[ANSWER_MASS],
         order=experiment.order(only),
         probabilities=experiment.probabilities(only),
         data=experiment.data,

@@ -12,13 +12,16 @@ import polars as pl
 from pact_eval._choices import Decoding
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import find_metric
-from pact_eval.evaluation.resampled_groups import resampled_group
+from pact_eval.evaluation.registry import ANSWER_MASS, find_metric
+from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.proportions import rate_estimate
 
 HEADLINE: Final = ("accuracy", "pair_accuracy")
 """The metrics of brief outputs."""
+
+COMPARED: Final = (*HEADLINE, ANSWER_MASS)
+"""The metrics of a conclusion on two runs or arms."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,14 @@ def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | N
     )
 
 
+def resampled_rates(
+    items: ScoredItems, *, rng: np.random.Generator, resamples: int
+) -> ResampledGroup:
+    """Resample the metrics of `COMPARED` on all items; arguments as for `decoded_rates`."""
+    entries = [find_metric(name) for name in COMPARED]
+    return resampled_group("all", items, rng=rng, resamples=resamples, entries=entries)
+
+
 def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: int) -> DecodedRates:
     """Return accuracy and pair accuracy of a run under one decoding.
 
@@ -93,12 +104,6 @@ def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: in
         rng: source of the resamples.
         resamples: bootstrap resamples of families.
     """
-    group = resampled_group(
-        "all",
-        items,
-        rng=rng,
-        resamples=resamples,
-        entries=[find_metric(name) for name in HEADLINE],
-    )
+    group = resampled_rates(items, rng=rng, resamples=resamples)
     estimates = {name: group.estimate(name) for name in HEADLINE}
     return DecodedRates.of(items.decoding, items.k, estimates, items.repeats)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pact_eval._choices import Allowance, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval.errors import InputError
+from pact_eval.metrics import BINS
 from pact_eval.results import short_repr
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Settings:
         by: grouping after all items: kind, domain, source_family, or a further column of the
             records.
         bins: bins of a column of numbers: how many, or their inner edges.
+        ece_bins: bins of confidence of ECE, of equal width.
         resamples: bootstrap resamples; None uses `default_resamples` for the number of items.
         seed: seed of the bootstrap.
         method: arm that the others are compared with; None uses the first arm with a seed.
@@ -94,7 +96,6 @@ class Settings:
             are no verdicts.
         unit: units of intervals and exact tests: family (new families of the same source families)
             or source_family (new source families).
-        holm: adjust the marks of comparisons together, over runs, metrics and groups.
         allow: differences that are accepted between a run and the run its calibrator was fitted on.
         data: datasets of the runs, files or folders, that are audited. Without any, those that
             `run.json` names are, if they are unchanged.
@@ -123,13 +124,13 @@ class Settings:
     calibration: Path | None = None
     shipped: bool = False
     unit: ClusterUnit = "family"
-    holm: bool = False
     allow: tuple[Allowance, ...] = ()
     data: tuple[Path, ...] = ()
     audit: Path | None = None
     without_leaks: bool = False
     target_error: float | None = None
     bins: Bins | None = None
+    ece_bins: int = BINS
     relabels: tuple[Relabel, ...] = ()
 
     def __repr__(self) -> str:

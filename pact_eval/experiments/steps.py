@@ -442,7 +442,8 @@ class _Planner:
     def _calibrate(self, training: Training) -> Step:
         name = training.name
         fitted, holdout = self.folder / "calibration" / name, self.folder / "runs" / name
-        words = ("pact-eval", "calibrate", fitted, "--mode", self.plan.judge.calibrator)
+        # Hypotheses on calibrated runs need a file, also where it does not help.
+        words = ("pact-eval", "calibrate", fitted, "--mode", self.plan.judge.calibrator, "--force")
         written = (fitted / _CALIBRATOR, holdout / _CALIBRATOR)
         return Step(
             f"calibrate-{name}",

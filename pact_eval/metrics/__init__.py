@@ -19,6 +19,8 @@ from pact_eval.metrics.calibration_error import (
     ece_of_gaps,
     is_confident,
     reliability,
+    smooth_ece,
+    smooth_ece_samples,
 )
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decisions import confidence, correct, predicted
@@ -125,6 +127,8 @@ __all__ = [
     "risk_coverage",
     "rows_of",
     "rps",
+    "smooth_ece",
+    "smooth_ece_samples",
 ]
 
 __getattr__ = names_at_use(__name__, ("recalibration", "resampled_recalibration"))

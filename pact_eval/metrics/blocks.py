@@ -131,6 +131,12 @@ class ItemBlock:
         return flipped(self._by_item)
 
     @cached_property
+    def order_accuracy(self) -> FloatArray:
+        """(m,) share of the views that predict the reference; NaN for one view."""
+        right = self.predicted_by_view == self._reference[:, None]
+        return right.mean(axis=1) if self.k > 1 else np.full(self.rows.size, np.nan)
+
+    @cached_property
     def ensemble_gain(self) -> FloatArray:
         """(m,) right by K views minus right by view 0.
 

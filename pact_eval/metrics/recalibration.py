@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.metrics._arrays import check_confidence
 from pact_eval.metrics._ranking import ranked_chunks, tie_starts
+from pact_eval.metrics.calibration_error import smooth_ece
 from pact_eval.metrics.reduction import item_mean
 
 INFINITE_LOG_SCORE = "the log score is infinite: an answer of confidence 1 is wrong"
@@ -80,11 +81,13 @@ class AnswerScores:
         items: Number of items.
         brier: Mean of (c - 1[right])^2, in [0, 1].
         log_nats: Mean of -log c if right and -log(1 - c) if wrong, in nats.
+        smooth_ece: Calibration error without bins, see `smooth_ece`.
     """
 
     items: int
     brier: ScoreDecomposition
     log_nats: ScoreDecomposition
+    smooth_ece: float
 
 
 def isotonic_pools(sums: FloatArray, counts: FloatArray) -> IntArray:
@@ -201,7 +204,7 @@ def answer_scores(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> AnswerSc
         _mean_over(pools, binary_entropy_nats(pools.accuracy)),
         float(binary_entropy_nats(np.array([accuracy]))[0]),
     )
-    return AnswerScores(c.size, brier, log_nats)
+    return AnswerScores(c.size, brier, log_nats, smooth_ece(c, right))
 
 
 def _tied(sure: FloatArray, wrong: BoolArray) -> FloatArray:

@@ -22,10 +22,9 @@ from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import Evidence, adjusted, sign_of, too_few_resamples
+from pact_eval.evaluation.marks import Evidence, adjusted, sign_of
 from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.notes import TooFewResamples
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.resampled_groups import ResampledGroup, resampled_group
@@ -213,7 +212,6 @@ class RemedyComparison(Result):
         second_orders: how many items have second orders; None if views repeat one order.
         reverse_against_other: by metric, two views of reverse orders minus two of other orders,
             adjusted together; empty if not all items have both.
-        notes: too few resamples for Holm's adjustment.
         fit_notes: on remedies that were fitted on other runs.
         leak: items of the run that a model may have learnt; None without any.
     """
@@ -236,7 +234,6 @@ class RemedyComparison(Result):
     content_free: bool
     second_orders: SecondOrderCounts | None
     reverse_against_other: Mapping[str, RemedyDifference]
-    notes: tuple[TooFewResamples, ...]
     fit_notes: tuple[FittedNote, ...] = ()
     leak: DataLeak | None = None
 
@@ -302,7 +299,7 @@ def compare_remedies(
         price = _price([*costs.values()])
         by_price = sorted(sampled, key=lambda remedy: costs[remedy].price(price))
         rows = [_row(remedy, sampled, references, costs[remedy]) for remedy in by_price]
-        rows, notes = _adjusted(rows)
+        rows = _adjusted(rows)
     some = next(iter(sampled.values())).raw.items
     better = [row for row in rows if row.helps(Remedy(1).name)]
     helping = [row for row in better if not row.remedy.as_published]
@@ -325,7 +322,6 @@ def compare_remedies(
         content_free=content_free is not None,
         second_orders=None if orders is None else orders.counts,
         reverse_against_other=_reverse_against_other(sampled),
-        notes=notes,
     )
 
 
@@ -531,9 +527,7 @@ def _costs(
     return {remedy: cost(remedy, own.fitted) for remedy, own in sampled.items()}
 
 
-def _adjusted(
-    rows: Sequence[RemedyRow],
-) -> tuple[list[RemedyRow], tuple[TooFewResamples, ...]]:
+def _adjusted(rows: Sequence[RemedyRow]) -> list[RemedyRow]:
     """Adjust the differences by Holm: per reference, the deciding metrics, and then the others."""
     tests = {
         (row.remedy, at, reference): against.evidence
@@ -550,10 +544,6 @@ def _adjusted(
     evidence: dict[tuple[Remedy, int, str], Evidence] = {}
     for places in together.values():
         evidence |= zip(places, adjusted([tests[place] for place in places]), strict=True)
-    titled = [
-        (specs[remedy, at].spec.title, evidence[remedy, at, reference])
-        for remedy, at, reference in tests
-    ]
 
     def of_row(row: RemedyRow) -> RemedyRow:
         metrics = tuple(
@@ -568,7 +558,7 @@ def _adjusted(
         )
         return replace(row, metrics=metrics)
 
-    return [of_row(row) for row in rows], too_few_resamples(titled)
+    return [of_row(row) for row in rows]
 
 
 def _decides(metric: RemedyMetric) -> bool:

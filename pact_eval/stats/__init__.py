@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         ResampledInference,
         inverted_p_value,
         least_p_value,
-        resamples_needed,
     )
     from pact_eval.stats.consistency_resampling import (
         calibrated_gaps,
@@ -78,14 +77,7 @@ if TYPE_CHECKING:
         distinct_orders,
         slot_preferences,
     )
-    from pact_eval.stats.power import (
-        DesignEffect,
-        DetectableDifference,
-        design_effect,
-        detectable_difference,
-        items_needed,
-        mcnemar_power,
-    )
+    from pact_eval.stats.power import detectable_difference
     from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
     from pact_eval.stats.rate_decomposition import GroupedOutcomes, GroupShift, MixShift, mix_shift
     from pact_eval.stats.rate_differences import PairedRates, paired_rates
@@ -97,8 +89,6 @@ __all__ = [
     "LEVEL",
     "ClusterText",
     "CrossedDifference",
-    "DesignEffect",
-    "DetectableDifference",
     "EquivalenceVerdict",
     "Estimate",
     "GroupShift",
@@ -132,7 +122,6 @@ __all__ = [
     "cluster_sums",
     "critical_count",
     "crossed_difference",
-    "design_effect",
     "detectable_difference",
     "distinct_orders",
     "effective_rows",
@@ -143,7 +132,6 @@ __all__ = [
     "holm",
     "inverted_p_value",
     "item_accuracy_difference",
-    "items_needed",
     "least_p_value",
     "linear_inference",
     "linearised_ratio",
@@ -151,7 +139,6 @@ __all__ = [
     "margin_test",
     "mcnemar",
     "mcnemar_from_counts",
-    "mcnemar_power",
     "mean_statistic",
     "mix_shift",
     "one_blas_thread",
@@ -163,7 +150,6 @@ __all__ = [
     "rate_limit",
     "ratio_statistic",
     "resample",
-    "resamples_needed",
     "same_sign",
     "seed_summary",
     "shared_draw_rate",

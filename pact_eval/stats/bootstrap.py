@@ -180,6 +180,12 @@ class LazyRowSums:
 _COUNT = RowSums(None)
 
 
+def _one_column(part: RowSums | LazyRowSums, n: int) -> FloatArray:
+    """Return what each of n rows adds to a total in one column."""
+    values = (part.made if isinstance(part, LazyRowSums) else part).values
+    return np.ones(n) if values is None else values.astype(np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class TotalsStatistic:
     """A statistic that is a function of totals over resampled rows.
@@ -224,14 +230,14 @@ class TotalsStatistic:
 
     def linearised(self) -> Linearisation | None:
         """Return what each cluster adds; None if unknown, or if a row is not finite."""
+        codes = self.cluster.astype(np.int64, copy=False)
         if self.influence is not None:
-            count = np.bincount(self.cluster, minlength=self.n_clusters).astype(np.float64)
-            total = np.bincount(self.cluster, self.influence(), self.n_clusters).astype(np.float64)
-            return Linearisation(total, count, abs(self.on_rows()) / max(self.n_clusters, 1))
+            scale = abs(self.on_rows()) / max(self.n_clusters, 1)
+            return Linearisation.of_rows(self.influence(), codes, self.n_clusters, scale)
         if self.function is not _ratio_of_totals or len(self.parts) != 2:
             return None
-        (below,), (top,) = self.by_cluster()
-        return linearised_ratio(top, below) if below.any() else None
+        below, top = (_one_column(part, len(self.cluster)) for part in self.parts)
+        return linearised_ratio(top, below, codes, self.n_clusters) if below.any() else None
 
     def rows(self) -> tuple[FloatArray, npt.NDArray[np.bool_] | None] | None:
         """Return the (n,) numbers whose mean this is, and which rows count; None for all.

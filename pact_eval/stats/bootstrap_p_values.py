@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pact_eval.stats._quantiles import normal_quantile, t_tail
-from pact_eval.stats.bootstrap import Resampled, expanded_tail
+from pact_eval.stats.bootstrap import Resampled
 from pact_eval.stats.estimate import Estimate
 
 _HALVINGS = 30
@@ -73,22 +73,6 @@ def least_p_value(resamples: int, n_clusters: int) -> float:
     return _of_tail(1 / (resamples + 1), n_clusters)
 
 
-def resamples_needed(level: float, n_clusters: int) -> int:
-    """Return how many resamples it takes for a p-value of at most `level`.
-
-    Args:
-        level: In (0, 1).
-        n_clusters: Number of clusters F that are resampled, two or more.
-
-    Examples:
-        >>> from pact_eval.stats.bootstrap_p_values import least_p_value, resamples_needed
-        >>> needed = resamples_needed(0.0001, 162)
-        >>> least_p_value(needed, 162) <= 0.0001 < least_p_value(needed - 1, 162)
-        True
-    """
-    return math.ceil(1 / expanded_tail(1 - level, n_clusters)) - 1
-
-
 @dataclass(frozen=True, eq=False)
 class ResampledInference:
     """Interval and test of a statistic by resamples of its clusters.
@@ -101,16 +85,6 @@ class ResampledInference:
     drawn: Resampled
     interval: Callable[[Resampled, float], Estimate] | None = None
 
-    @property
-    def resamples(self) -> int:
-        """Number of resamples."""
-        return self.drawn.resamples
-
-    @property
-    def clusters(self) -> int:
-        """Number of clusters that are resampled."""
-        return self.drawn.n_clusters
-
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the statistic with its interval."""
         if self.interval is None:
@@ -119,7 +93,7 @@ class ResampledInference:
 
     def p_value(self) -> float:
         """Return the level at which the interval ends at 0; NaN without an interval."""
-        return inverted_p_value(self.estimate, self.resamples, self.clusters)
+        return inverted_p_value(self.estimate, self.drawn.resamples, self.drawn.n_clusters)
 
 
 def _of_tail(share: float, n_clusters: int) -> float:

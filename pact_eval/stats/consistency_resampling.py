@@ -30,18 +30,22 @@ def shared_draw_rate(
 ) -> float:
     r"""Estimate how often two items of a family share a draw, from their outcomes.
 
-    The residual of an item is :math:`e_i = y_i - c_i` minus the mean of these: a model need not be
-    calibrated for its families to show how they depend. Residuals from a closer fit (bins, isotonic
-    regression) are too small in a small sample, and their products too. Two items with
-    probabilities :math:`c_i \le c_j` that share one uniform number have the covariance
-    :math:`c_i - c_i c_j`, the largest possible. The rate is the sum of products of residuals over
-    all pairs of items within families, relative to the sum of these covariances:
+    The residual of an item is :math:`e_i = y_i - c_i`: a model need not be calibrated for its
+    families to show how they depend. Two items with probabilities :math:`c_i \le c_j` that share
+    one uniform number have the covariance :math:`c_i - c_i c_j`, the largest possible. The rate is
+    the covariance within families relative to the mean :math:`\bar m` of these over all pairs of
+    items in families. The covariance is that of the one-way analysis of variance, scaled to the
+    variance of a calibrated model:
 
-    .. math:: \hat\rho = \frac{\sum_{i<j} e_i e_j}{\sum_{i<j} (\min(c_i, c_j) - c_i c_j)}
+    .. math:: \hat\rho = \hat\iota\, \frac{\frac1n \sum_i c_i (1 - c_i)}{\bar m}, \quad
+              \hat\iota = \frac{MS_B - MS_W}{MS_B + (n_0 - 1) MS_W}, \quad
+              n_0 = \frac{n - \sum_f n_f^2 / n}{F - 1}
 
-    If the sum of products is negative (one of two contrasted items is right, the other wrong), the
-    rate is negative: items next to each other in a family then use u and 1 - u, and the smallest
-    possible covariance, :math:`\max(0, c_i + c_j - 1) - c_i c_j`, takes the place of the largest.
+    A sum of products over pairs would be the luck of one family if that has half of the items;
+    variances between and within families weigh all families by their items. If the intraclass
+    correlation :math:`\hat\iota` is negative (one of two contrasted items is right, the other
+    wrong), the rate is the sum of products of neighbours in a family relative to the smallest
+    possible, :math:`\max(0, c_i + c_j - 1) - c_i c_j`: they then use u and 1 - u.
 
     Args:
         confidence: (n,) probabilities in [0, 1].
@@ -50,7 +54,11 @@ def shared_draw_rate(
         n_clusters: Number of families F.
 
     Returns:
-        A rate in [-1, 1]; 0 if every family has one item.
+        A rate in [-1, 1]; 0 if every family has one item, or if there is one family.
+
+    References:
+        Donner, "A review of inference procedures for the intraclass correlation coefficient in the
+        one-way random effects model", International Statistical Review 54, 1986.
 
     Examples:
         >>> from pact_eval.stats.consistency_resampling import shared_draw_rate
@@ -61,23 +69,37 @@ def shared_draw_rate(
     """
     families = check_cluster(cluster, n_clusters, len(np.asarray(confidence)))
     c = np.asarray(confidence, dtype=np.float64)
-    if not c.size:
+    size = np.bincount(families, minlength=n_clusters)
+    filled = int((size > 0).sum())
+    if not 1 < filled < c.size:
         return 0.0
     e = np.asarray(correct, dtype=np.float64) - c
     e -= e.mean()
+    correlation = _intraclass_correlation(e, families, size, filled)
     order = np.lexsort((c, families))
-    c, e, families = c[order], e[order], families[order]
-    place = _place(families, n_clusters)
-    products = _products(e, families, n_clusters)
-    if products >= 0:
-        larger = np.bincount(families, minlength=n_clusters)[families] - 1 - place
-        most = float(c @ larger) - _products(c, families, n_clusters)
-        return min(1.0, products / most) if most > 0 else 0.0
-    first = _firsts(families, place)
-    ahead, behind = c[first], c[first + 1]
-    least = float((ahead * behind - np.maximum(0.0, ahead + behind - 1)).sum())
-    product = float(e[first] @ e[first + 1])
+    place = _place(families[order], n_clusters)
+    if correlation > 0:
+        larger = size[families[order]] - 1 - place
+        most = float(c[order] @ larger) - _products(c, families, n_clusters)
+        pairs = float(size @ (size - 1)) / 2
+        return min(1.0, correlation * float((c * (1 - c)).mean()) * pairs / most) if most else 0.0
+    first = _firsts(families[order], place)
+    ahead, behind = order[first], order[first + 1]
+    least = float((c[ahead] * c[behind] - np.maximum(0.0, c[ahead] + c[behind] - 1)).sum())
+    product = float(e[ahead] @ e[behind])
     return max(-1.0, product / least) if least > 0 and product < 0 else 0.0
+
+
+def _intraclass_correlation(
+    e: FloatArray, families: IntArray, size: IntArray, filled: int
+) -> float:
+    """Return the correlation of items of a family, from centred values of two families or more."""
+    sums = np.bincount(families, weights=e, minlength=size.size)
+    between = float((sums**2 / np.maximum(size, 1)).sum())
+    within = (float(e @ e) - between) / (e.size - filled)
+    effective_size = (e.size - float(size @ size) / e.size) / (filled - 1)
+    shared = (between / (filled - 1) - within) / effective_size
+    return shared / (shared + within) if shared + within > 0 else 0.0
 
 
 def calibrated_outcomes(
@@ -196,14 +218,14 @@ def calibrated_gaps(
     c, y = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
     place = np.asarray(bins, dtype=np.int64)
     families = check_cluster(cluster, n_clusters, c.size)
+    rate = shared_draw_rate(c, y, families, n_clusters)
     if c.size > _MANY_ITEMS:
-        covariance = _covariance_if_calibrated(c, y, place, n_bins, families, n_clusters)
+        covariance = _covariance_if_calibrated(c, place, n_bins, families, n_clusters, rate)
         return rng.multivariate_normal(np.zeros(n_bins), covariance, resamples, method="eigh")
     # Counts of right answers are exact in float32, whose product takes half the time.
     membership = np.zeros((c.size, n_bins), dtype=np.float32)
     membership[np.arange(c.size), place] = 1.0
     expected = np.bincount(place, weights=c, minlength=n_bins)
-    rate = shared_draw_rate(c, y, families, n_clusters)
     drawn = calibrated_outcomes(c, families, n_clusters, rate=rate, rng=rng, resamples=resamples)
     gaps = []
     with step("Drawing outcomes by chance", resamples, "samples") as drawing:
@@ -214,24 +236,22 @@ def calibrated_gaps(
 
 
 def _covariance_if_calibrated(
-    c: FloatArray, y: FloatArray, bins: IntArray, n_bins: int, families: IntArray, n_clusters: int
+    c: FloatArray, bins: IntArray, n_bins: int, families: IntArray, n_clusters: int, rate: float
 ) -> FloatArray:
     """Return the covariance (bins, bins) of the gaps of a calibrated model.
 
-    It is that of residuals over families, scaled to the variance that each bin would have if the
-    model were calibrated.
+    Pairs of items in a family share draws at the rate, with the mean confidences of their bins. At
+    a negative rate they are independent.
     """
+    shared = max(rate, 0.0)
     count = np.bincount(bins, minlength=n_bins)
-    residual = y - (np.bincount(bins, weights=y, minlength=n_bins) / np.maximum(count, 1))[bins]
+    mean = np.bincount(bins, weights=c, minlength=n_bins) / np.maximum(count, 1)
     cell = families * n_bins + bins
-    sums = np.bincount(cell, weights=residual, minlength=n_clusters * n_bins).reshape(-1, n_bins)
-    observed = np.bincount(bins, weights=residual**2, minlength=n_bins)
-    expected = np.bincount(bins, weights=c * (1 - c), minlength=n_bins)
-    scale = np.sqrt(np.divide(expected, observed, out=np.zeros_like(observed), where=observed > 0))
-    covariance = scale[:, None] * (sums.T @ sums) * scale
-    # A bin whose outcomes all agree tells nothing of its variance.
-    covariance[np.diag_indices(n_bins)] += np.where(observed > 0, 0.0, expected)
-    return np.asarray(covariance)
+    items = np.bincount(cell, minlength=n_clusters * n_bins).reshape(-1, n_bins).astype(np.float64)
+    pairs = items.T @ items - np.diag(count)
+    covariance = shared * pairs * (np.minimum.outer(mean, mean) - np.outer(mean, mean))
+    own = np.bincount(bins, weights=c * (1 - c), minlength=n_bins)
+    return np.asarray(covariance + np.diag(own))
 
 
 def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: int) -> FloatArray:

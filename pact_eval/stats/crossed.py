@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from pact_eval._typing import FloatArray
-from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.bootstrap import Resampled
-from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats._quantiles import t_quantile, t_tail
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 
 FEWEST_SEEDS = 3
 """Two seeds leave the variance between seeds one degree of freedom."""
-
-_METHOD = Method("cluster-t", units="seeds and families")
 
 
 @dataclass(frozen=True)
@@ -27,46 +23,34 @@ class CrossedDifference:
         estimate: The mean with its interval; the interval is NaN, with a reason, for fewer than
             three seeds.
         p_value: Two-sided p-value of a mean of 0; NaN without an interval.
-        degrees: Degrees of freedom; NaN without an interval.
-        seed_share: Share of the variance that comes from the seeds, in [0, 1]; NaN likewise.
-        seeds: Seeds.
     """
 
     estimate: Estimate
     p_value: float
-    degrees: float
-    seed_share: float
-    seeds: int
 
 
-def crossed_difference(
-    by_seed: Sequence[Resampled],
-    *,
-    confidence: float = 0.95,
-    of_families: Estimate | None = None,
-) -> CrossedDifference:
-    r"""Make one interval of a mean difference that covers both other families and other seeds.
+def crossed_difference(by_seed: npt.ArrayLike, of_families: Estimate) -> CrossedDifference:
+    r"""Widen the interval for new families of a mean over seeds, so that it holds for new seeds.
 
-    With :math:`d_s` the difference at seed s, :math:`\bar d` their mean, and :math:`\bar d^*` that
-    mean on resamples of the F families, which all seeds share,
+    With :math:`d_s` the difference at seed s, :math:`\bar d` their mean, and the middle c and half
+    width h of the interval for F new families and the same S seeds,
 
-    .. math:: V_F = \frac{F}{F - 1} Var(\bar d^*), \quad
+    .. math:: V_F = (h / t_{F - 1})^2, \quad
               V_S = \frac{1}{S (S - 1)} \sum_s (d_s - \bar d)^2, \quad
-              \bar d \pm t_{\nu} \sqrt{V_F + V_S}, \quad
-              \nu = \frac{(V_F + V_S)^2}{V_F^2 / (F - 1) + V_S^2 / (S - 1)}
+              c \pm t_{\nu} \sqrt{V_F + V_S}, \quad
+              \nu = \Big\lfloor \frac{(V_F + V_S)^2}{V_F^2 / (F - 1) + V_S^2 / (S - 1)} \Big\rfloor
 
-    Seeds and families are crossed random effects. Both terms hold the variance of their
-    interaction, so the sum counts it twice and is a little large if the seeds agree. In
-    `benchmarks/coverage_arms.py`, with 3 seeds and 162 families, 95% intervals covered 93.7 to
-    97.3% of the time. A bootstrap that resamples seeds and families independently (Owen 2007)
-    covered 87.2 to 97.2%: three seeds are too few to be resampled.
+    It holds the interval for the same seeds. Seeds and families are crossed random effects, and
+    all seeds are tested on the same families. Both terms hold the variance of their interaction,
+    so the sum counts it twice and is a little large if the seeds agree. In trials with 3 and 5
+    seeds and 40 and 162 families, 95% intervals covered 94.3 to 98.8% of the time. A one-sample t
+    over seeds has no noise of families that is common to the seeds: it covered 29 to 91% where
+    families have effects of their own. A bootstrap that resamples seeds and families (Owen 2007)
+    covered 87.2 to 97.2%.
 
     Args:
-        by_seed: The difference at each seed, all on the same resamples of families.
-        confidence: Nominal coverage, in (0, 1).
-        of_families: The mean with its 95% interval for new families and the same seeds, for
-            statistics that are biased, such as ECE. Its middle takes the place of the mean, and
-            :math:`V_F` comes from its width; the value stays the mean.
+        by_seed: (S,) the difference at each seed.
+        of_families: Their mean with its 95% interval for new families and the same seeds.
 
     Returns:
         The mean with its interval, and the p-value of no difference.
@@ -78,70 +62,39 @@ def crossed_difference(
         estimates of variance components", Biometrics 1946.
 
     Examples:
-        >>> import numpy as np
-        >>> from pact_eval.stats.bootstrap import Resampled
         >>> from pact_eval.stats.crossed import crossed_difference
-        >>> noise = np.random.default_rng(0).normal(0, 0.02, 1000)
-        >>> runs = [Resampled(lead, lead + noise, 324, 162) for lead in (0.06, 0.07, 0.08)]
-        >>> mean = crossed_difference(runs)
+        >>> from pact_eval.stats.estimate import Estimate
+        >>> same_seeds = Estimate(0.07, 0.03, 0.11, n=324, clusters=162)
+        >>> mean = crossed_difference([0.06, 0.07, 0.08], same_seeds)
         >>> round(mean.estimate.low, 3), round(mean.estimate.high, 3), round(mean.p_value, 4)
-        (0.03, 0.11, 0.0008)
+        (0.028, 0.112, 0.0012)
     """
-    mean = Resampled.mean(by_seed)
-    seeds, families = len(by_seed), mean.n_clusters
-    values = np.array([difference.value for difference in by_seed])
-    reason = _no_interval(values, mean)
-    if of_families is not None and math.isnan(of_families.low):
-        reason = reason or of_families.reason
+    values = np.asarray(by_seed, dtype=np.float64)
+    seeds, families = values.size, of_families.clusters - 1
+    method = Method("cluster-t", f", {seeds} seeds", units="seeds and families")
+    reason = _no_interval(values, of_families)
     if reason is not None:
-        none = Estimate(mean.value, math.nan, math.nan, mean.n, families, _METHOD, reason)
-        return CrossedDifference(none, math.nan, math.nan, math.nan, seeds)
-    centre, variance = mean.value, float(_defined(mean).var()) * families / (families - 1)
-    if of_families is not None:
-        centre = (of_families.low + of_families.high) / 2
-        half = (of_families.high - of_families.low) / 2
-        variance = (half / t_quantile(0.975, families - 1)) ** 2
+        none = replace(of_families, low=math.nan, high=math.nan, method=method, reason=reason)
+        return CrossedDifference(none, math.nan)
+    centre = (of_families.low + of_families.high) / 2
+    half = (of_families.high - of_families.low) / 2
+    variance = (half / t_quantile(1 - LEVEL / 2, families)) ** 2
     of_seeds = float(values.var(ddof=1)) / seeds
-    error = math.sqrt(variance + of_seeds)
-    degrees = error**4 / (variance**2 / (families - 1) + of_seeds**2 / (seeds - 1))
-    # Imported here: it takes 0.2 s, and a report does not come here.
-    from scipy import special
-
-    reach = float(special.stdtrit(degrees, (1 + confidence) / 2)) * error
-    method = replace(_METHOD, detail=f", {seeds} seeds", confidence=confidence)
-    low, high = centre - reach, centre + reach
-    return CrossedDifference(
-        Estimate(mean.value, low, high, mean.n, families, method),
-        2 * float(special.stdtr(degrees, -abs(centre) / error)),
-        degrees,
-        of_seeds / error**2,
-        seeds,
-    )
+    both = variance + of_seeds
+    degrees = math.floor(both**2 / (variance**2 / families + of_seeds**2 / (seeds - 1)))
+    reach = t_quantile(1 - LEVEL / 2, degrees) * math.sqrt(both)
+    estimate = replace(of_families, low=centre - reach, high=centre + reach, method=method)
+    return CrossedDifference(estimate, 2 * t_tail(centre / math.sqrt(both), degrees))
 
 
-def _defined(mean: Resampled) -> FloatArray:
-    """Return the replicates that are defined."""
-    return mean.replicates[~np.isnan(mean.replicates)]
-
-
-def _no_interval(values: FloatArray, mean: Resampled) -> ClusterText | None:
-    """Say why there is no interval over seeds and families; None if there is one.
-
-    Resamples are drawn only if the seeds leave an interval.
-    """
-    seeds = len(values)
-    if seeds < FEWEST_SEEDS:
-        few = "one seed" if seeds == 1 else f"{seeds} seeds"
+def _no_interval(values: npt.NDArray[np.float64], of_families: Estimate) -> ClusterText | None:
+    """Say why there is no interval over seeds and families; None if there is one."""
+    if values.size < FEWEST_SEEDS:
+        few = "one seed" if values.size == 1 else f"{values.size} seeds"
         needed = f"which are held fixed ({FEWEST_SEEDS} are needed)"
         return ClusterText(f"{few}: no interval over seeds, {needed}")
     if not np.isfinite(values).all():
         return ClusterText("undefined or infinite at some seed: no interval")
-    drawn: FloatArray = np.zeros(0) if mean.n_clusters < 2 else _defined(mean)
-    if drawn.size < 2:
-        return ClusterText("one {cluster}: no interval")
-    if not np.isfinite(drawn).all():
-        return ClusterText("infinite in some resamples: no interval")
-    if np.ptp(values) == 0 and np.ptp(drawn) == 0:
-        agree = "all seeds and all resamples agree; a zero-width interval does not mean certainty"
-        return ClusterText(agree)
+    if not 0 < of_families.high - of_families.low < math.inf:
+        return of_families.reason or ClusterText("no finite interval over {clusters}")
     return None

@@ -71,6 +71,8 @@ def equivalence_verdict(
     ask for the 90% interval inside the margin: pass an estimate made with `confidence=0.9`. With
     the 95% interval, equivalence is claimed at 2.5%. Ends that touch the margin or 0 are not inside
     and not beyond. Without an interval, or with one of no width, the verdict is inconclusive.
+    Equivalence is not shown either if few clusters have more than a quarter of the rows: how the
+    next such cluster would come out is not known.
 
     Args:
         difference: A minus B, with its interval.
@@ -104,11 +106,15 @@ def equivalence_verdict(
         raise ValueError(f"margin: expected a finite number above 0, got {margin}")
     low, high, reason = _judged(difference)
     conclusion = _conclusion(low, high, margin)
+    if conclusion == "equivalent" and difference.concentration is not None:
+        conclusion, reason = "inconclusive", difference.concentration
     excludes_zero = low > 0 or high < 0
     direction = _direction(low > 0, better) if excludes_zero else None
     sentence = _SENTENCES[conclusion].format(direction)
     if math.isnan(low):
         sentence = f"No verdict: {reason}."
+    elif reason is difference.concentration is not None:
+        sentence = f"Equivalence is not shown: {reason}."
     elif max(low, -high) >= margin:
         sentence = f"A is {direction} than B by more than the margin."
     n, clusters = difference.n, difference.clusters

@@ -8,6 +8,9 @@ from typing import Final, Self
 LEVEL: Final = 0.05
 """Two-sided level of tests, and of intervals of 95%: chance alone reaches it once in 20 times."""
 
+FEWEST: Final = 5
+"""Clusters, and clusters with an error or a right answer, below which there is no interval."""
+
 _FAMILY: Final = ("family", "families")
 
 
@@ -102,6 +105,8 @@ class Estimate:
         method: How the interval was made; None if none was tried.
         reason: None, or a sentence that says why the value or the interval is NaN or infinite,
             or rests on fewer resamples than asked for.
+        concentration: None, or a sentence on the few clusters that have more than a quarter of the
+            rows. No equivalence is shown then.
 
     Examples:
         >>> from pact_eval.stats.estimate import Estimate
@@ -116,6 +121,7 @@ class Estimate:
     clusters: int
     method: Method | None = None
     reason: ClusterText | None = None
+    concentration: ClusterText | None = None
 
     @property
     def excludes_zero(self) -> bool:

@@ -7,10 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate
-
-FEWEST: Final = 5
-"""Clusters, and clusters with an error or a right answer, below which there is no interval."""
+from pact_eval.stats.estimate import FEWEST, LEVEL, ClusterText, Estimate
 
 # Halvings of a rate: below the spacing of doubles.
 _HALVINGS: Final = 60

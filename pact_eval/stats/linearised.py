@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from pact_eval._typing import FloatArray
-from pact_eval.stats._clusters import degrees_of_copies, degrees_of_freedom, jackknifed
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.stats._quantiles import t_quantile, t_tail
+from pact_eval.stats.clusters import (
+    concentration,
+    degrees_of_copies,
+    degrees_of_freedom,
+    jackknifed,
+    pooled_variance,
+)
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 _ROUNDING = 1e-12
 _SYMMETRIC = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class RowInfluence:
+    """What each row adds to a statistic.
+
+    Attributes:
+        values: (n,) finite numbers; 0 where a row does not count.
+        counted: (n,) whether a row counts.
+        cluster: (n,) code of its cluster.
+    """
+
+    values: FloatArray
+    counted: BoolArray
+    cluster: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,30 +50,77 @@ class Linearisation:
         influence: (F,) what a cluster adds, U_f.
         rows: (F,) number of rows of each cluster that count; 0 where a cluster does not.
         scale: Size of what the U_f are rounded at.
+        by_row: Makes what each row adds; None if only sums of clusters are known. Clusters of
+            unequal size need it, see `pooled_design_effect`.
     """
 
     influence: FloatArray
     rows: FloatArray
     scale: float
+    by_row: Callable[[], RowInfluence] | None = None
+
+    @classmethod
+    def of_rows(
+        cls, added: FloatArray, cluster: IntArray, n_clusters: int, scale: float
+    ) -> Linearisation:
+        """Return the linearisation of a statistic to which each row, (n,), adds a number."""
+        rows = RowInfluence(added, np.ones(added.size, dtype=np.bool_), cluster)
+        return cls(
+            np.bincount(cluster, added, n_clusters).astype(np.float64),
+            np.bincount(cluster, minlength=n_clusters).astype(np.float64),
+            scale,
+            lambda: rows,
+        )
 
     @classmethod
     def weighted_sum(cls, parts: Sequence[tuple[float, Linearisation]]) -> Linearisation:
         """Return the linearisation of a weighted sum of statistics of the same clusters."""
+        rows = [(weight, part.by_row) for weight, part in parts if part.by_row is not None]
+
+        def by_row() -> RowInfluence:
+            terms = [(weight, make()) for weight, make in rows]
+            return RowInfluence(
+                np.sum([weight * term.values for weight, term in terms], axis=0),
+                np.logical_or.reduce([term.counted for _, term in terms]),
+                terms[0][1].cluster,
+            )
+
         return cls(
             np.sum([weight * part.influence for weight, part in parts], axis=0),
             np.maximum.reduce([part.rows for _, part in parts]),
             sum(abs(weight) * part.scale for weight, part in parts),
+            by_row if len(rows) == len(parts) else None,
         )
 
+    @cached_property
+    def pooled_error(self) -> float:
+        """Standard error by the design effect of all clusters together; 0 if it is not needed."""
+        rows = self.rows[self.rows > 0]
+        if self.by_row is None or rows.size < 2 or float(np.ptp(rows)) == 0:
+            return 0.0
+        added = self.by_row()
+        values, cluster = added.values[added.counted], added.cluster[added.counted]
+        return math.sqrt(pooled_variance(values, cluster, self.rows.size))
 
-def linearised_ratio(numerator: FloatArray, denominator: FloatArray) -> Linearisation:
-    r"""Linearise the ratio of two sums over clusters.
+
+def linearised_ratio(
+    numerator: FloatArray,
+    denominator: FloatArray,
+    cluster: IntArray | None = None,
+    n_clusters: int = 0,
+) -> Linearisation:
+    r"""Linearise the ratio of two sums over rows.
 
     .. math:: U_f = (s_f - \theta\, n_f) / n, \quad \theta = \sum_f s_f / n, \quad n = \sum_f n_f
 
+    with the sums :math:`s_f` and :math:`n_f` of both over the rows of a cluster.
+
     Args:
-        numerator: (F,) finite sums s_f of the clusters.
-        denominator: (F,) sums n_f of the clusters, 0 or more; clusters of 0 do not count.
+        numerator: (n,) finite numbers.
+        denominator: (n,) numbers, 0 or more; rows and clusters of 0 do not count.
+        cluster: (n,) cluster code of each row, in 0..n_clusters-1; None if each row is the sum of
+            its cluster.
+        n_clusters: Number of clusters; not used without `cluster`.
 
     References:
         Taylor linearisation: Wolter, "Introduction to variance estimation", 2007, chapter 6.
@@ -61,11 +130,27 @@ def linearised_ratio(numerator: FloatArray, denominator: FloatArray) -> Linearis
         >>> from pact_eval.stats.linearised import linearised_ratio
         >>> linearised_ratio(np.array([3.0, 1.0]), np.array([2.0, 2.0])).influence
         array([ 0.25, -0.25])
+        >>> right = np.array([1.0, 1.0, 0.0])
+        >>> linearised_ratio(right, np.ones(3), np.array([0, 0, 1]), 2).influence.round(2)
+        array([ 0.22, -0.22])
     """
-    n = float(denominator.sum())
-    ratio = float(numerator.sum()) / n
-    scale = max(abs(ratio) * float(denominator.max()), float(np.abs(numerator).max())) / n
-    return Linearisation((numerator - ratio * denominator) / n, denominator, scale)
+    top, below = numerator, denominator
+    if cluster is not None:
+        top, below = (
+            np.bincount(cluster, rows, n_clusters).astype(np.float64)
+            for rows in (numerator, denominator)
+        )
+    n = float(below.sum())
+    ratio = float(top.sum()) / n
+    scale = max(abs(ratio) * float(below.max()), float(np.abs(top).max())) / n
+    influence = (top - ratio * below) / n
+    if cluster is None:
+        return Linearisation(influence, below, scale)
+
+    def by_row() -> RowInfluence:
+        return RowInfluence((numerator - ratio * denominator) / n, denominator > 0, cluster)
+
+    return Linearisation(influence, below, scale, by_row)
 
 
 @dataclass(frozen=True)
@@ -104,6 +189,7 @@ class LinearInference:
         degrees: Degrees of freedom of t: F - 1 for clusters of one size, fewer otherwise or if
             the tails are heavy.
         outer: Whether each end is the outer one of both intervals.
+        concentration: The few clusters that have more than a quarter of the rows, if there are.
         resamples: None are behind it.
 
     References:
@@ -129,6 +215,7 @@ class LinearInference:
     clusters: int
     degrees: int
     outer: bool = False
+    concentration: ClusterText | None = None
     resamples: ClassVar[int] = 0
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
@@ -149,7 +236,8 @@ class LinearInference:
             if self.outer:
                 above, below = max(above, t), min(below, -t)
             low, high = self.value - self.error * above, self.value - self.error * below
-        return Estimate(self.value, low, high, self.n, self.clusters, method, reason)
+        n, clusters = self.n, self.clusters
+        return Estimate(self.value, low, high, n, clusters, method, reason, self.concentration)
 
     def p_value(self) -> float:
         """Return the level at which the interval ends at 0; NaN without an interval."""
@@ -211,9 +299,10 @@ def linear_inference(
     if clusters > 2:
         unbiased = math.sqrt(clusters * (clusters - 1)) / (clusters - 2)
         skew = unbiased * float((relative**3).sum()) / square**1.5
-    error = size * math.sqrt(clusters / (clusters - 1) * square)
+    error = max(size * math.sqrt(clusters / (clusters - 1) * square), linear.pooled_error)
     degrees = degrees_of_freedom(rows) if outer else degrees_of_copies(rows)
     if heavy_tailed:
         excess = float((relative**4).sum()) / square**2 - 1 / clusters
         degrees = min(degrees, math.floor(2 / excess)) if excess > _ROUNDING else degrees
-    return LinearInference(value, error, skew, n, clusters, degrees, outer)
+    large = concentration(rows)
+    return LinearInference(value, error, skew, n, clusters, degrees, outer, large)

@@ -76,7 +76,7 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
 
 
 def shown_increases(
-    changes: Mapping[_Place, Estimate], p_values: Mapping[_Place, float]
+    changes: Mapping[_Place, Estimate], p_values: Mapping[_Place, float], *, looks: int = 1
 ) -> frozenset[_Place]:
     """Return which of several changes are shown to be increases, adjusted together by Holm.
 
@@ -86,6 +86,7 @@ def shown_increases(
     Args:
         changes: Each with its interval.
         p_values: Of no change, two-sided; NaN is no test.
+        looks: How many such sets of changes are looked at, such as one for each of several runs.
 
     Returns:
         The keys of changes of `LEAST_CHANGE` or more whose interval is above 0 and whose adjusted
@@ -104,5 +105,5 @@ def shown_increases(
     return frozenset(
         place
         for (place, change), p in zip(changes.items(), adjusted.tolist(), strict=True)
-        if change.low > 0 and p <= LEVEL and change.value >= LEAST_CHANGE
+        if change.low > 0 and p * looks <= LEVEL and change.value >= LEAST_CHANGE
     )

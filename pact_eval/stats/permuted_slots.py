@@ -4,25 +4,46 @@ The answers of an item are permuted over its orders. What a model believes of an
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats._quantiles import normal_quantile
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.stats._quantiles import normal_quantile, t_tail
+from pact_eval.stats.clusters import degrees_of_freedom
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.linearised import LinearInference, linear_inference, linearised_ratio
 from pact_eval.stats.multiplicity import holm
 
 MOST_DRAWS: Final = 9_999
 """Permutations that are drawn, if there are not too many views to permute."""
 
+Group = int | str
+"""A group of items: its number of answers, or its kind."""
+
 _LEAST_DRAWS = 999
 _DRAWN_VIEWS = 20_000_000
 _KEYS_AT_ONCE = 200_000
 _ROUNDING = 1e-9
+_FEWEST_FAMILIES = 5  # of a group that is named
+
+
+@dataclass(frozen=True)
+class GroupPreference:
+    """The group of items in which a preference lives: none is shown in the other items.
+
+    Attributes:
+        group: number of answers, or kind.
+        inside: preference in the group, with its 95% interval over clusters.
+        outside: preference in the other items that have the slot; the intervals do not overlap.
+    """
+
+    group: Group
+    inside: Estimate
+    outside: Estimate
 
 
 @dataclass(frozen=True)
@@ -37,7 +58,12 @@ class SlotPreference:
         preference: chosen minus chance, with its 95% interval over clusters.
         noise: half the width of the range around 0 that holds 95% of the permutations.
         p_value: two-sided, of the permutations; NaN if no answer depends on the slot.
-        adjusted_p_value: the same adjusted by Holm over the slots, the last one included.
+        family_p_value: two-sided, of t over clusters.
+        adjusted_p_value: the larger of both, adjusted by Holm over the slots, the last one
+            included.
+        is_last: whether it is the last slot of every item.
+        group: the group of items in which a shown preference lives; None if no group is shown to
+            differ from the other items.
     """
 
     slot: int
@@ -47,17 +73,18 @@ class SlotPreference:
     preference: Estimate
     noise: float
     p_value: float
+    family_p_value: float
     adjusted_p_value: float
+    is_last: bool = False
+    group: GroupPreference | None = None
 
     @property
     def marked(self) -> bool:
-        """Whether the preference is shown: by the test, after Holm's adjustment, and its interval.
+        """Whether the preference is shown, by both tests after Holm's adjustment.
 
-        The test asks about these items, and the interval about new families: both have to show
-        it. There is no interval if all families agree; the test alone decides then.
+        The permutations ask about these items, and t over clusters about new families.
         """
-        holds_zero = self.preference.low <= 0 <= self.preference.high
-        return self.adjusted_p_value <= LEVEL and not holds_zero
+        return self.adjusted_p_value <= LEVEL
 
 
 @dataclass(frozen=True)
@@ -105,6 +132,7 @@ def slot_preferences(
     cluster: npt.ArrayLike,
     *,
     rng: np.random.Generator,
+    groups: Mapping[Group, BoolArray] | None = None,
 ) -> SlotPreferences:
     r"""Test whether answers follow the slots at which they are shown.
 
@@ -118,6 +146,18 @@ def slot_preferences(
     nothing that repeats would not do. The distribution of T_s is then that of permuting the
     answers of every item over its orders. The test is exact up to the number of permutations
     drawn. It needs no references, and what a model believes of an answer in all orders cancels.
+
+    Families that lean to letters of their own, some to one and some to another, are no preference
+    of the model, but permutations within items reject. So t over families has to reject as well:
+    that of `LinearInference`. If families avoid a slot, those that choose it are rare and may not
+    be in the sample, whose variance is then too small. The deviations of an avoided slot are
+    therefore taken from 0, with Satterthwaite's degrees of freedom of their squares:
+
+    .. math:: t = \sum_f T_{fs} \Big/ \sqrt{\sum_f T_{fs}^2}, \quad
+              \nu = \frac{(\sum_f T_{fs}^2)^2}{\sum_f T_{fs}^4} - 1
+
+    A preference lives in a group of items if its interval there lies beyond that of the other
+    items, at 5% over the number of groups (Bonferroni), and the interval of the others holds 0.
 
     Of m answers that tie in a view, each counts as 1/m of a choice.
 
@@ -136,6 +176,7 @@ def slot_preferences(
         picked: (n, K) answer chosen in each view, or (n, K, T) the answers that tie, then -1.
         cluster: (n,) family codes 0, 1, ...
         rng: source of the permutations.
+        groups: (n,) which items are in a group, by group, of groups that may be named.
 
     Returns:
         A preference for each slot.
@@ -160,99 +201,178 @@ def slot_preferences(
     orders: IntArray = np.asarray(code_order)
     picks: IntArray = np.asarray(picked)
     picks = picks[..., None] if picks.ndim == 2 else picks
-    by_letter = _preferences(orders, picks, cluster, rng)
-    width = (orders >= 0).sum(axis=2)
-    if not by_letter.items or np.unique(width[width > 0]).size == 1:
-        return _adjusted(by_letter, None)
-    last = _preferences(_from_the_end(orders, width), picks, cluster, rng).slots[0]
-    return _adjusted(by_letter, replace(last, slot=-1))
-
-
-def _from_the_end(orders: IntArray, width: IntArray) -> IntArray:
-    """Return (n, K, C): the same orders with the last slot first; unused slots stay behind."""
-    slot = np.arange(orders.shape[2])
-    at = np.where(slot < width[:, :, None], width[:, :, None] - 1 - slot, slot)
-    reversed_orders: IntArray = np.take_along_axis(orders, at, axis=2)
-    return reversed_orders
-
-
-def _adjusted(preferences: SlotPreferences, last: SlotPreference | None) -> SlotPreferences:
-    """Adjust the p-values of all slots together, by Holm."""
-    slots = [*preferences.slots, *([] if last is None else [last])]
-    p_values = holm(np.array([slot.p_value for slot in slots], dtype=np.float64)).adjusted
-    tested = [
-        replace(slot, adjusted_p_value=p_value)
-        for slot, p_value in zip(slots, p_values.tolist(), strict=True)
-    ]
-    last = None if last is None else tested.pop()
-    return replace(preferences, slots=tuple(tested), last=last)
-
-
-def _preferences(
-    code_order: IntArray, picked: IntArray, cluster: npt.ArrayLike, rng: np.random.Generator
-) -> SlotPreferences:
-    """Test every slot, without adjusting the p-values for one another."""
-    at, has, codes = _views(code_order, picked, cluster)
-    if not len(at):
+    views = _Views.of(orders, picks, np.asarray(cluster))
+    if not len(views.at):
         return SlotPreferences((), 0, 0, 0, 0)
-    counted = _Counted.of(at, has, codes)
-    moved = counted.moved
-    observed = counted.surplus.sum(axis=0)
-    p_values, noise, draws = _null(at[moved], observed, rng)
+    kept = {group: inside[views.kept] for group, inside in (groups or {}).items()}
+    slots, draws = _tested(views, rng)
+    slots = [
+        replace(slot, group=views.group(slot, kept)) if slot.marked else slot for slot in slots
+    ]
     return SlotPreferences(
-        slots=tuple(
-            SlotPreference(
-                slot=slot,
-                shown=shown,
-                chosen=float(counted.chosen[slot] / shown),
-                chance=float((counted.chosen[slot] - observed[slot]) / shown),
-                preference=counted.estimate(slot),
-                noise=float(noise[slot] / shown),
-                p_value=float(p_values[slot]),
-                adjusted_p_value=float(p_values[slot]),
-            )
-            for slot, shown in enumerate(counted.shown.sum(axis=0).astype(int).tolist())
-        ),
-        views=int((_ties(at) > 0).sum()),
-        items=len(at),
-        moved=int(moved.sum()),
+        last=slots.pop() if slots[-1].slot < 0 else None,
+        slots=tuple(slots),
+        views=int((views.ties > 0).sum()),
+        items=len(views.at),
+        moved=int(views.moved.sum()),
         draws=draws,
-        tied=int((_ties(at) > 1).sum()),
+        tied=int((views.ties > 1).sum()),
     )
 
 
-def _views(
-    code_order: npt.ArrayLike, answers: IntArray, cluster: npt.ArrayLike
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the items that are shown in different orders, those orders first.
-
-    Returns:
-        (n, K, K, T) slot of the tied answers of view k in order m, -1 if either repeats another;
-        (n, K, S) 1 if a view has a slot; (n,) the cluster codes.
-    """
-    orders: IntArray = np.asarray(code_order)
-    codes: IntArray = np.asarray(cluster)
-    if orders.ndim != 3 or answers.shape[:2] != orders.shape[:2] or codes.shape != orders.shape[:1]:
-        raise ValueError(
-            "expected code_order (n, K, C), picked (n, K) and cluster (n,), got "
-            f"{orders.shape}, {answers.shape[:2]} and {codes.shape}"
+def _tested(views: "_Views", rng: np.random.Generator) -> tuple[list[SlotPreference], int]:
+    """Return the slots in turn, the last slot of every item at the end, and the permutations."""
+    observed = views.surplus.sum(axis=0)
+    p_values, noise, draws = _null(views.at[views.moved], views.ties[views.moved], observed, rng)
+    inferences = [views.inference(slot) for slot in range(observed.size)]
+    over_families = [views.family_p_value(*inference) for inference in enumerate(inferences)]
+    adjusted = holm(np.maximum(p_values, over_families)).adjusted
+    shown = views.shown.sum(axis=0).astype(int).tolist()
+    return [
+        SlotPreference(
+            slot=slot if slot < views.letters else -1,
+            shown=shown[slot],
+            chosen=float(views.chosen[slot] / shown[slot]),
+            chance=float((views.chosen[slot] - observed[slot]) / shown[slot]),
+            preference=inference.estimate(),
+            noise=float(noise[slot] / shown[slot]),
+            p_value=float(p_values[slot]),
+            family_p_value=over_families[slot],
+            adjusted_p_value=float(adjusted[slot]),
+            is_last=slot == views.last,
         )
-    distinct = distinct_orders(orders)
-    kept = np.all((orders >= 0).any(axis=2), axis=1) & (distinct.sum(axis=1) > 1)
-    orders, answers, distinct = orders[kept], answers[kept], distinct[kept]
-    # Items of one order may have more slots than all others: nothing can be said of those.
-    orders = orders[:, :, : (orders >= 0).sum(axis=2).max(initial=0)]
-    # Orders that repeat another go last: permutations move the others only.
-    first = np.argsort(~distinct, axis=1, kind="stable")
-    orders = np.take_along_axis(orders, first[:, :, None], axis=1)
-    answers = np.take_along_axis(answers, first[:, :, None], axis=1)
-    distinct = np.take_along_axis(distinct, first, axis=1)
-    at = np.stack([_slots_of(orders, tied) for tied in np.moveaxis(answers, -1, 0)], axis=-1)
-    own = _diagonal(at)
-    if (own[..., 0] < 0).any() or ((own < 0) & (answers >= 0)).any():
-        raise ValueError("picked: expected answers that the order of their view shows")
-    at[~(distinct[:, :, None] & distinct[:, None, :])] = -1
-    return at, ((orders >= 0) & distinct[:, :, None]).astype(np.int64), codes[kept]
+        for slot, inference in enumerate(inferences)
+    ], draws
+
+
+@dataclass(frozen=True, eq=False)
+class _Views:
+    """The items that are shown in different orders, those orders first, and their choices.
+
+    Attributes:
+        at: (n, K, K, T) slot of the tied answers of view k in order m, -1 if either repeats
+            another. If numbers of answers differ, the last slot of every item is one more slot.
+        ties: (n, K) number of answers that tie in a view, 0 if it repeats another order.
+        shown: (n, S) views that have a slot.
+        cluster: (n,) code of the cluster.
+        kept: which of all items these are.
+        letters: number of slots without that of the end.
+        chosen: (S,) views that choose a slot.
+        surplus: (n, S) choices beyond chance.
+    """
+
+    at: IntArray
+    ties: IntArray
+    shown: FloatArray
+    cluster: IntArray
+    kept: BoolArray
+    letters: int
+    chosen: FloatArray
+    surplus: FloatArray
+
+    @property
+    def last(self) -> int:
+        """The slot that is the last one of every item."""
+        return len(self.chosen) - 1
+
+    @property
+    def moved(self) -> BoolArray:
+        """(n,) whether the answer of an item differs between its orders."""
+        # The answers of two orders are the same if they are at the same slot of the first order.
+        differs = (self.at[:, :, 0] != self.at[:, :1, 0]).any(axis=2)
+        return np.asarray((differs & (self.ties > 0)).any(axis=1))
+
+    @classmethod
+    def of(cls, orders: IntArray, answers: IntArray, codes: IntArray) -> "_Views":
+        """Read the items that are shown in different orders, and count their choices."""
+        shape = orders.shape
+        if orders.ndim != 3 or answers.shape[:2] != shape[:2] or codes.shape != shape[:1]:
+            raise ValueError(
+                "expected code_order (n, K, C), picked (n, K) and cluster (n,), got "
+                f"{shape}, {answers.shape[:2]} and {codes.shape}"
+            )
+        distinct = distinct_orders(orders)
+        kept = np.all((orders >= 0).any(axis=2), axis=1) & (distinct.sum(axis=1) > 1)
+        orders, answers, distinct = orders[kept], answers[kept], distinct[kept]
+        # Items of one order may have more slots than all others: nothing can be said of those.
+        orders = orders[:, :, : (orders >= 0).sum(axis=2).max(initial=0)]
+        # Orders that repeat another go last: permutations move the others only.
+        first = np.argsort(~distinct, axis=1, kind="stable")
+        orders = np.take_along_axis(orders, first[:, :, None], axis=1)
+        answers = np.take_along_axis(answers, first[:, :, None], axis=1)
+        distinct = np.take_along_axis(distinct, first, axis=1)
+        at = np.stack([_slots_of(orders, tied) for tied in np.moveaxis(answers, -1, 0)], axis=-1)
+        own: IntArray = np.einsum("ikkt->ikt", at)
+        if (own[..., 0] < 0).any() or ((own < 0) & (answers >= 0)).any():
+            raise ValueError("picked: expected answers that the order of their view shows")
+        at[~(distinct[:, :, None] & distinct[:, None, :])] = -1
+        ties = (own >= 0).sum(axis=2) * distinct
+        has = (orders >= 0) & distinct[:, :, None]
+        letters, width = orders.shape[2], (orders >= 0).sum(axis=2)
+        if np.unique(width).size > 1:
+            ends = at == width[:, None, :, None] - 1
+            at = np.concatenate([at, np.where(ends, letters, -1)], axis=3)
+            has = np.concatenate([has, distinct[:, :, None]], axis=2)
+        chosen, surplus = np.zeros(has.shape[2]), np.zeros((len(at), has.shape[2]))
+        for slot in range(chosen.size):
+            share = _share(at, ties, slot)
+            choices = np.einsum("ikk->i", share)
+            chosen[slot], surplus[:, slot] = choices.sum(), choices - _by_chance(ties, share)
+        return cls(
+            at=at,
+            ties=ties,
+            shown=has.sum(axis=1).astype(np.float64),
+            cluster=codes[kept],
+            kept=kept,
+            letters=letters,
+            chosen=chosen,
+            surplus=surplus,
+        )
+
+    def by_cluster(self, slot: int, rows: BoolArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return the (F,) choices of a slot beyond chance and the views that have it."""
+        rows = np.ones(len(self.at), dtype=np.bool_) if rows is None else rows
+        codes, clusters = self.cluster[rows], int(self.cluster.max()) + 1
+        return (
+            np.bincount(codes, self.surplus[rows, slot], minlength=clusters).astype(np.float64),
+            np.bincount(codes, self.shown[rows, slot], minlength=clusters).astype(np.float64),
+        )
+
+    def inference(self, slot: int, rows: BoolArray | None = None) -> LinearInference:
+        """Return the choices beyond chance as a share of the views that have the slot."""
+        surplus, shown = self.by_cluster(slot, rows)
+        n = int(shown.sum())
+        return linear_inference(float(surplus.sum()) / n, linearised_ratio(surplus, shown), n=n)
+
+    def family_p_value(self, slot: int, inference: LinearInference) -> float:
+        """Return the two-sided p-value of t over families; see `slot_preferences`."""
+        surplus, _ = self.by_cluster(slot)
+        squares, p_value = surplus**2, inference.p_value()
+        if inference.value > 0 and not math.isnan(p_value):
+            return p_value
+        if squares.max() <= _ROUNDING**2:
+            return 1.0
+        t = abs(float(surplus.sum())) / math.sqrt(float(squares.sum()))
+        return float(np.fmax(p_value, 2 * t_tail(t, degrees_of_freedom(squares))))
+
+    def group(
+        self, slot: SlotPreference, groups: Mapping[Group, BoolArray]
+    ) -> GroupPreference | None:
+        """Return the group in which a preference lives, if there is one; see `slot_preferences`."""
+        at = slot.slot if slot.slot >= 0 else self.letters
+        living: list[GroupPreference] = []
+        for group, inside in groups.items():
+            masks = [rows for rows in (inside, ~inside) if self.shown[rows, at].any()]
+            sides = [self.inference(at, rows) for rows in masks]
+            if len(sides) < 2 or min(side.clusters for side in sides) < _FEWEST_FAMILIES:
+                continue
+            near, far = (side.estimate(1 - LEVEL / len(groups)) for side in sides)
+            if slot.preference.value < 0:
+                near, far = near.negated, far.negated
+            lives = GroupPreference(group, *(side.estimate() for side in sides))
+            if near.low > far.high and lives.outside.low <= 0 <= lives.outside.high:
+                living.append(lives)
+        return max(living, key=lambda lives: abs(lives.inside.value), default=None)
 
 
 def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -295,74 +415,22 @@ def _slots_of(orders: IntArray, answers: IntArray) -> IntArray:
     return np.take_along_axis(inverse.transpose(0, 2, 1), answers[:, :, None], axis=1)
 
 
-def _diagonal(at: IntArray) -> IntArray:
-    """Return (n, K, T): the slots of tied answers in the order in which they were given."""
-    slots: IntArray = np.einsum("ikkt->ikt", at)
-    return slots
-
-
-def _ties(at: IntArray) -> IntArray:
-    """Return (n, K): the number of answers that tie in a view, 0 if it repeats another order."""
-    return np.asarray((_diagonal(at) >= 0).sum(axis=2))
-
-
-def _share(at: IntArray, slot: int) -> FloatArray:
+def _share(at: IntArray, ties: IntArray, slot: int) -> FloatArray:
     """Return (n, K, K): the share of the choice of view k that is at a slot in order m."""
-    return np.asarray((at == slot).sum(axis=3) / np.maximum(_ties(at), 1)[:, :, None])
+    return np.asarray((at == slot).sum(axis=3) / np.maximum(ties, 1)[:, :, None])
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """Counts by slot.
-
-    Attributes:
-        chosen: (S,) views that choose it.
-        surplus: (F, S) by cluster, choices beyond chance.
-        shown: (F, S) by cluster, views that have it.
-        moved: (n,) whether the answer of an item differs between its orders.
-    """
-
-    chosen: FloatArray
-    surplus: FloatArray
-    shown: FloatArray
-    moved: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, at: IntArray, has: IntArray, cluster: IntArray) -> "_Counted":
-        """Count views by slot and cluster."""
-        own = _diagonal(at)
-        shape = (int(cluster.max()) + 1, has.shape[2])
-        surplus, shown, chosen = np.zeros(shape), np.zeros(shape), np.zeros(shape[1])
-        np.add.at(shown, cluster, has.sum(axis=1))
-        for slot in range(shape[1]):
-            share = _share(at, slot)
-            given = np.einsum("ikk->i", share)
-            chosen[slot] = given.sum()
-            np.add.at(surplus[:, slot], cluster, given - _by_chance(at, share))
-        # The answers of two orders are the same if they are at the same slot of the first order.
-        differs = (at[:, :, 0] != at[:, :1, 0]).any(axis=2)
-        moved = (differs & (own[..., 0] >= 0)).any(axis=1)
-        return cls(chosen, surplus, shown, moved)
-
-    def estimate(self, slot: int) -> Estimate:
-        """Return the choices beyond chance as a share of the views that have the slot."""
-        surplus, shown = self.surplus[:, slot], self.shown[:, slot]
-        n = int(shown.sum())
-        linear = linearised_ratio(surplus, shown)
-        return linear_inference(float(surplus.sum()) / n, linear, n=n).estimate()
-
-
-def _by_chance(at: IntArray, share: FloatArray) -> FloatArray:
+def _by_chance(ties: IntArray, share: FloatArray) -> FloatArray:
     """Return (n,) choices of a slot, on average over the permutations of the answers."""
-    return np.asarray(share.sum(axis=(1, 2)) / (_ties(at) > 0).sum(axis=1))
+    return np.asarray(share.sum(axis=(1, 2)) / (ties > 0).sum(axis=1))
 
 
 def _null(
-    at: IntArray, observed: FloatArray, rng: np.random.Generator
+    at: IntArray, ties: IntArray, observed: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, int]:
     """Return the p-value and the 95% range of every slot, and the number of permutations."""
     slots = range(observed.size)
-    spread = np.array([_variance(at, slot) for slot in slots])
+    spread = np.array([_variance(at, ties, slot) for slot in slots])
     testable = spread > _ROUNDING
     p_values, noise = np.full(observed.size, np.nan), np.zeros(observed.size)
     draws = min(MOST_DRAWS, _DRAWN_VIEWS // max(1, at.shape[0] * at.shape[1]))
@@ -375,30 +443,33 @@ def _null(
         p_values[testable] = [math.erfc(tail) for tail in tails.tolist()]
         noise[testable] = normal_quantile(1 - LEVEL / 2) * deviation
     else:
-        chance = np.array([_by_chance(at, _share(at, slot)).sum() for slot in slots])
-        sizes = np.abs(_permuted(at, observed.size, draws, rng) - chance)[:, testable]
+        chance = np.array([_by_chance(ties, _share(at, ties, slot)).sum() for slot in slots])
+        sizes = np.abs(_permuted(at, ties, observed.size, draws, rng) - chance)[:, testable]
         beyond = (sizes >= np.abs(observed[testable]) - _ROUNDING).sum(axis=0)
         p_values[testable] = (1 + beyond) / (1 + draws)
         noise[testable] = np.quantile(sizes, 1 - LEVEL, axis=0, method="higher")
     return p_values, noise, draws
 
 
-def _variance(at: IntArray, slot: int) -> float:
+def _variance(at: IntArray, ties: IntArray, slot: int) -> float:
     """Return the variance of the choices of a slot over the permutations."""
-    valid = at[..., 0] >= 0
-    orders = (_ties(at) > 0).sum(axis=1).astype(np.float64)[:, None, None]
-    chosen = _share(at, slot)
+    counted = ties > 0
+    valid = counted[:, :, None] & counted[:, None, :]
+    orders = counted.sum(axis=1).astype(np.float64)[:, None, None]
+    chosen = _share(at, ties, slot)
     rows, columns = (chosen.sum(axis=axis, keepdims=True) / orders for axis in (2, 1))
     centred = chosen - rows - columns + rows.sum(axis=1, keepdims=True) / orders
     return float((np.where(valid, centred, 0.0) ** 2 / (orders - 1)).sum())
 
 
-def _permuted(at: IntArray, slots: int, draws: int, rng: np.random.Generator) -> FloatArray:
+def _permuted(
+    at: IntArray, ties: IntArray, slots: int, draws: int, rng: np.random.Generator
+) -> FloatArray:
     """Return (draws, S): choices of each slot if answers are given to orders at random."""
     items, views, _, most = at.shape
-    unused = _diagonal(at)[..., 0] < 0
+    unused = ties == 0
     layers = [(at[..., tied] + 1).astype(np.int64).ravel() for tied in range(most)]
-    weights = None if most == 1 else (1 / np.maximum(_ties(at), 1)).ravel()
+    weights = None if ties.max() == 1 else (1 / np.maximum(ties, 1)).ravel()
     first = np.arange(items)
     choices = []
     together = max(1, _KEYS_AT_ONCE // (items * views))

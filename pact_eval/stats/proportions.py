@@ -6,8 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
-from pact_eval.stats._clusters import degrees_of_freedom, effective_clusters, jackknifed
-from pact_eval.stats._quantiles import normal_quantile, t_quantile
+from pact_eval.stats._quantiles import beta_quantile, t_quantile
+from pact_eval.stats.clusters import (
+    concentration,
+    degrees_of_freedom,
+    effective_clusters,
+    jackknifed,
+    pooled_design_effect,
+)
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 _ROUNDING = 1e-12
@@ -73,7 +79,7 @@ def rate_estimate(
     low, high = wilson_interval(rate, independent, t)
     low = min(low, rare_limit(rate, independent, confidence))
     high = max(high, 1 - rare_limit(1 - rate, independent, confidence))
-    return Estimate(rate, low, high, n, clusters, method)
+    return Estimate(rate, low, high, n, clusters, method, None, concentration(rows))
 
 
 def wilson_interval(rate: float, n: float, quantile: float) -> tuple[float, float]:
@@ -98,8 +104,8 @@ def wilson_interval(rate: float, n: float, quantile: float) -> tuple[float, floa
 def rare_limit(rate: float, n: float, confidence: float) -> float:
     r"""Return the one-sided lower limit of a rate by Clopper and Pearson (1934).
 
-    With x = n p positive rows, it is :math:`x / (x + (n - x + 1) F)` with the quantile of F for
-    :math:`2 (n - x + 1)` and 2 x degrees of freedom, in the approximation of Paulson (1942).
+    With x = n p positive rows, it is the quantile of the beta distribution with the parameters x
+    and n - x + 1 at 1 - confidence.
 
     Args:
         rate: Share of positive rows p, in [0, 1].
@@ -108,24 +114,14 @@ def rare_limit(rate: float, n: float, confidence: float) -> float:
 
     References:
         Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of
-        the binomial", Biometrika 1934. Paulson, "An approximate normalization of the analysis of
-        variance distribution", Annals of Mathematical Statistics 1942.
+        the binomial", Biometrika 1934.
 
     Examples:
         >>> round(rare_limit(3 / 324, 324, 0.95) * 324, 2)  # Poisson: 0.82
-        0.81
+        0.82
     """
     x = rate * n
-    if x <= 0:
-        return 0.0
-    z = normal_quantile(confidence)
-    a, b = 1 / (9 * (n - x + 1)), 1 / (9 * x)
-    below = (1 - b) ** 2 - z**2 * b
-    if below <= 0:
-        return 0.0
-    root = math.sqrt(a * (1 - b) ** 2 + b * (1 - a) ** 2 - z**2 * a * b)
-    quantile = (((1 - a) * (1 - b) + z * root) / below) ** 3
-    return x / (x + (n - x + 1) * quantile)
+    return beta_quantile(1 - confidence, x, n - x + 1) if x > 0 else 0.0
 
 
 def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
@@ -135,8 +131,10 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
               V = \frac{F}{F - 1} \sum_f \frac{(s_f - p\, n_f)^2}{n^2}
 
     V is the linearised variance of the ratio of sums over the F clusters; if they differ in size,
-    the residuals are those of the jackknife, see `jackknifed`. A design effect below 1
-    is not used: from few clusters it is mostly noise.
+    the residuals are those of the jackknife, see `jackknifed`, and deff is at least
+    `pooled_design_effect`: the residual of a large cluster without an error does not show how far
+    an error would move it. A design effect below 1 is not used: from few clusters it is mostly
+    noise.
 
     Where all clusters have the same rate (none or all positive, say), V is 0 and says nothing of
     the dependence within clusters. Then the rows of a cluster are taken to be copies of one
@@ -169,7 +167,8 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
         return effective_clusters(rows)
     apart = jackknifed(apart, rows)
     variance = clusters / (clusters - 1) * float((apart**2).sum()) / n**2
-    return n / max(1.0, variance * n / (rate * (1 - rate)))
+    pooled = pooled_design_effect(successes, successes, rows)
+    return n / max(pooled, variance * n / (rate * (1 - rate)))
 
 
 def _check_counts(

@@ -119,11 +119,9 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     samples = tuple(_Sample.of(outcomes, groups, clusters) for outcomes in (a, b))
     first, second = samples
     shared = (first.rows > 0) & (second.rows > 0)
-    parts = {name: np.zeros(clusters) for name in ("mix", "within", "unshared")}
-    for sign, sample, other in ((-1.0, first, second), (1.0, second, first)):
-        for name, values in sample.influence(other, shared, sign).items():
-            parts[name] += values
-    rows = first.by_cluster + second.by_cluster
+    added_by_a = first.influence(second, shared, -1.0)
+    added_by_b = second.influence(first, shared, 1.0)
+    codes = np.concatenate([a.cluster, b.cluster])
     # Groups that one sample lacks have no rate there; they count in the third part alone.
     rate_a, rate_b = (np.where(shared, sample.rates, 0.0) for sample in samples)
     share_a, share_b = (sample.shares_within(shared) for sample in samples)
@@ -135,7 +133,8 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     n = len(a.positive) + len(b.positive)
 
     def estimate(name: str, value: float) -> Estimate:
-        linear = Linearisation(parts[name], rows, 1.0 / n)
+        added = np.concatenate([added_by_a[name], added_by_b[name]])
+        linear = Linearisation.of_rows(added, codes, clusters, 1.0 / n)
         return linear_inference(value, linear, n=n, outer=True).estimate()
 
     unshared = 0.0 if shared.all() else total - float(mix.sum()) - float(within.sum())
@@ -163,24 +162,21 @@ class _Sample:
     """One sample, with the totals of its groups."""
 
     of_rows: GroupedOutcomes
-    clusters: int
     rows: FloatArray
     rates: FloatArray
     rate: float
-    by_cluster: FloatArray
 
     @classmethod
     def of(cls, sample: GroupedOutcomes, groups: int, clusters: int) -> _Sample:
         n = len(sample.positive)
-        codes = check_cluster(sample.cluster, clusters, n)
+        check_cluster(sample.cluster, clusters, n)
         if not n or sample.group.shape != (n,):
             raise ValueError(f"expected one group for each of 1 or more items, got {n:,} items")
         rows = np.bincount(sample.group, minlength=groups).astype(np.float64)
         right = np.bincount(sample.group, sample.positive, groups)
         with np.errstate(invalid="ignore"):
             rates = right / rows
-        by_cluster = np.bincount(codes, minlength=clusters).astype(np.float64)
-        return cls(sample, clusters, rows, rates, float(sample.positive.mean()), by_cluster)
+        return cls(sample, rows, rates, float(sample.positive.mean()))
 
     @property
     def shares(self) -> FloatArray:
@@ -192,7 +188,7 @@ class _Sample:
         return kept / kept.sum() if kept.any() else kept
 
     def influence(self, other: _Sample, shared: _BoolArray, sign: float) -> dict[str, FloatArray]:
-        """Return (clusters,) what each cluster of this sample adds to each part.
+        """Return (n,) what each item of this sample adds to each part.
 
         Args:
             other: the other sample.
@@ -218,9 +214,4 @@ class _Sample:
         within = of_share(gap_rate / 2) + sign * of_rate * ((share + share_other) / 2)[group]
         all_rows = (y - self.rate) / y.size
         shared_rows = np.where(counted, (y - rate_within) / kept, 0.0)
-        rows = {"mix": mix, "within": within, "unshared": sign * (all_rows - shared_rows)}
-        codes = self.of_rows.cluster
-        return {
-            name: np.asarray(np.bincount(codes, added, self.clusters), dtype=np.float64)
-            for name, added in rows.items()
-        }
+        return {"mix": mix, "within": within, "unshared": sign * (all_rows - shared_rows)}

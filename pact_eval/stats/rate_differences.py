@@ -10,9 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
-from pact_eval.stats._clusters import degrees_of_freedom, effective_clusters, jackknifed
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import t_quantile, t_tail
+from pact_eval.stats.clusters import (
+    concentration,
+    degrees_of_freedom,
+    effective_clusters,
+    jackknifed,
+    pooled_variance,
+)
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 from pact_eval.stats.paired_tests import flip_mid_p
 
@@ -52,6 +58,7 @@ class PairedRates:
         clusters: Clusters, F.
         degrees: Degrees of freedom of t: F - 1 for clusters of one size, fewer otherwise.
         flip_p: P-value of the sign flip over clusters; 0 leaves it out.
+        concentration: The few clusters that have more than a quarter of the rows, if there are.
         resamples: None are behind it.
 
     References:
@@ -74,6 +81,7 @@ class PairedRates:
     clusters: int
     degrees: int
     flip_p: float = 0.0
+    concentration: ClusterText | None = None
     resamples: ClassVar[int] = 0
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
@@ -89,7 +97,8 @@ class PairedRates:
             high = _upper_end(self.value, self.differing, self.n_effective, t)
             if self.p_value() > 1 - confidence:
                 low, high = min(low, 0.0), max(high, 0.0)
-        return Estimate(self.value, low, high, self.n, self.clusters, method, reason)
+        n, clusters = self.n, self.clusters
+        return Estimate(self.value, low, high, n, clusters, method, reason, self.concentration)
 
     def p_value(self) -> float:
         """Return the level at which the interval ends at 0; NaN from one cluster."""
@@ -108,7 +117,8 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
               V = \frac{F}{F - 1} \sum_f \frac{(s_f - d\, n_f)^2}{n^2}
 
     V is the variance of the difference over the F clusters, with the lead :math:`s_f` of cluster
-    f; if clusters differ in size, it is that of the jackknife, see `jackknifed`. If all clusters
+    f; if clusters differ in size, it is that of the jackknife, see `jackknifed`, and at least that
+    of independent rows times their `pooled_design_effect`. If all clusters
     have the same lead (none, say), V is 0 and :math:`n^* = n^2 / \sum_f n_f^2`, as in
     `effective_rows`. Unlike there, a design effect below 1 is used: with many clusters, the
     interval is that of V.
@@ -147,9 +157,11 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
     if clusters < 2 or float(np.abs(apart).max()) <= _ROUNDING * float(rows.max()):
         n_effective = effective_clusters(rows)
     else:
-        squares = float((jackknifed(apart, rows) ** 2).sum())
-        n_effective = (differing - value**2) * n**2 * (clusters - 1) / (clusters * squares)
-    return PairedRates(value, differing, n_effective, n, clusters, degrees, flip_p)
+        squares = clusters / (clusters - 1) * float((jackknifed(apart, rows) ** 2).sum())
+        squares = max(squares, pooled_variance(leads, codes, n_clusters))
+        n_effective = (differing - value**2) * n**2 / squares
+    large = concentration(rows)
+    return PairedRates(value, differing, n_effective, n, clusters, degrees, flip_p, large)
 
 
 def _flip(leads: FloatArray) -> float:

@@ -42,7 +42,7 @@ def to_json(result: Result) -> dict[str, Json]:
     Args:
         result: what a function of `pact_eval` returned.
     """
-    return presenter_of(result).to_json()
+    return presenter_of(result).json()
 
 
 def _part(part: Part) -> Html:

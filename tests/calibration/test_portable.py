@@ -41,7 +41,9 @@ def test_transformers_tempers_as_the_calibrator_does(fitted: Path, tmp_path: Pat
     torch = pytest.importorskip("torch")
     from transformers import DecisionConfig
 
-    run("calibrate", fitted, "--mode", "per-kind", "--export", tmp_path / "decision.json")
+    run(
+        "calibrate", fitted, "--force", "--mode", "per-kind", "--export", tmp_path / "decision.json"
+    )
     config = DecisionConfig.from_file(tmp_path / "decision.json")
     items = CalibrationItems.from_predictions(predictions(1, families=90), "single")
     ours = read_calibrator(fitted / "calibration.json").apply(
@@ -74,13 +76,13 @@ def test_other_keys_stay_and_other_files_are_refused(fitted: Path, tmp_path: Pat
     model = tmp_path / "model"
     model.mkdir()
     (model / "decision.json").write_text('{"labels": {"noul": ["A", "B"]}}')
-    text = run("calibrate", fitted, "--mode", "contextual", "--export", model).stdout
+    text = run("calibrate", fitted, "--force", "--mode", "contextual", "--export", model).stdout
     assert_says(text, "T depends on", "number of answers", "prompt's length")
     written = json.loads((model / "decision.json").read_bytes())
     assert written["labels"] == {"noul": ["A", "B"]}
     assert sorted(written["temperature"]) == ["choice", "noul", "score"]
     assert "has temperatures already" in refused("calibrate", fitted, "--export", model)
-    run("calibrate", fitted, "--export", model, "--overwrite", "--json")
+    run("calibrate", fitted, "--force", "--export", model, "--overwrite", "--json")
     before = (fitted / "run.json").read_bytes()
     assert "got other keys" in refused("calibrate", fitted, "--export", fitted / "run.json")
     assert (fitted / "run.json").read_bytes() == before
@@ -88,7 +90,16 @@ def test_other_keys_stay_and_other_files_are_refused(fitted: Path, tmp_path: Pat
 
 def test_temperatures_of_a_served_run_come_on_top(fitted: Path, tmp_path: Path) -> None:
     edit_run(fitted, settings={"server": {"wire": "systemone"}})
-    out = run("calibrate", fitted, "--mode", "scalar", "--export", tmp_path / "d.json", "--json")
+    out = run(
+        "calibrate",
+        fitted,
+        "--force",
+        "--mode",
+        "scalar",
+        "--export",
+        tmp_path / "d.json",
+        "--json",
+    )
     sentences = json.loads(out.stdout)["exported"]["sentences"]
     assert_says(sentences[1], "Nothing is lost", "one temperature per type")
     assert "multiply the two" in sentences[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from messages import assert_says
-from run_frames import edit_run, other_items, rows, write_run
+from run_frames import edit_run, opposed, other_items, rows, write_run
 
 from pact_eval._json import Json
 from pact_eval.calibration.files import read_calibrator, write_calibrator
@@ -21,9 +21,9 @@ from pact_eval.calibration.notes import (
     UnknownRun,
 )
 from pact_eval.calibration.runs import Members, calibrator_for, check_disjoint, fit_on_run
-from pact_eval.calibration.selection import choose_mode
+from pact_eval.calibration.selection import choose_mode, left_out_nll
 from pact_eval.calibration.temperatures import neutral_calibrator
-from pact_eval.errors import InputError
+from pact_eval.errors import GateError, InputError
 from pact_eval.runs.folder import read_run
 
 
@@ -117,15 +117,34 @@ def test_a_calibrator_is_written_into_each_run_that_it_was_applied_to(
 ) -> None:
     fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
     own, other = fitted_folder / "calibration.json", holdout / "calibration.json"
-    assert fitted.write() == own
+    assert fitted.write(force=True) == own
     assert read_calibrator(own) == read_calibrator(other) == fitted.calibrator
     own.unlink()
     other.unlink()
     elsewhere = tmp_path / "elsewhere.json"
-    assert fitted.write(elsewhere) == elsewhere
+    assert fitted.write(elsewhere, force=True) == elsewhere
     assert elsewhere.exists()
     assert other.exists()
     assert not own.exists()
+
+
+def test_nothing_is_written_if_left_out_nll_does_not_fall(tmp_path: Path) -> None:
+    """Two source families, one too sure and one too unsure: each is worse off by the other's T."""
+    folder = write_run(tmp_path / "opposed", opposed(rows(1, families=60)), arm="a", seed=1)
+    fitted = fit_on_run(folder, mode="scalar", decoding="single")
+    assert fitted.left_out == left_out_nll(fitted.items, mode="scalar")
+    assert not fitted.helps
+    with pytest.raises(GateError, match="does not help"):
+        fitted.write()
+    assert not (folder / "calibration.json").exists()
+    path = fitted.write(force=True)
+    recorded = (read_calibrator(path).fit or {})["left_out_nll"]
+    assert fitted.left_out is not None
+    assert recorded == {
+        "raw": fitted.left_out.raw,
+        "fitted": fitted.left_out.fitted,
+        "unit": "source families",
+    }
 
 
 def test_nothing_is_written_if_one_file_is_of_another_fit(
@@ -134,9 +153,9 @@ def test_nothing_is_written_if_one_file_is_of_another_fit(
     fitted = fit_on_run(fitted_folder, [holdout], mode="scalar", decoding="single")
     write_calibrator(holdout / "calibration.json", neutral_calibrator())
     with pytest.raises(InputError, match="another fit"):
-        fitted.write()
+        fitted.write(force=True)
     assert not (fitted_folder / "calibration.json").exists()
-    fitted.write(overwrite=True)
+    fitted.write(overwrite=True, force=True)
     assert read_calibrator(holdout / "calibration.json") == fitted.calibrator
 
 
@@ -161,7 +180,7 @@ def test_a_calibrator_read_for_a_run_comes_with_its_notes(
     fitted_folder: Path, holdout: Path
 ) -> None:
     fitted = fit_on_run(fitted_folder, mode="scalar", decoding="single")
-    path = fitted.write()
+    path = fitted.write(force=True)
     run = read_run(holdout)
     calibrator, notes = calibrator_for(path, run.provenance, run.predictions)
     assert calibrator == fitted.calibrator

@@ -22,7 +22,13 @@ from pact_eval._choices import Mode
 from pact_eval._typing import FloatArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
-from pact_eval.calibration.selection import Candidate, ModeChoice, choose_mode
+from pact_eval.calibration.selection import (
+    Candidate,
+    LeftOutNll,
+    ModeChoice,
+    choose_mode,
+    left_out_nll,
+)
 from pact_eval.metrics import nll_nats
 
 TRUTHS: list[tuple[Mode, TrueTemperature]] = [
@@ -74,7 +80,8 @@ def test_the_simplest_form_within_one_standard_error_is_chosen() -> None:
     assert choice.mode == "scalar"
     assert 0 < chosen.excess <= chosen.standard_error
     assert_says(choice.why, "within one standard error", "(contextual with ridge")
-    assert choice.beats_raw
+    assert choice.nll is not None
+    assert choice.nll.falls
 
 
 @pytest.mark.parametrize("sources", [0, 1])
@@ -126,8 +133,8 @@ def test_it_is_said_where_calibrating_does_not_pay() -> None:
         source_family=np.repeat(["s1", "s2"], 24),
     )
     choice = choose_mode(items)
-    assert choice.beats_raw is False
-    assert "T = 1 does better there" in choice.why
+    assert choice.nll is not None
+    assert not choice.nll.falls
 
 
 def test_a_form_that_the_items_do_not_determine_is_left_out() -> None:
@@ -154,7 +161,7 @@ def test_few_source_families_are_left_out_one_by_one(sources: int, folds: int) -
     items = simulate(20 * sources, np.random.default_rng(1), constant(1.6), sources=max(sources, 1))
     choice = choose_mode(items)
     assert (choice.folds, choice.source_families) == (folds, sources)
-    assert (choice.beats_raw is None) == (folds == 0)
+    assert (choice.nll is None) == (folds == 0)
 
 
 def test_twenty_source_families_are_left_out_one_by_one_and_21_are_dealt_into_ten_folds() -> None:
@@ -171,7 +178,8 @@ def test_what_is_as_good_as_raw_does_not_beat_it() -> None:
     choice = choose_mode(replace(items, source_family=np.array(list("abcd")).repeat(8)))
     raw, scalar = choice.candidates[:2]
     assert scalar.nll == pytest.approx(raw.nll, abs=1e-9)
-    assert choice.beats_raw == (scalar.nll < raw.nll)
+    assert choice.nll is not None
+    assert not choice.nll.falls
 
 
 def held_out(items: CalibrationItems, mode: Mode, ridge: float = 0.0) -> FloatArray:
@@ -189,6 +197,23 @@ def held_out(items: CalibrationItems, mode: Mode, ridge: float = 0.0) -> FloatAr
         )
         nll[test] = nll_nats(log_probs, unseen.reference)
     return nll
+
+
+@pytest.mark.parametrize("mode", ["scalar", "per-kind"])
+def test_the_nll_of_left_out_families_against_fits_without_them(mode: Mode) -> None:
+    items = simulate(120, np.random.default_rng(4), constant(1.6), sources=6)
+    nll = left_out_nll(items, mode=mode)
+    assert nll is not None
+    raw = nll_nats(items.log_probs, items.reference).mean()
+    assert (nll.raw, nll.fitted) == pytest.approx((raw, held_out(items, mode).mean()), abs=1e-7)
+    assert nll.unit == "source families"
+    # Of one source family, its families are left out.
+    few = replace(items.take(np.arange(24)), source_family=np.full(24, "s"))
+    nll = left_out_nll(few, mode=mode)
+    assert nll is not None
+    by_family = held_out(replace(few, source_family=few.family), mode).mean()
+    assert (nll.fitted, nll.unit) == (pytest.approx(by_family, abs=1e-7), "families")
+    assert left_out_nll(few.take(np.arange(2)), mode=mode) is None
 
 
 def test_excess_and_its_standard_error_by_hand() -> None:
@@ -262,9 +287,8 @@ def test_the_choice_follows_from_its_table(seed: int) -> None:
     fewest = min(entry.parameters for entry in near)
     chosen = min((e for e in near if e.parameters == fewest), key=lambda entry: entry.nll)
     assert (choice.mode, choice.ridge) == (chosen.mode, chosen.ridge)
-    assert choice.beats_raw == (chosen.nll < raw.nll)
+    assert choice.nll == LeftOutNll(raw.nll, chosen.nll)
     assert choice.why.startswith(choice.mode)
-    assert ("T = 1 does better" in choice.why) != choice.beats_raw
 
 
 def test_five_source_families_are_enough_to_compare_forms() -> None:

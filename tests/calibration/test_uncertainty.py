@@ -58,25 +58,73 @@ def test_errors_of_two_temperatures_against_logistic_regression() -> None:
         assert level.by_family.standard_error == pytest.approx(by_family / beta**2, rel=1e-6)
 
 
-def test_intervals_use_the_normal_distribution_and_students_t() -> None:
+def total_nll(items: CalibrationItems, temperature: float) -> float:
+    logits = items.log_probs / temperature
+    of_reference = logits[np.arange(len(items)), items.reference]
+    return float((special.logsumexp(logits, axis=1) - of_reference).sum())
+
+
+def test_the_ends_of_a_temperature_against_its_likelihood_ratio() -> None:
+    """2 (NLL(T) - NLL(fit)) is a squared quantile at both ends, times c by family."""
     items = simulate(24, np.random.default_rng(2), constant(2.0))
     fit = fit_calibrator(items, mode="scalar")
-    assert fit.families == 12
-    for wald, quantile in (
-        (fit.parameters[0].independent, stats.norm.ppf(0.975)),
-        (fit.parameters[0].by_family, stats.t.ppf(0.975, 11)),
-    ):
-        reach = quantile * wald.standard_error
-        value = fit.parameters[0].value
-        assert [wald.low, wald.high] == pytest.approx([value - reach, value + reach], rel=1e-9)
     level, u = fit.levels[0], fit.parameters[0]
+    assert fit.families == 12
     assert level.value == pytest.approx(softplus(u.value))
-    assert level.by_family.low == pytest.approx(softplus(u.by_family.low))
-    assert level.by_family.high == pytest.approx(softplus(u.by_family.high))
-    # By the delta method: dT/du is the logistic function.
-    assert level.by_family.standard_error == pytest.approx(
-        u.by_family.standard_error * special.expit(u.value)
+    least = total_nll(items, level.value)
+    normal, by_family = (
+        [2 * (total_nll(items, end) - least) for end in (wald.low, wald.high)]
+        for wald in (level.independent, level.by_family)
     )
+    assert normal == pytest.approx([stats.norm.ppf(0.975) ** 2] * 2, rel=1e-6)
+    # c is a ratio of variances, or the design effect of the gradients of families of two.
+    step = 1e-4
+    gradient = np.array(
+        [
+            (total_nll(one, level.value + step) - total_nll(one, level.value - step)) / (2 * step)
+            for one in (items.take(np.arange(24) == row) for row in range(24))
+        ]
+    )
+    seen = 12 / 11 * np.square(gradient.reshape(12, 2).sum(axis=1)).sum() / (gradient**2).sum()
+    ratio = (u.by_family.standard_error / u.independent.standard_error) ** 2
+    scale = stats.t.ppf(0.975, 11) ** 2 * max(1.0, seen, ratio)
+    assert by_family == pytest.approx([scale, scale], rel=1e-5)
+    for name in ("by_family", "independent"):
+        of_level, of_u = getattr(level, name), getattr(u, name)
+        assert [of_level.low, of_level.high] == pytest.approx(softplus([of_u.low, of_u.high]))
+        # By the delta method: dT/du is the logistic function.
+        delta = of_u.standard_error * special.expit(u.value)
+        assert of_level.standard_error == pytest.approx(delta)
+
+
+def test_an_end_that_the_likelihood_never_reaches_is_the_bound() -> None:
+    """Right as often as chance: no temperature is too high."""
+    level = fit_calibrator(unsure(0.6, right=11, wrong=9), mode="scalar").levels[0]
+    low, high = level.by_family.low, level.by_family.high
+    assert 0.05 < low < level.value
+    assert high == pytest.approx(TEMPERATURE_BOUNDS[1])
+
+
+def copied(items: CalibrationItems, share: float, rng: np.random.Generator) -> CalibrationItems:
+    """Replace the second member of a share of the families of two by a copy of the first."""
+    row = np.arange(len(items))
+    copies = (row % 2 == 1) & np.repeat(rng.random(len(items) // 2) < share, 2)
+    return replace(items.take(row - copies), family=items.family)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_misses_of_a_temperature_are_on_both_sides(share: float) -> None:
+    """Calibrated data, 40 families of two: at most 2.5% on a side, and 2.5 points of noise.
+
+    Symmetric intervals of softplus^-1(T) lie below T = 1 in 6 to 7%, and above it in 1%.
+    """
+    rng = np.random.default_rng(7)
+    draws, ends = 200, []
+    for _ in range(draws):
+        items = copied(simulate(80, rng, constant(1.0)), share, rng)
+        ends.append(fit_calibrator(items, mode="scalar").levels[0].by_family)
+    assert sum(end.high < 1 for end in ends) <= 0.05 * draws
+    assert sum(end.low > 1 for end in ends) <= 0.05 * draws
 
 
 @pytest.mark.parametrize(("families", "has_error"), [(3, False), (4, True)])
@@ -170,7 +218,8 @@ def test_one_varied_slope_has_its_place() -> None:
 def covariance_of(information: list[list[float]]) -> Uncertainty:
     """Return the uncertainty of numbers whose information on 40 items is this matrix."""
     inverse = np.linalg.inv(np.array(information))
-    return Uncertainty(inverse, 4 * inverse, np.zeros((len(inverse), 0)), 1.0, 20)
+    p = len(inverse)
+    return Uncertainty(inverse, 4 * inverse, np.zeros((p, 0)), 1.0, 20, np.ones(p))
 
 
 def test_the_error_of_a_sum_by_hand() -> None:
@@ -261,9 +310,15 @@ def test_slopes_are_not_identified_above_a_condition_number_of_1000(
     """Of a sure slope far from 0, so the condition number alone decides."""
     items = simulate(60, np.random.default_rng(5), constant(1.5))
     design = make_design(items, "contextual")
-    sure = Uncertainty(1e-6 * np.eye(3), 1e-6 * np.eye(3), np.zeros((3, 0)), condition, 30)
+    covariance = 1e-6 * np.eye(3)
+    sure = Uncertainty(covariance, covariance, np.zeros((3, 0)), condition, 30, np.ones(3))
     bias, *slopes = weight_parameters(
-        design, np.array([1.0, 2.0, -2.0]), np.zeros(3, dtype=np.bool_), penalised=sure, data=sure
+        design,
+        np.array([1.0, 2.0, -2.0]),
+        np.zeros(3, dtype=np.bool_),
+        penalised=sure,
+        data=sure,
+        likelihood=TemperatureLikelihood.of_items(items),
     )
     assert bias.identified
     assert [slope.identified for slope in slopes] == [identified] * 2
@@ -280,8 +335,11 @@ def test_an_open_sign_matters_if_it_can_move_the_temperature_by_a_quarter(
     half = change / -np.expm1(-1.0) / design.spans["log_choices"]
     error = half / stats.t.ppf(0.975, 29) / design.raw[1, 1]
     covariance = np.diag([1e-6, error**2])
-    unsure_of = Uncertainty(covariance, covariance, np.zeros((2, 0)), 1.0, 30)
+    unsure_of = Uncertainty(covariance, covariance, np.zeros((2, 0)), 1.0, 30, np.ones(2))
     fitted, held = np.array([inverse_softplus(1.0), 0.0]), np.zeros(2, dtype=np.bool_)
-    _, slope, _ = weight_parameters(design, fitted, held, penalised=unsure_of, data=unsure_of)
+    likelihood = TemperatureLikelihood.of_items(items)
+    _, slope, _ = weight_parameters(
+        design, fitted, held, penalised=unsure_of, data=unsure_of, likelihood=likelihood
+    )
     assert slope.identified == identified
     assert slope.by_family.high == pytest.approx(half)

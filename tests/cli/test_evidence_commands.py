@@ -8,15 +8,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from commands import refuser, runner
 from messages import assert_says
-from run_frames import other_items, rows, write_run
-from statsmodels.stats.multitest import multipletests
+from run_frames import opposed, other_items, rows, write_run
 
 from pact_cli.main import main
 from pact_eval.calibration.files import read_calibrator, write_calibrator
@@ -53,11 +50,11 @@ def calibration_run(tmp_path: Path) -> Path:
 
 
 def test_two_runs_side_by_side(a: Path, b: Path) -> None:
-    options = ("--holm", "--mcnemar", "--equivalence-margin", 0.5)
+    options = ("--mcnemar", "--equivalence-margin", 0.5)
     text = run("compare", a, b, *FAST, *options, "--full").stdout
-    first, rest = text.split("\n", maxsplit=1)
+    first, rest = text.split("\nDecoding: ", maxsplit=1)
     assert run("compare", a, b, *FAST, *options).stdout.startswith(f"{first}\n")
-    assert rest.startswith(f"Decoding: single, raw.\nA = {a}\nB = {b}\n60 items, 30 families;")
+    assert rest.startswith(f"single, raw.\nA = {a}\nB = {b}\n60 items, 30 families;")
     for words in ("Holm", "McNemar over items", "sign flip", "only a-17 right", "only b-17 right"):
         assert words in text
     assert "Accuracy, margin 50.0 points: " in text
@@ -110,7 +107,7 @@ def arms(a: Path, b: Path, tmp_path: Path) -> tuple[str, str]:
 
 
 def test_arms_over_seeds(arms: tuple[str, str]) -> None:
-    text = run("compare", "--arms", *arms, *FAST, "--holm", "--full").stdout
+    text = run("compare", "--arms", *arms, *FAST, "--full").stdout
     assert "seeds 17, 18" in text
     assert " ± " in text
     assert "all items, by seed" in text
@@ -118,63 +115,40 @@ def test_arms_over_seeds(arms: tuple[str, str]) -> None:
     assert [arm["seeds"] for arm in value["arms"]["arms"]] == [[17, 18], [17, 18]]
 
 
-def test_holm_adjusts_all_comparisons_metrics_and_groups_together(
+def test_only_what_the_first_line_may_name_is_adjusted(
     a: Path, b: Path, arms: tuple[str, str], tmp_path: Path
 ) -> None:
-    """Adjusted p-values and marks are those of statsmodels, over everything that is printed."""
+    """Two other runs, at view 0 and over 3 views, are four tests; other rows are tested alone."""
     c = write_run(tmp_path / "c", rows(3))
-    value = json.loads(run("compare", a, b, c, *FAST, "--holm", "--json").stdout)
-    evidence = [
-        metric["evidence"]
-        for pair in value["comparisons"]
-        for group in pair["comparison"]["groups"]
-        for metric in group["metrics"].values()
-        if metric["spec"]["better"]
-    ]
-    check_adjusted(evidence)
-    text = run("compare", a, b, c, *FAST, "--holm", "--full").stdout
-    tests = len([test for test in evidence if test["p_value"] is not None])
-    assert f"after Holm's adjustment for {tests} tests together" in " ".join(text.split())
-    value = json.loads(run("compare", "--arms", *arms, *FAST, "--holm", "--json").stdout)["arms"]
-    (pair,) = value["pairs"]
-    evidence = [
-        metric["evidence"]
-        for by_metric in pair["differences"].values()
-        for metric in by_metric.values()
-        if metric["spec"]["better"]
-    ]
-    check_adjusted(evidence)
-    assert value["tests"] == len([test for test in evidence if test["p_value"] is not None])
-
-
-def check_adjusted(evidence: list[dict[str, Any]]) -> None:
-    tested = [test for test in evidence if test["p_value"] is not None]
-    adjusted = multipletests([test["p_value"] for test in tested], method="holm")[1]
-    np.testing.assert_allclose([test["adjusted_p_value"] for test in tested], adjusted, rtol=1e-9)
-    assert {test["tests"] for test in tested} == {len(tested)}
-    assert not any(test["marked"] for test in tested if test["adjusted_p_value"] > 0.05)
-
-
-def test_without_holm_nothing_is_adjusted(a: Path, b: Path) -> None:
-    (value,) = json.loads(run("compare", a, b, *FAST, "--json").stdout)["comparisons"]
-    for group in value["comparison"]["groups"]:
-        for metric in group["metrics"].values():
-            assert (metric["evidence"]["tests"], metric["evidence"]["adjusted_p_value"]) == (
-                0,
-                None,
-            )
-    text = run("compare", a, b, *FAST, "--full").stdout
-    assert "Holm" not in text
-    assert text.count("*: the difference is shown") == 1
-    assert "Units: rates and AURC" in text
+    value = json.loads(run("compare", a, b, c, *FAST, "--json").stdout)
+    claims = [claim for one in value["answer"]["better"] for claim in one["claims"]]
+    for metric, number in (("accuracy", 4), ("pair_accuracy", 4), ("answer_mass", 2)):
+        tests = [claim["evidence"] for claim in claims if claim["metric"] == metric]
+        tested = [test for test in tests if test["p_value"] is not None]
+        assert (len(tests), {test["tests"] for test in tested} - {number}) == (number, set())
+    for one, pair in zip(value["answer"]["better"], value["comparisons"], strict=True):
+        everything, *groups = pair["comparison"]["groups"]
+        assert everything["metrics"]["accuracy"]["evidence"] == one["claims"][0]["evidence"]
+        assert everything["metrics"]["nll_nats"]["evidence"]["adjusted_p_value"] is None
+        assert {group["metrics"]["accuracy"]["evidence"]["tests"] for group in groups} == {0}
+    text = " ".join(run("compare", a, b, c, *FAST, "--full").stdout.split())
+    assert (
+        "p, adjusted for 4 tests (Holm), is at most 0.05; other differences are tested alone"
+        in text
+    )
+    assert text.count("*: the difference is shown") == 2
+    value = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)
+    (conclusion,), (pair,) = value["answer"]["better"], value["arms"]["pairs"]
+    accuracy = pair["differences"]["all"]["accuracy"]["evidence"]
+    assert accuracy == conclusion["claims"][0]["evidence"]
+    assert accuracy["tests"] == 2
 
 
 def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> None:
     plain = run("compare", "--arms", *arms, *FAST, "--full").stdout
-    assert "Holm" not in plain
     assert "is correct" not in plain
     assert "margin 50.0 points" not in plain
-    more = ("--holm", "--mcnemar", "--equivalence-margin", 0.5, "--full")
+    more = ("--mcnemar", "--equivalence-margin", 0.5, "--full")
     text = run("compare", "--arms", *arms, *FAST, *more).stdout
     assert_says(text, "2 seeds", "one time in 2")
     (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
@@ -196,7 +170,7 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
 
 def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "b-18", rows(12), arm="b", seed=18)
-    text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST, "--holm").stdout
+    text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST).stdout
     assert_says(text.splitlines()[0], "a and b cannot be compared", "share no seed")
     assert_says(text, "a and b have", "no seed in common")
     full = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST, "--full").stdout
@@ -245,10 +219,18 @@ def test_every_number_of_a_sweep_names_its_decoding(a: Path, tmp_path: Path) -> 
 def test_no_number_is_cut_in_a_narrow_terminal(
     a: Path, b: Path, calibration_run: Path, arms: tuple[str, str], tmp_path: Path
 ) -> None:
-    calibrate = ("calibrate", calibration_run, "--mode", "contextual", "-o", tmp_path / "c.json")
+    calibrate = (
+        "calibrate",
+        calibration_run,
+        "--force",
+        "--mode",
+        "contextual",
+        "-o",
+        tmp_path / "c.json",
+    )
     for arguments in (
-        ("compare", a, b, *FAST, "--holm"),
-        ("compare", "--arms", *arms, *FAST, "--holm"),
+        ("compare", a, b, *FAST),
+        ("compare", "--arms", *arms, *FAST),
         ("report", "--views", a, "--full", *FAST),
         calibrate,
     ):
@@ -306,6 +288,7 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
     result = run("calibrate", calibration_run, "--holdout", a, "--holdout", b)
+    assert result.stdout.startswith("Calibrating lowers NLL: 0.750 to 0.745 on left-out source f")
     assert "NLL on source families" in result.stdout
     assert f"wrote {calibration_run / 'calibration.json'}" in result.stdout
     written = [json.loads((folder / "calibration.json").read_bytes()) for folder in (a, b)]
@@ -333,7 +316,7 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
 def test_every_form_can_be_asked_for(mode: str, calibration_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "c.json"
     value = json.loads(
-        run("calibrate", calibration_run, "--mode", mode, "-o", out, "--json").stdout
+        run("calibrate", calibration_run, "--force", "--mode", mode, "-o", out, "--json").stdout
     )
     assert value["result"]["choice"] is None
     assert json.loads(out.read_bytes())["mode"] == mode
@@ -343,10 +326,10 @@ def test_every_form_can_be_asked_for(mode: str, calibration_run: Path, tmp_path:
 def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path, a: Path) -> None:
     twin = a.parent / "twin"
     shutil.copytree(calibration_run, twin)
-    message = refused("calibrate", calibration_run, "--holdout", a, "--holdout", twin)
+    message = refused("calibrate", calibration_run, "--force", "--holdout", a, "--holdout", twin)
     assert_says(message, "families", "applied to")
     assert not (a / "calibration.json").exists()
-    run("calibrate", calibration_run, "--mode", "scalar")
+    run("calibrate", calibration_run, "--force", "--mode", "scalar")
     path = calibration_run / "calibration.json"
     assert_says(refused("report", twin, "--calibration", path), "families", "applied to")
 
@@ -383,8 +366,36 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
     assert " ".join(f"Warning: {warnings[0]['text']}".split()) in " ".join(text.split())
 
 
+def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path) -> None:
+    poor = write_run(tmp_path / "opposed", opposed(other_items(rows(9, families=60))))
+    export, words = tmp_path / "decision.json", ("calibrate", poor, "--mode", "scalar")
+    words = (*words, "--holdout", a, "--export", export)
+    result = run(*words, code=3)
+    first = result.stdout.splitlines()[0]
+    assert_says(first, "Calibrating does not help: NLL ", "on left-out source families")
+    assert "Nothing is written; --force writes." in result.stdout
+    assert not any(folder.exists() for folder in (export, a / "calibration.json"))
+    value = json.loads(run(*words, "--json", code=3).stdout)
+    assert (value["helps"], value["calibration"]) == (False, None)
+    nll = value["result"]["left_out"]
+    assert f"NLL {nll['raw']:.3f} to {nll['fitted']:.3f} on" in first
+    assert nll["fitted"] > nll["raw"]
+    result = run(*words, "--force")
+    assert "Written by --force." in result.stdout
+    assert export.exists()
+    assert (a / "calibration.json").read_bytes() == (poor / "calibration.json").read_bytes()
+
+
 def test_a_contextual_fit_shows_its_condition_number(calibration_run: Path, tmp_path: Path) -> None:
-    arguments = ("calibrate", calibration_run, "--mode", "contextual", "-o", tmp_path / "c.json")
+    arguments = (
+        "calibrate",
+        calibration_run,
+        "--force",
+        "--mode",
+        "contextual",
+        "-o",
+        tmp_path / "c.json",
+    )
     number = json.loads(run(*arguments, "--json").stdout)["result"]["fit"]["condition_number"]
     assert f"information: {number:,.1f} " in run(*arguments).stdout
 
@@ -393,7 +404,7 @@ def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
     calibration = write_run(tmp_path / f"{HOSTILE}c", other_items(rows(9)))
     holdout = write_run(tmp_path / f"{HOSTILE}a", rows(1), arm="a", seed=17)
     for arguments in (
-        ("calibrate", calibration, "--mode", "scalar", "--holdout", holdout),
+        ("calibrate", calibration, "--force", "--mode", "scalar", "--holdout", holdout),
         ("compare", holdout, b, *FAST),
         ("compare", "--arms", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--mcnemar"),
         ("report", "--views", holdout, *FAST),
@@ -409,14 +420,14 @@ def test_nothing_is_left_where_a_calibrator_cannot_be_written(
 ) -> None:
     taken = tmp_path / "folder"
     taken.mkdir()
-    assert "cannot be written" in refused("calibrate", calibration_run, "-o", taken)
+    assert "cannot be written" in refused("calibrate", calibration_run, "--force", "-o", taken)
     assert {path.name for path in tmp_path.iterdir()} == {"calib", "folder"}
 
 
 def test_a_calibrator_used_beyond_its_fit_is_warned_of(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
-    run("calibrate", calibration_run, "--mode", "scalar", "--holdout", a, "--holdout", b)
+    run("calibrate", calibration_run, "--force", "--mode", "scalar", "--holdout", a, "--holdout", b)
     path = a / "calibration.json"
     beyond = "fitted on the single decoding, applied to the ensemble one"
     for arguments in (
@@ -429,7 +440,7 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
         assert beyond in run(*ensemble, "--allow", "other-decoding").stderr
     sweep = ("report", "--views", a, *FAST, "--calibration", path, "--allow", "other-decoding")
     assert beyond in run(*sweep).stderr
-    run("calibrate", calibration_run, "--mode", "contextual", "--holdout", a)
+    run("calibrate", calibration_run, "--force", "--mode", "contextual", "--holdout", a)
     fitted = read_calibrator(path)
     write_calibrator(path, replace(fitted, fit={**(fitted.fit or {}), "n_choices": [2, 3]}))
     assert_says(

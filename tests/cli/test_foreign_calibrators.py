@@ -45,7 +45,7 @@ def runs(tmp_path: Path) -> dict[str, Path]:
 
 
 def calibrate(*arguments: object, code: int = 0) -> Result:
-    return run("calibrate", *arguments, "--mode", "scalar", code=code)
+    return run("calibrate", *arguments, "--force", "--mode", "scalar", code=code)
 
 
 def test_the_options_name_every_difference() -> None:
@@ -91,9 +91,9 @@ def test_what_is_allowed_is_said_and_still_does_not_overwrite(runs: dict[str, Pa
 def test_the_same_fit_may_be_repeated_in_another_form(runs: dict[str, Path]) -> None:
     arguments = (runs["a-cal"], "--holdout", runs["a"])
     calibrate(*arguments)
-    run("calibrate", *arguments, "--mode", "contextual")
+    run("calibrate", *arguments, "--force", "--mode", "contextual")
     assert json.loads((runs["a"] / "calibration.json").read_bytes())["mode"] == "contextual"
-    message = run("calibrate", *arguments, "--decoding", "ensemble", code=1).output
+    message = run("calibrate", *arguments, "--force", "--decoding", "ensemble", code=1).output
     assert "another fit (adapter" not in message
     assert "decoding single" in message
 

@@ -83,7 +83,7 @@ def test_sweep_starts_with_the_gain_of_views(home: Path, monkeypatch: pytest.Mon
 
 
 def test_calibrate_ends_with_its_effect(home: Path) -> None:
-    words = ("calibrate", home / "fit", "--mode", "scalar", "--holdout", home / "a-1")
+    words = ("calibrate", home / "fit", "--force", "--mode", "scalar", "--holdout", home / "a-1")
     result = json.loads(run(*words, "--json").stdout)["result"]
     text = text_of(*words)
     assert str(home / "a-1") in json.dumps(result)

@@ -97,7 +97,7 @@ def test_verify_and_calibrate_print_it(pair: tuple[Path, Path]) -> None:
     assert "runs/packed (nf4)" in run("verify", *pair).stdout
     write_run(Path("runs/other"), other_items(rows(3, families=12, k=3)), arm="pact", seed=18)
     edit_run(Path("runs/other"), source="score", settings=SETTINGS | NF4)
-    text = run("calibrate", pair[1], "--holdout", "runs/other").stdout
+    text = run("calibrate", "--force", pair[1], "--holdout", "runs/other").stdout
     assert "fit split: runs/packed (nf4)" in text
     assert "runs/other (nf4)" in text
 
@@ -105,11 +105,11 @@ def test_verify_and_calibrate_print_it(pair: tuple[Path, Path]) -> None:
 def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> None:
     write_run(Path("runs/other"), other_items(rows(3, families=12, k=3)), arm="pact", seed=18)
     edit_run(Path("runs/other"), source="score", settings=SETTINGS)
-    words = ("calibrate", pair[1], "--holdout", "runs/other")
+    words = ("calibrate", "--force", pair[1], "--holdout", "runs/other")
     message = run(*words, code=1).stderr
     assert_says(message, "quantisation of the base model", "fitted on nf4", "applied to none")
     assert "as allowed" in run(*words, "--allow", "other-quantisation").stderr
-    run("calibrate", pair[0], "--holdout", "runs/other", "--overwrite")
+    run("calibrate", "--force", pair[0], "--holdout", "runs/other", "--overwrite")
     assert "quantisation" not in Path(pair[0], "calibration.json").read_text()
 
 

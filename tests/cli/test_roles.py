@@ -42,7 +42,7 @@ def test_the_sequence_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run("score", *named, *train, "--out", out)
         run("score", *named, *train, "--out", out, "--role", "calibration")  # only labels it
         assert read_run(Path(out)).role == "calibration"
-        run("calibrate", out, "--mode", "scalar", "--holdout", f"runs/{arm}-17")
+        run("calibrate", out, "--force", "--mode", "scalar", "--holdout", f"runs/{arm}-17")
     runs = sorted(map(str, Path("runs").iterdir()))
     assert len(runs) == 4
     refused = run("calibrate", runs[3], "--mode", "scalar", "--holdout", runs[0], code=1)

@@ -180,6 +180,13 @@ def stated(confidence: float, right: Callable[[dict[str, Any]], bool]) -> Change
     return change
 
 
+def stated_in_words(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+    """Says .80 of one item of a pair and .85 of the other: both are in one bin of ECE."""
+    base, number = row["variant"] == "base", int(row["family"][1:])
+    right = number % 3 != 0 if base else number % 100 != 0
+    return stated(0.80 if base else 0.85, lambda _: right)(logits, row, rng)
+
+
 def right_by_chance(share: float) -> Change:
     """Makes a share of the answers right, with a confidence that says nothing of it."""
 
@@ -264,7 +271,7 @@ CASES = (
     Case("follows the letter A", Plan(change=drawn_to(0, 2.5)), "follows a letter", "", letter="A"),
     Case("follows the letter C", Plan(change=drawn_to(2, 2.5)), "follows a letter", "", letter="C"),
     Case(
-        "follows the last position",
+        "follows the last place",
         Plan(change=drawn_to(-1, 2.5), families=300),
         *("follows a position", ""),
         letter="last",
@@ -291,17 +298,18 @@ CASES = (
     Case(
         "right only on average",
         Plan(change=right_on_average, families=400),
-        *("stable", "miscalibrated otherwise"),
+        *("stable", "miscalibrated"),
+        seeds=(5, 6),
     ),
     Case(
         "12 items, 90% sure, 2 right",
         Plan(families=12, sizes=(1,), change=stated(0.9, two_of_twelve)),
-        *(TOLD, "miscalibrated otherwise"),
+        *(TOLD, "over-confident"),
     ),
     Case("refused items", Plan(refused=4, imported=True), "stable", FINE),
     Case("two-decimal probabilities", Plan(change=two_decimals), "stable", FINE),
-    Case("99.5% right", Plan(change=stated(0.995, nearly_always)), "stable", TOLD, acting=ACTS),
-    Case("all right", Plan(change=stated(0.99, always)), "stable", TOLD, acting=ACTS),
+    Case("99.5% right", Plan(change=stated(0.995, nearly_always)), "stable", FINE, acting=ACTS),
+    Case("all right", Plan(change=stated(0.99, always)), "stable", FINE, acting=ACTS),
     Case("all wrong", Plan(change=stated(0.9, never)), "stable", "over-confident", acting=NO_GATE),
     Case("may act alone", Plan(families=400, skill=3.0, noise=0.05), "stable", "", acting=ACTS),
     Case(
@@ -311,9 +319,14 @@ CASES = (
         acting=NO_GATE,
     ),
     Case("2 families", Plan(families=2), TOLD, TOLD, acting=TOLD),
-    Case("8 families", Plan(families=8), TOLD, TOLD, acting=TOLD),
+    Case("8 families", Plan(families=8), TOLD, FINE, acting=TOLD),
     Case("1,000 families", Plan(families=1_000), "stable", FINE, acting=ACTS),
-    Case("one giant family", Plan(families=100, sizes=(100, *(1,) * 99)), TOLD, FINE),
+    Case("one giant family", Plan(families=100, sizes=(100, *(1,) * 99)), TOLD, TOLD),
+    Case(
+        "says 80% and is right in 66%, says 85% and is right in 99%",
+        Plan(change=stated_in_words),
+        *("stable", "miscalibrated"),
+    ),
     Case("26 answers", Plan(answers=(26,), families=150, skill=3.0), "stable", FINE),
     Case(
         "26 answers, follows Z",

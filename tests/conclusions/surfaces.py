@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from commands import runner
@@ -25,8 +26,13 @@ Statuses = Mapping[str, Any]
 _ORDER = {
     "follows the letter": "follows a letter",
     "avoids the letter": "follows a letter",
-    "follows the last position": "follows a position",
-    "avoids the last position": "follows a position",
+    "follows the last place": "follows a position",
+    "avoids the last place": "follows a position",
+    **{
+        f"{verb} {letter}, the last place": "follows a letter"
+        for verb in ("follows", "avoids")
+        for letter in ascii_lowercase
+    },
     "unstable": "unstable",
     "stable": "stable",
     "cannot tell": "cannot tell",
@@ -34,7 +40,7 @@ _ORDER = {
 _PROBABILITIES = {
     "over-confident": "over-confident",
     "under-confident": "under-confident",
-    "miscalibrated, direction not shown": "miscalibrated otherwise",
+    "miscalibrated": "miscalibrated",
     "no error shown": "no error shown",
     "cannot tell": "cannot tell",
 }
@@ -270,7 +276,7 @@ _TITLES = {
     "Order not checked": ("order", {"cannot tell"}),
     "Probabilities are wrong": (
         "probabilities",
-        {"over-confident", "under-confident", "miscalibrated otherwise"},
+        {"over-confident", "under-confident", "miscalibrated"},
     ),
 }
 

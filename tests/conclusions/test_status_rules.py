@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from messages import assert_says
 from run_frames import frame_of
@@ -29,12 +28,12 @@ from pact_eval.evaluation.conclusions.order import (
     order_conclusion,
 )
 from pact_eval.evaluation.conclusions.probabilities import (
+    CorpMiscalibration,
     ProbabilitiesConclusion,
-    confidence_gap,
     probabilities_conclusion,
 )
 from pact_eval.evaluation.decoding import DecodingName
-from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import evidence
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, OrderFinding
@@ -154,7 +153,7 @@ def effect(
 
 def slot(number: int, low: float, high: float, shown: int = 400) -> SlotPreference:
     preference = Estimate((low + high) / 2, low, high, shown, 200)
-    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, 0.001, 0.001)
+    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, *3 * (0.001,))
 
 
 def slots(*letters: SlotPreference, items: int = 400) -> SlotPreferences:
@@ -261,9 +260,12 @@ def test_the_worst_order_is_bad_before_open_and_by_its_changes() -> None:
     assert worst_order([order("cannot tell", NAN), order("cannot tell", 0.1)]).run.endswith("0.1")
 
 
-def ece(p_value: float, low: float = 0.01, high: float = 0.1) -> CalibrationError:
-    fields = {"value": 0.05, "low": low, "high": high, "n": 400, "clusters": 200}
-    return CalibrationError(**fields, floor=0.02, floor_high=0.04, p_value=p_value)  # type: ignore[arg-type]
+def ece(p_value: float, gap: float = 0.1, of_gap: tuple[float, float, float] | None = None) -> Any:
+    """Return an ECE, with a gap, its interval and its p-value."""
+    low, high, p_of_gap = of_gap or (-0.2, 0.3, 0.9)
+    fields = {"value": 0.05, "low": 0.0, "high": 0.1, "n": 400, "clusters": 200}
+    found = ConfidenceGap(gap, low, high, 400, 200, p_value=p_of_gap)
+    return CalibrationError(**fields, floor=0.02, p_value=p_value, gap=found)  # type: ignore[arg-type]
 
 
 def test_the_worst_probabilities_are_bad_before_open_and_by_their_test() -> None:
@@ -274,7 +276,9 @@ def test_the_worst_probabilities_are_bad_before_open_and_by_their_test() -> None
             ece=ece(p_value),
             confidence=0.9,
             accuracy=0.8,
-            gap=estimate(0.1),
+            gap=ece(p_value).gap,
+            corp=CorpMiscalibration(),
+            adjusted_p_values={"ece": p_value, "gap": NAN, "corp": NAN},
         )
 
     good, open_ = told("no error shown", 0.001), told("cannot tell", NAN)
@@ -283,7 +287,6 @@ def test_the_worst_probabilities_are_bad_before_open_and_by_their_test() -> None
     assert worst_probabilities([good, sure]) is sure
     assert worst_probabilities([good, open_]) is open_
     assert worst_probabilities([told("cannot tell", NAN), told("cannot tell", 0.5)]).ece.value
-    assert good.hidden == 0.1
 
 
 def items(*right: int, sure: float = 0.8) -> ScoredItems:
@@ -298,46 +301,65 @@ def items(*right: int, sure: float = 0.8) -> ScoredItems:
     return ScoredItems.of(Predictions.from_frame(frame), "single")
 
 
+EVEN, OVER, UNDER = (-0.2, 0.3, 0.9), (0.02, 0.2, 0.02), (-0.2, -0.02, 0.02)
+
+
 @pytest.mark.parametrize(
-    ("right", "p_value", "status"),
+    ("p_value", "of_gap", "p_of_corp", "status", "smallest"),
     [
-        ((1, 0, 1, 0, 1, 1), 0.001, "over-confident"),
-        ((2, 2, 2, 2, 2, 2), 0.001, "under-confident"),
-        ((2, 1, 2, 1, 2, 2), 0.001, "miscalibrated otherwise"),
-        ((2, 1, 1, 0, 1, 1), 0.06, "no error shown"),
-        ((2, 1, 1, 0, 1, 1), NAN, "cannot tell"),
-        ((2, 1, 1, 0), 0.001, "cannot tell"),
-        ((1, 0, 1, 0, 1), 0.001, "over-confident"),
+        # Holm by hand: the smallest p-value times 3, the next times 2, the largest times 1.
+        (0.001, EVEN, 0.5, "miscalibrated", 0.003),
+        (0.001, OVER, 0.5, "over-confident", 0.003),
+        (0.001, UNDER, 0.5, "under-confident", 0.003),
+        (0.5, EVEN, 0.01, "miscalibrated", 0.03),
+        (0.04, OVER, 0.03, "no error shown", 0.06),
+        (0.5, (0.01, 0.2, 0.01), 0.5, "over-confident", 0.03),
+        (0.03, EVEN, NAN, "no error shown", 0.06),
+        (0.02, EVEN, NAN, "miscalibrated", 0.04),
     ],
 )
-def test_the_direction_is_that_of_the_gap_if_its_interval_excludes_zero(
-    right: tuple[int, ...], p_value: float, status: str
+def test_three_tests_are_adjusted_and_the_gap_gives_the_direction(
+    p_value: float,
+    of_gap: tuple[float, float, float],
+    p_of_corp: float,
+    status: str,
+    smallest: float,
 ) -> None:
-    scored = items(*right)
-    told = probabilities_conclusion("run", scored, ece(p_value))
+    scored = items(2, 1, 1, 0, 1, 1)
+    gap = -0.1 if of_gap is UNDER else 0.1
+    corp = CorpMiscalibration(0.01, 0.001, p_of_corp)
+    told = probabilities_conclusion("run", scored, ece(p_value, gap, of_gap), corp)
     assert told.status == status
-    assert (told.reason is not None) == (status == "cannot tell")
+    assert told.p_value == pytest.approx(smallest)
+    assert told.shown_alone == (status == "no error shown")
+    assert told.only_corp == (p_value == 0.5 and p_of_corp == 0.01)
     assert told.confidence == pytest.approx(0.8)
-    assert told.accuracy == pytest.approx(sum(right) / len(right) / 2)
-    assert told.gap.value == pytest.approx(0.8 - sum(right) / len(right) / 2)
+    assert told.accuracy == pytest.approx(0.5)
+    assert told.reason is None
 
 
-def test_no_interval_of_the_error_shows_nothing() -> None:
-    told = probabilities_conclusion("run", items(2, 1, 1, 0, 1, 1), ece(0.5, NAN, NAN))
+def test_what_cannot_be_told_of_probabilities() -> None:
+    corp = CorpMiscalibration(0.01, 0.001, 0.001)
+    few = probabilities_conclusion("run", items(2, 1, 1, 0), ece(0.001), corp)
+    assert (few.status, few.reason) == ("cannot tell", "too few families: 4")
+    untested = probabilities_conclusion("run", items(2, 1, 1, 0, 1), estimate(0.1), replace(corp))
+    assert untested.status == "miscalibrated"
+    nothing = probabilities_conclusion(
+        "run", items(2, 1, 1, 0, 1), estimate(0.1), CorpMiscalibration()
+    )
+    assert (nothing.status, nothing.reason) == ("cannot tell", "no test of calibration")
+    assert math.isnan(nothing.p_value)
+
+
+def test_one_family_with_half_of_the_items_is_worth_few() -> None:
+    """By hand: 20 items in one family, 20 alone: 40^2 / (20^2 + 20) = 3.8."""
+    frame = frame_of(
+        id=[f"i{at}" for at in range(40)],
+        family=["f"] * 20 + [f"f{at}" for at in range(20)],
+        reference=[0] * 40,
+        logits=[[0.0, 1.0]] * 40,
+    )
+    scored = ScoredItems.of(Predictions.from_frame(frame), "single")
+    told = probabilities_conclusion("run", scored, ece(0.001), CorpMiscalibration())
     assert told.status == "cannot tell"
-
-
-def test_the_gap_of_families_against_the_t_interval() -> None:
-    """Families of equal size, symmetric around their mean: Student's t of family means."""
-    gap = confidence_gap(items(2, 1, 0, 2, 1, 0))
-    means = np.array([0.8 - right / 2 for right in (2, 1, 0, 2, 1, 0)])
-    from scipy import stats
-
-    reach = stats.t.ppf(0.975, 5) * means.std(ddof=1) / math.sqrt(6)
-    assert gap.value == pytest.approx(means.mean())
-    assert [gap.low, gap.high] == pytest.approx([means.mean() - reach, means.mean() + reach])
-    assert (gap.n, gap.clusters) == (12, 6)
-    one = confidence_gap(items(1))
-    assert one.value == pytest.approx(0.3)
-    assert (one.n, one.clusters) == (2, 1)
-    assert math.isnan(one.low)
+    assert_says(told.reason, "21 of unequal size are worth 3.8 of one size")

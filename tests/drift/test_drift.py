@@ -186,7 +186,6 @@ def test_without_references_the_changed_answers_bound_the_change(tmp_path: Path)
     ("words", "message"),
     [
         (("--gate",), "--gate needs --margin"),
-        (("--gate", "--margin", 0.1, "--holm"), "--holm does not go with --gate"),
         (("--gate", "--margin", 0.1, "--mcnemar"), "--mcnemar does not go with --gate"),
     ],
 )

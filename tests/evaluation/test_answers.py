@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from messages import assert_says
 from run_frames import edit_run, rows, write_run
+from statsmodels.stats.multitest import multipletests
 
 from pact_eval._choices import Decoding
-from pact_eval.evaluation.arms.paired_differences import paired_differences
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
@@ -42,8 +42,10 @@ def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: D
         views: Decoding = "single" if views_answer.k == 1 else "ensemble"
         chosen = Experiment(compared.runs, settings=replace(SETTINGS, decoding=views))
         group = chosen.comparisons.of(*pair(chosen)).groups[0]
-        assert views_answer.accuracy == group.metrics["accuracy"]
-        assert views_answer.pair_accuracy == group.metrics["pair_accuracy"]
+        for metric in (views_answer.accuracy, views_answer.pair_accuracy):
+            adjusted = group.metrics[metric.spec.name]
+            assert metric.difference == adjusted.difference
+            assert metric.evidence.p_value == adjusted.evidence.p_value
         assert views_answer.detectable == group.accuracy.detectable
 
 
@@ -92,22 +94,33 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
     assert "2 points would need" in text
 
 
-def test_the_differences_of_a_plot_are_those_of_the_answer(tmp_path: Path) -> None:
-    compared = experiment(tmp_path)
-    answer = compared.comparisons.answer(*pair(compared))
-    drawn = paired_differences(compared, "a")
-    assert [(difference.arm, difference.metric, difference.k) for difference in drawn] == [
-        *(("b", "Accuracy", k) for k in (1, 3)),
-        *(("b", "Pair accuracy", k) for k in (1, 3)),
+def test_what_one_line_may_name_is_adjusted_by_holm_over_runs_and_decodings(tmp_path: Path) -> None:
+    """Against statsmodels: three other runs at view 0 and over 3 views are six tests."""
+    folders = [
+        write_run(tmp_path / name, rows(seed, skill=1 + seed / 4), arm=name, seed=1)
+        for seed, name in enumerate("dabc")
     ]
-    accuracies = [views_answer.accuracy for views_answer in answer.by_views]
-    pairs = [views_answer.pair_accuracy for views_answer in answer.by_views]
-    for shown, metric in zip(drawn, [*accuracies, *pairs], strict=True):
-        assert (shown.difference, shown.marked) == (metric.difference, metric.marked)
+    comparisons = Experiment.read(folders, SETTINGS).comparisons
+    for metric in ("accuracy", "pair_accuracy"):
+        claims = [claim for one in comparisons.better_runs for claim in one.of(metric)]
+        raw = [claim.evidence.p_value for claim in claims]
+        together = multipletests(raw, method="holm")[1]
+        assert [claim.evidence.adjusted_p_value for claim in claims] == pytest.approx(
+            list(together)
+        )
+        assert [claim.shown for claim in claims] == [p <= 0.05 for p in together]
+        assert {claim.evidence.tests for claim in claims} == {6}
+    for comparison, conclusion in zip(comparisons.of_first, comparisons.better_runs, strict=True):
+        accuracy = comparison.groups[0].metrics["accuracy"]
+        assert accuracy.evidence == conclusion.claims[0].evidence, "the table has the same mark"
+    of_arms = comparisons.better_than("d").values()
+    assert [repr(one.claims) for one in of_arms] == [
+        repr(one.claims) for one in comparisons.better_runs
+    ]
 
 
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
-def test_over_seeds_a_plot_has_the_mean_of_both_decodings(
+def test_over_seeds_a_conclusion_has_the_mean_of_both_decodings(
     tmp_path: Path, decoding: Decoding
 ) -> None:
     folders = [
@@ -116,17 +129,18 @@ def test_over_seeds_a_plot_has_the_mean_of_both_decodings(
         for seed in (1, 5)
     ]
     compared = Experiment.read(folders, replace(SETTINGS, decoding=decoding))
-    drawn = {
-        (difference.metric, difference.k): difference
-        for difference in paired_differences(compared, "a")
-    }
-    assert {difference.seeds for difference in drawn.values()} == {2}
+    conclusion = compared.comparisons.better_than("a")["b"]
+    assert repr(conclusion.claims) == repr(compared.comparisons.better_arms[0].claims)
+    claims = {(claim.metric, claim.k): claim for claim in conclusion.claims}
+    assert conclusion.claims[0].k == {"single": 1, "ensemble": 3}[decoding]
+    assert conclusion.seeds == 2
     views: dict[Decoding, int] = {"single": 1, "ensemble": 3}
     for other, k in views.items():
         same = Experiment.read(folders, replace(SETTINGS, decoding=other))
         expected = same.comparisons.seeds("a", "b").differences["all"]
-        assert drawn["Accuracy", k].difference == expected["accuracy"].same_seeds
-        assert drawn["Pair accuracy", k].marked == expected["pair_accuracy"].marked
+        for metric in ("accuracy", "pair_accuracy"):
+            assert claims[metric, k].difference == expected[metric].tested
+            assert claims[metric, k].evidence.p_value == expected[metric].evidence.p_value
 
 
 def test_two_seeds_of_the_same_weights(tmp_path: Path) -> None:

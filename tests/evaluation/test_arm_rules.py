@@ -31,15 +31,11 @@ from pact_eval.evaluation.decoding import (
     MetricDecoding,
 )
 from pact_eval.evaluation.marks import (
-    MOST_RESAMPLES,
-    Evidence,
     adjusted,
     evidence,
     sign_of,
-    too_few_resamples,
 )
 from pact_eval.evaluation.registry import find_metric
-from pact_eval.stats.bootstrap_p_values import resamples_needed
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import same_sign
 
@@ -456,29 +452,6 @@ def test_holm_takes_marks_away_and_gives_none() -> None:
     assert [test.tests for test in together] == [3] * 4
     # 0.02 * 2 = 0.04: small enough, and its interval includes 0.
     assert [test.marked for test in together] == [True, True, False, False]
-
-
-def drawn(tests: int, least: float, p: float = 0.01, clusters: int = 99) -> Evidence:
-    return Evidence("interval", p, None, tests, True, least, 999, clusters)
-
-
-def test_a_note_if_the_first_mark_is_out_of_reach_of_the_resamples() -> None:
-    assert too_few_resamples([("A", drawn(10, 0.005))]) == ()  # 10 * 0.005 is the level
-    assert too_few_resamples([("A", drawn(10, 0.0051, p=NAN))]) == ()
-    (note,) = too_few_resamples(
-        [
-            ("A", drawn(10, 0.0051)),
-            ("B", drawn(20, 0.0051, clusters=6)),
-            ("A", drawn(20, 0.0051)),
-            ("C", drawn(1, 0.0051)),
-        ]
-    )
-    assert (note.limited, note.tests) == (3, 20)
-    assert note.level == pytest.approx(0.05 / 20)
-    counts = [resamples_needed(0.05 / 20, clusters) for clusters in (99, 6, 99)]
-    within = [count for count in counts if count <= MOST_RESAMPLES]
-    assert note.needed == max(within)
-    assert note.out_of_reach == 3 - len(within)
 
 
 HEADER = "run,seed,decoding,group,count,correct,pairs,accuracy,nll,ece,level_mae,permutation_tv\n"

@@ -43,53 +43,107 @@ def severities(diagnostics: Sequence[d.Diagnostic]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("mean", "severity"),
-    [(0.91, None), (0.9, None), (0.89, "warning"), (0.45, "critical"), (NAN, None)],
+    ("mean", "n", "severity"),
+    [
+        (0.91, 400, None),
+        (0.9, 400, None),
+        (0.89, 400, "info"),
+        (0.8, 400, "warning"),
+        (0.48, 400, "warning"),
+        (0.4, 400, "critical"),
+        (0.4, 3, "info"),
+        (NAN, 400, None),
+    ],
 )
-def test_answer_mass(mean: float, severity: str | None) -> None:
-    diagnostics = d.on_answer_mass("pact", mean)
+def test_answer_mass_is_judged_by_its_interval(mean: float, n: int, severity: str | None) -> None:
+    """Families alike are worth one row each: 1.97 sqrt(0.4 * 0.6 / 400) is 4.8 points."""
+    diagnostics = d.on_answer_mass("pact", np.full(n, mean), np.arange(n))
     assert severities(diagnostics) == ([] if severity is None else [("answer-mass", severity)])
-    assert [diagnostic.mean for diagnostic in diagnostics] == ([] if severity is None else [mean])
+    assert all(diagnostic.mass.value == pytest.approx(mean) for diagnostic in diagnostics)
 
 
-@pytest.mark.parametrize(("wrong", "severity"), [(0, None), (2, "info"), (3, "critical")])
-def test_confident_errors(wrong: int, severity: Severity | None) -> None:
-    confidence = np.array([0.95] * 20 + [0.6] * 5)
-    right = np.array([False] * wrong + [True] * (20 - wrong) + [False] * 5)
-    diagnostics = d.on_confident_errors("pact", confidence, right)
-    expected = (
-        ()
-        if severity is None
-        else (d.ConfidentErrors(severity, "pact", wrong, 20, 25, wrong / 20),)
+def answers(confidence: Sequence[float], right: Sequence[bool], repeats: int = 1) -> Any:
+    """Scored items of a family each, with only what the rule on confident errors reads."""
+    return SimpleNamespace(
+        confidence=np.array(confidence),
+        correct=np.array(right, dtype=bool),
+        cluster=np.arange(len(right)) // repeats,
+        repeat=None if repeats == 1 else np.arange(len(right)) % repeats,
+        repeats=repeats,
     )
-    assert diagnostics == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "tests", "severity"),
+    [(0, 1, None), (10, 1, "info"), (15, 1, "info"), (18, 1, "critical"), (18, 10, "info")],
+)
+def test_confident_errors_are_critical_by_wilsons_interval(
+    wrong: int, tests: int, severity: Severity | None
+) -> None:
+    """18% of 100 answers less 6.4 points is above 10%; not so as one of 10 runs."""
+    items = answers(
+        [0.95] * 100 + [0.6] * 5, [False] * wrong + [True] * (100 - wrong) + [False] * 5
+    )
+    diagnostics = d.on_confident_errors("pact", items, tests)
+    assert severities(diagnostics) == ([] if severity is None else [("confident-errors", severity)])
+    for diagnostic in diagnostics:
+        assert (diagnostic.wrong, diagnostic.confident, diagnostic.items) == (wrong, 100, 105)
+        p, t = wrong / 100, stats.t.ppf(1 - 0.025 / tests, 99)
+        low = p + t**2 / 200 - t * math.sqrt(p * (1 - p) / 100 + t**2 / 40_000)
+        assert diagnostic.rate.low == pytest.approx(low / (1 + t**2 / 100), abs=0.007)
+        assert f"({100 - 5 / tests:g}% interval over families)" in sentence(diagnostic)
+
+
+@pytest.mark.parametrize("runs", [1, 10])
+def test_pages_of_calibrated_runs_are_rarely_critical(runs: int) -> None:
+    """At the edge: all confidences are 0.9, and one answer in ten is wrong; 5%, less noise."""
+    rng = np.random.default_rng(runs)
+    items = answers([0.9] * 400, [True] * 400)
+    critical = 0
+    for _ in range(150):
+        raised = []
+        for _ in range(runs):
+            items.correct = rng.random(400) < 0.9
+            raised += d.on_confident_errors("a", items, runs)
+        critical += any(diagnostic.severity == "critical" for diagnostic in raised)
+    assert critical <= 0.07 * 150
+    assert len(raised) == runs
+
+
+def test_one_of_seven_is_information() -> None:
+    (diagnostic,) = d.on_confident_errors("a", answers([0.95] * 7, [True] * 6 + [False]))
+    assert (diagnostic.severity, diagnostic.wrong, diagnostic.confident) == ("info", 1, 7)
 
 
 def test_confident_errors_of_repeats_count_items() -> None:
     """Four items of three repeats: nine confident answers, two of them wrong, of one item."""
-    confidence = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.6, 0.95, 0.95, 0.95, 0.95, 0.6, 0.6])
-    right = np.array([1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0], dtype=bool)
-    (diagnostic,) = d.on_confident_errors("pact", confidence, right, 3)
-    assert (diagnostic.wrong, diagnostic.confident, diagnostic.items, diagnostic.repeats) == (
-        1,
-        4,
-        4,
-        3,
-    )
-    assert diagnostic.share == pytest.approx(2 / 9)
-    assert diagnostic.severity == "critical"
+    confidence = [0.95, 0.95, 0.95, 0.95, 0.95, 0.6, 0.95, 0.95, 0.95, 0.95, 0.6, 0.6]
+    right = [bool(flag) for flag in (1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0)]
+    (diagnostic,) = d.on_confident_errors("pact", answers(confidence, right, 3))
+    counts = diagnostic.wrong, diagnostic.confident, diagnostic.items, diagnostic.repeats
+    assert counts == (1, 4, 4, 3)
+    assert (diagnostic.rate.value, diagnostic.rate.clusters) == (pytest.approx(2 / 9), 4)
+    assert diagnostic.severity == "info"
     text = sentence(diagnostic)
     assert_says(text, "4 of 4 items", "confidence of 90%", "in 1 of them")
-    assert "(22.2% of these answers" in text
+    assert "of these answers, 22.2 [" in text
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "raised"),
-    [(0.31, 0.5, False), (0.3, 0.5, True), (0.05, 0.19, True), (0, 0, True), (NAN, NAN, False)],
+    ("low", "high", "severity"),
+    [
+        (0.31, 0.5, None),
+        (0.3, 0.5, "info"),
+        (0.31, 0.39, "warning"),
+        (0.28, 0.41, "info"),
+        (0.05, 0.19, "warning"),
+        (NAN, NAN, None),
+    ],
 )
-def test_chance(low: float, high: float, raised: bool) -> None:
-    diagnostics = d.on_chance("pact", "choice", estimate(0.4, low, high), 0.3)
-    assert bool(diagnostics) == raised
+def test_chance(low: float, high: float, severity: str | None) -> None:
+    """A warning if all of the interval is less than 10 points above chance, here 30%."""
+    diagnostics = d.on_chance("pact", "choice", estimate(0.35, low, high), 0.3)
+    assert severities(diagnostics) == ([] if severity is None else [("chance", severity)])
 
 
 def test_pairs_with_the_same_answer_against_hand_count(tmp_path: Path) -> None:
@@ -97,7 +151,14 @@ def test_pairs_with_the_same_answer_against_hand_count(tmp_path: Path) -> None:
     # the answer of the first.
     folder = run_of(tmp_path / "r", [True] * 4 + [True, False] * 3, arm="a", seed=1)
     (run,) = Experiment.read([folder]).runs
-    assert d.on_same_answer("a", run.scored()) == (d.SameAnswer("warning", "a", 3, 5),)
+    (few,) = d.on_same_answer("a", run.scored())
+    assert (few.severity, few.same, few.pairs, few.rate.value) == ("info", 3, 5, 0.6)
+    # 30 of 50: Wilson's lower end is 46%, above 25%; as one of 1,000 runs as well.
+    folder = run_of(tmp_path / "s", [True] * 40 + [True, False] * 30, arm="a", seed=1)
+    (run,) = Experiment.read([folder]).runs
+    for tests in (1, 1000):
+        (many,) = d.on_same_answer("a", run.scored(), tests)
+        assert (many.severity, many.same, many.pairs) == ("warning", 30, 50)
 
 
 def change_of(*groups: tuple[str, Estimate, float], brier: float = 1.0) -> Any:
@@ -308,8 +369,10 @@ def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
     kinds = {(diagnostic.kind, diagnostic.run) for diagnostic in diagnostics}
     assert ("answer-mass", "b, seed 17") in kinds
     assert ("answer-mass", "a, seed 17") not in kinds
-    # 10 errors with confidence 0.98 among 80 answers: 12.5% of the confident ones are wrong.
-    assert d.ConfidentErrors("critical", "a, seed 17", 10, 80, 80, 10 / 80) in diagnostics
+    # 10 errors with confidence 0.98 among 80 answers: 12.5%, and an interval that covers 10%.
+    (confident,) = (one for one in diagnostics if isinstance(one, d.ConfidentErrors))
+    assert (confident.severity, confident.run) == ("info", "a, seed 17")
+    assert (confident.wrong, confident.confident, confident.rate.value) == (10, 80, 0.125)
     assert {diagnostic.arm for diagnostic in diagnostics if isinstance(diagnostic, d.OneSeed)} == {
         "a",
         "b",
@@ -364,20 +427,16 @@ def test_pairs_that_cancel_out_can_be_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("confidence", "right", "expected"),
     [
-        ([0.95] * 10, [True] * 9 + [False], ("info", 1, 10, 10, 0.1)),
-        ([0.95] * 9, [True] * 8 + [False], ("critical", 1, 9, 9, 1 / 9)),
-        ([0.9, 0.8999, 0.95], [False, False, True], ("critical", 1, 2, 3, 0.5)),
-        ([0.8999] * 3, [False] * 3, None),
-        ([0.95] * 3, [True] * 3, None),
+        ([0.9, 0.8999, 0.95], [False, False, True], [(1, 2, 3)]),
+        ([0.8999] * 3, [False] * 3, []),
+        ([0.95] * 3, [True] * 3, []),
     ],
 )
-def test_a_tenth_of_confident_answers_may_be_wrong(
-    confidence: list[float], right: list[bool], expected: tuple[Any, ...] | None
+def test_a_confidence_of_90_percent_is_confident(
+    confidence: list[float], right: list[bool], expected: list[tuple[int, ...]]
 ) -> None:
-    diagnostics = d.on_confident_errors("a", np.array(confidence), np.array(right))
-    assert [
-        (one.severity, one.wrong, one.confident, one.items, one.share) for one in diagnostics
-    ] == ([] if expected is None else [expected])
+    diagnostics = d.on_confident_errors("a", answers(confidence, right))
+    assert [(one.wrong, one.confident, one.items) for one in diagnostics] == expected
 
 
 @pytest.mark.parametrize(

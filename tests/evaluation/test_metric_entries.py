@@ -47,6 +47,7 @@ ENTRIES: dict[str, tuple[str, int, float, float, bool, bool]] = {
     "ablated_gap": ("nats", -1, 0, INFINITE, False, False),
     "view_tv": ("percent", -1, 0, 1, False, False),
     "flip_rate": ("percent", -1, 0, 1, False, True),
+    "order_accuracy": ("percent", 1, 0, 1, False, True),
     "ensemble_gain": ("points", 0, -1, 1, False, True),
     "confident_errors": ("percent", -1, 0, 1, False, False),
     "answer_mass": ("percent", 1, 0, 1, False, False),
@@ -59,6 +60,7 @@ SHOWN: dict[Summary, set[str]] = {
     },
     "every run": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "view_tv", "flip_rate"),
+        "order_accuracy",
     },
     "sweep": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "view_tv", "flip_rate"),
@@ -105,9 +107,11 @@ def test_what_a_mean_is_over() -> None:
         *("pair_accuracy", "pair_margin", "margin_not_positive", "margin_below_trained"),
     }
     views = {name for name in metric_names() if find_metric(name).of_views}
-    assert views == {"view_tv", "flip_rate", "ensemble_gain"}
+    assert views == {"view_tv", "flip_rate", "order_accuracy", "ensemble_gain"}
     answers = {name for name in metric_names() if find_metric(name).defined_for("answers")}
-    assert answers == {"accuracy", "pair_accuracy", "score_level_mae", "flip_rate"}
+    assert answers == {
+        *("accuracy", "pair_accuracy", "score_level_mae", "flip_rate", "order_accuracy"),
+    }
     confidences = {name for name in metric_names() if find_metric(name).defined_for("confidences")}
     assert confidences - answers == {"ece", "aurc", "confident_errors", "mean_confidence"}
 
@@ -251,6 +255,8 @@ def test_views_of_a_run_by_hand() -> None:
     tops = metrics.predicted(views.log_probs_by_view)
     flips = (tops != tops[:, :1]).any(axis=1)
     assert by_name["flip_rate"] == pytest.approx(flips.mean())
+    of_orders = [np.mean(tops[:, view] == views.reference) for view in range(3)]
+    assert by_name["order_accuracy"] == pytest.approx(np.mean(of_orders))
     together = metrics.predicted(views.log_probs("ensemble")) == views.reference
     single = tops[:, 0] == views.reference
     assert by_name["ensemble_gain"] == pytest.approx(together.mean() - single.mean())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.probabilities import with_censored_zeros
 from pact_eval.runs.rows import SCHEMA, UNANSWERED
+from pact_reports.sentences.notes import note_sentence
 
 LOGITS = {  # item: kind, orders and logits of two views, canonical
     "a": ("choice", [(0, 1), (1, 0)], [(2.0, 0.0), (0.0, 1.0)]),  # flips
@@ -214,6 +216,24 @@ def test_nll_of_rounded_probabilities_has_bounds(tmp_path: Path) -> None:
     assert list(note.accuracy) == pytest.approx([1 / 3, 2 / 3])
     bounds = [(1 + 1 / 2 + 1 / 3) / 3, (1 + 1 / 2 + 2 / 3) / 3]
     assert list(note.aurc) == pytest.approx(bounds)
+
+
+@pytest.mark.parametrize(("decimals", "noted"), [(2, True), (3, True), (6, False)])
+def test_rounding_is_noted_if_its_ends_differ_in_print(
+    tmp_path: Path, decimals: int, noted: bool
+) -> None:
+    """Every end that is named differs from the other: 0.7 +- 0.0000005 moves no printed digit."""
+    logs = {
+        name: ("choice", [(0, 1), (1, 0)], [(math.log(0.7), math.log(0.3))] * 2) for name in "ab"
+    }
+    rounding = {"decimals": decimals, "views_with_zeros": 0}
+    read = experiment(written(tmp_path / "run", rows(logs), rounding=rounding))
+    notes = read.evaluation(read.runs[0]).notes
+    texts = [note_sentence(note) for note in notes if isinstance(note, RoundedProbabilities)]
+    assert len(texts) == noted
+    for low, high in re.findall(r"between ([0-9.]+) and ([0-9.]+)", " ".join(texts)):
+        assert low != high
+    assert ("accuracy" in " ".join(texts)) is False
 
 
 RNG = np.random.default_rng(5)

@@ -1,12 +1,15 @@
 """Slot preferences against counts by hand, all permutations, and simulated noise."""
 
+import math
 from itertools import permutations, product
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy import stats
 
 from pact_eval.stats import permuted_slots
+from pact_eval.stats.multiplicity import holm
 from pact_eval.stats.permuted_slots import SlotPreferences, slot_preferences
 
 Array = npt.NDArray[np.int64]
@@ -117,9 +120,82 @@ def test_the_last_slot_is_apart_only_where_numbers_of_answers_differ(
         n = widths[item % 2]
         orders[item, 0, :n], orders[item, 1, :n] = np.arange(n), np.arange(n)[::-1]
         picked[item] = orders[item, :, n - 1]
-    last = slot_preferences(orders, picked, np.arange(20), rng=np.random.default_rng(0)).last
+    result = slot_preferences(orders, picked, np.arange(20), rng=np.random.default_rng(0))
+    last = result.last
     assert (last is None) == (widths[0] == widths[1])
-    assert last is None or (last.slot, last.chosen) == (-1, 1.0)
+    assert last is None or (last.slot, last.chosen, last.is_last) == (-1, 1.0, True)
+    # If all items have as many answers, the last letter and the last position are one.
+    assert [slot.is_last for slot in result.slots] == [False, False, last is None]
+
+
+def leaning(
+    rng: np.random.Generator, families: int, answers: int, lean: float
+) -> tuple[Array, Array, Array]:
+    """Returns orders, choices and families of two items, each of which leans to a letter."""
+    cluster = np.arange(families).repeat(2)
+    orders = rng.random((2 * families, 4, answers)).argsort(axis=2)
+    belief = np.take_along_axis(rng.normal(0, 1, (2 * families, 1, answers)), orders, axis=2)
+    leans = lean * np.eye(answers)[rng.integers(answers, size=families)]
+    scores = belief + rng.normal(0, 0.6, orders.shape) + leans[cluster][:, None]
+    picked = np.take_along_axis(orders, scores.argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
+    return orders, picked, cluster
+
+
+def test_families_that_lean_to_letters_of_their_own_are_no_preference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The permutations alone reject in half of the draws: 20 families lean to a letter each."""
+    monkeypatch.setattr(permuted_slots, "MOST_DRAWS", 0)
+    rng = np.random.default_rng(6)
+    alarms, permuted = 0, 0
+    for _ in range(300):
+        orders, picked, cluster = leaning(rng, 20, 5, 2.0)
+        result = slot_preferences(orders, picked, cluster, rng=rng)
+        alarms += bool(result.preferred or result.avoided)
+        permuted += holm([slot.p_value for slot in result.slots]).adjusted.min() <= 0.05
+    assert alarms <= 23  # 5% of 300, and 2.1 standard deviations
+    assert permuted > 100
+
+
+def test_t_over_families_by_hand() -> None:
+    """Ten families choose slot 0 in both orders: all agree, and t is the root of 10."""
+    orders = np.array([[[0, 1], [1, 0]]] * 10)
+    result = preference_of(orders, [[0, 1]] * 10)
+    expected = 2 * stats.t.sf(math.sqrt(10), 9)
+    assert [slot.family_p_value for slot in result.slots] == pytest.approx([expected, expected])
+    assert [slot.adjusted_p_value for slot in result.slots] == pytest.approx(
+        [2 * max(expected, result.slots[0].p_value)] * 2
+    )
+    # One of the ten has three items: the squares are 1 and 9, and 18^2 / (9 + 81) = 3.6.
+    cluster = np.r_[np.arange(10), 9, 9]
+    orders, picked = [[[0, 1], [1, 0]]] * 12, [[0, 1]] * 12
+    rng = np.random.default_rng(0)
+    unequal = slot_preferences(orders, picked, cluster, rng=rng).slots[1].family_p_value
+    assert unequal == pytest.approx(2 * stats.t.sf(12 / math.sqrt(18), 3 - 1))
+
+
+def test_a_preference_that_lives_in_a_group_is_named_with_it() -> None:
+    """Of 24 families in a group, 14 always choose slot 0; of the others, as many do as avoid it."""
+    orders = np.array([[[0, 1], [1, 0]]] * 60)
+    picked = np.array([[0, 1]] * 14 + [[0, 0]] * 42 + [[0, 1], [1, 0]] * 2)
+    wide = np.arange(60) < 24
+    groups: dict[permuted_slots.Group, npt.NDArray[np.bool_]] = {6: wide, 5: ~wide}
+    groups["choice"] = np.arange(60) % 2 == 0
+    result = slot_preferences(
+        orders, picked, np.arange(60), rng=np.random.default_rng(7), groups=groups
+    )
+    first, second = (slot.group for slot in result.slots)
+    assert first is not None
+    assert second is not None
+    assert (first.group, second.group) == (6, 6)
+    assert (first.inside.value, first.outside.value) == pytest.approx((14 / 48, 0))
+    assert (first.inside.clusters, first.outside.clusters) == (24, 36)
+    assert (second.inside.value, second.outside.value) == pytest.approx((-14 / 48, 0))
+    del groups[6]
+    alone = slot_preferences(
+        orders, picked, np.arange(60), rng=np.random.default_rng(7), groups=groups
+    )
+    assert [slot.group for slot in alone.slots] == [None, None]
 
 
 def test_tied_answers_share_a_choice() -> None:

@@ -9,7 +9,13 @@ from messages import assert_says
 from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
-from pact_eval.stats._quantiles import normal_cdf, normal_quantile, t_quantile, t_tail
+from pact_eval.stats._quantiles import (
+    beta_quantile,
+    normal_cdf,
+    normal_quantile,
+    t_quantile,
+    t_tail,
+)
 from pact_eval.stats.proportions import effective_rows, rare_limit, rate_estimate, wilson_interval
 
 
@@ -81,20 +87,17 @@ def test_a_rate_against_hand_computation() -> None:
     estimate = rate_estimate([2, 2, 1, 0], [2, 2, 2, 2])
     assert estimate.value == 0.625
     assert estimate.low == pytest.approx((0.625 + kappa / 2 - half) / (1 + kappa))
-    # One of the n* = 2.8 rows is negative: the limit of rare rows is above Wilson's 0.954.
-    assert estimate.high > (0.625 + kappa / 2 + half) / (1 + kappa)
-    assert estimate.high == pytest.approx(1 - rare_limit(0.375, n_star, 0.95))
+    assert estimate.high == pytest.approx((0.625 + kappa / 2 + half) / (1 + kappa))
+    # One of the n* = 2.8 rows is negative: the exact limit of rare rows is inside Wilson's.
+    assert estimate.high > stats.beta.ppf(0.95, 0.625 * n_star + 1, 0.375 * n_star)
     assert (estimate.n, estimate.clusters, estimate.reason) == (8, 4, None)
 
 
 @pytest.mark.parametrize("n", [20, 324, 5_000])
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 15])
 def test_the_limit_of_few_positive_rows_against_scipy(count: int, n: int) -> None:
-    """Paulson's approximation of F is low for one row, and good to 3% from two rows on."""
     exact = float(stats.beta.ppf(0.05, count, n - count + 1))
-    limit = rare_limit(count / n, n, 0.95)
-    assert limit == pytest.approx(exact, rel=0.03 if count > 1 else 0.25)
-    assert limit <= 1.001 * exact
+    assert rare_limit(count / n, n, 0.95) == pytest.approx(exact, rel=1e-11)
 
 
 @pytest.mark.parametrize("expected", [0.2, 0.5, 1.0, 1.5, 3.0, 4.5, 8.0])
@@ -194,6 +197,8 @@ def test_coverage_with_known_truth(families: int, copies: float) -> None:
     assert covered <= (tries if families < 30 else stats.binom.ppf(1 - 1e-4, tries, 0.97))
 
 
-def test_the_lower_limit_is_0_where_the_approximation_has_none() -> None:
-    """At x = 1 / 9, 1 - b is 0; at a confidence of one half, z is 0 too."""
-    assert rare_limit(1 / 9, 1, 0.5) == 0.0
+@pytest.mark.parametrize(("a", "b"), [(0.01, 3.0), (0.5, 324.0), (40.0, 1.0), (1e4, 2e6)])
+def test_beta_quantiles_against_scipy(a: float, b: float) -> None:
+    for probability in (0.025, 0.05, 0.5, 0.999):
+        expected = float(stats.beta.ppf(probability, a, b))
+        assert beta_quantile(probability, a, b) == pytest.approx(expected, rel=1e-10)

@@ -9,7 +9,7 @@ runs are resampled together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, starmap
 
@@ -19,24 +19,21 @@ from pact_eval._choices import ClusterUnit, GroupBy
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.differences import (
-    ArmDifference,
     GroupDifferences,
     GroupPairs,
     Standing,
-    adjusted_arm_differences,
     arm_differences,
     standings,
 )
 from pact_eval.evaluation.arms.matching import SeedMatch, matched_seeds, sorted_seeds
 from pact_eval.evaluation.common_views import at_common_views
-from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
+from pact_eval.evaluation.comparison import Comparison, compare_groups
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import Evidence, too_few_resamples
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.notes import (
     DifferentViews,
+    LargeFamilies,
     SmallGroups,
-    TooFewResamples,
     UnmatchedSeeds,
     small_groups,
 )
@@ -100,7 +97,6 @@ class ArmsComparison(Result):
         groups: names of the groups, "all" first.
         arms: every arm.
         pairs: the first arm compared with each of the others.
-        tests: number of tests whose p-values were adjusted together; 0 if none.
         notes: different numbers of views, groups of few families, and seeds without a match.
         unit: units of intervals and sign flips: families, or source families.
     """
@@ -108,8 +104,7 @@ class ArmsComparison(Result):
     groups: tuple[str, ...]
     arms: tuple[Arm, ...]
     pairs: tuple[ArmPair, ...]
-    tests: int
-    notes: tuple[DifferentViews | SmallGroups | TooFewResamples | UnmatchedSeeds, ...]
+    notes: tuple[DifferentViews | LargeFamilies | SmallGroups | UnmatchedSeeds, ...]
     unit: ClusterUnit = "family"
 
     @property
@@ -135,7 +130,6 @@ def compare_arms(
     rng: np.random.Generator,
     resamples: int | None = None,
     margin: float | None = None,
-    holm: bool = False,
 ) -> ArmsComparison:
     """Compare the first arm with each of the others.
 
@@ -145,8 +139,6 @@ def compare_arms(
         rng: source of the resamples.
         resamples: bootstrap resamples of families; None uses `default_resamples`.
         margin: largest difference in a rate that does not matter; see `compare`.
-        holm: adjust the marks of differences between arms together, over pairs of arms, metrics
-            and groups; differences at single seeds are then not marked.
 
     Returns:
         Summaries of every arm, and the paired tests by seed.
@@ -178,7 +170,6 @@ def compare_arms(
         pair: pairs[pair[1]].differences if pair[0] == first else arm_differences(by_group(of_pair))
         for pair, of_pair in matches.items()
     }
-    differences = adjusted_arm_differences(differences) if holm else differences
     shared = next(iter(drawn[first].values()))
     return ArmsComparison(
         groups=tuple(group.name for group in shared),
@@ -186,31 +177,14 @@ def compare_arms(
         pairs=tuple(
             replace(pair, differences=differences[first, other]) for other, pair in pairs.items()
         ),
-        tests=max((difference.evidence.tests for difference in _every(differences)), default=0),
         notes=(
             *different,
+            *LargeFamilies.of(any_run),
             *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
-            *too_few_resamples(_tested(differences)),
             *(note for other in others for note in _unmatched(first, other, arms)),
         ),
         unit=any_run.unit,
     )
-
-
-def _tested(differences: Mapping[tuple[str, str], GroupDifferences]) -> list[tuple[str, Evidence]]:
-    """Return title and evidence of the differences that count as tests."""
-    return [
-        (difference.spec.title, difference.evidence)
-        for by_group in differences.values()
-        for group in tested_groups(list(by_group))
-        for difference in by_group[group].values()
-    ]
-
-
-def _every(differences: Mapping[tuple[str, str], GroupDifferences]) -> Iterator[ArmDifference]:
-    for by_group in differences.values():
-        for by_metric in by_group.values():
-            yield from by_metric.values()
 
 
 def _with_standings(

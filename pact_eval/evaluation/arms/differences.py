@@ -7,19 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import tested_groups
-from pact_eval.evaluation.marks import (
-    Evidence,
-    adjusted,
-    evidence,
-)
+from pact_eval.evaluation.marks import Evidence, evidence
 from pact_eval.evaluation.metric_differences import metric_difference
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, registered_metrics
 from pact_eval.evaluation.resampled_groups import ResampledGroup
 from pact_eval.stats.crossed import crossed_difference
 from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.few_errors import without_interval
 from pact_eval.stats.seeds import SignAgreement, same_sign
 
 GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
@@ -77,24 +71,18 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
         pairs: the group of items in both arms at each shared seed, one or more.
     """
     entry = find_metric(metric)
-    by_seed = [a.difference(b, metric) for a, b in pairs]
+    by_seed = [a.difference(b, metric).value for a, b in pairs]
     same_seeds, test = metric_difference(metric, pairs)
-    of_families = same_seeds if entry.noise_floor else None
-    crossed = crossed_difference(by_seed, of_families=of_families)
-    few = same_seeds.reason if math.isnan(same_seeds.low) else None
-    new_seeds = entry.within_difference(without_interval(crossed.estimate, few))
-    new_seeds = replace(
-        new_seeds,
-        n=same_seeds.n,
-        clusters=same_seeds.clusters,
-        reason=same_seeds.reason if math.isnan(same_seeds.value) else new_seeds.reason,
-    )
+    crossed = crossed_difference(by_seed, same_seeds)
+    new_seeds = entry.within_difference(crossed.estimate)
+    if math.isnan(same_seeds.value):
+        new_seeds = replace(new_seeds, reason=same_seeds.reason)
     scope: Generalisation = "new families, same seeds"
     if not math.isnan(new_seeds.low):
         scope = "new families and new seeds"
         marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
         test = evidence("t over seeds and families", crossed.p_value, marked=marked)
-    sign = same_sign([difference.value for difference in by_seed])
+    sign = same_sign(by_seed)
     return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, test)
 
 
@@ -107,39 +95,6 @@ def arm_differences(by_group: Sequence[GroupPairs]) -> GroupDifferences:
             if spec.name in pairs[0][0].drawn
         }
         for pairs in by_group
-    }
-
-
-def adjusted_arm_differences(
-    pairs: Mapping[tuple[str, str], GroupDifferences],
-) -> dict[tuple[str, str], GroupDifferences]:
-    """Adjust the marks of all pairs of arms together, over metrics and groups, by Holm.
-
-    Args:
-        pairs: differences by the names of the two arms; groups as in `tested_groups`.
-    """
-    places = [
-        (pair, group, name)
-        for pair, differences in pairs.items()
-        for group in tested_groups(list(differences))
-        for name, difference in differences[group].items()
-        if difference.spec.better
-    ]
-    raw = [pairs[pair][group][name].evidence for pair, group, name in places]
-    adjusted_evidence = dict(zip(places, adjusted(raw), strict=True))
-    return {
-        pair: {
-            group: {
-                name: replace(
-                    difference,
-                    evidence=adjusted_evidence.get((pair, group, name))
-                    or adjusted_evidence.get((pair, "all", name), difference.evidence),
-                )
-                for name, difference in by_metric.items()
-            }
-            for group, by_metric in differences.items()
-        }
-        for pair, differences in pairs.items()
     }
 
 

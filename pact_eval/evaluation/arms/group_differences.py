@@ -33,8 +33,10 @@ class GroupDifference:
         name: name of the group.
         items: number of its items.
         values: the difference at each pair of runs.
-        mean: mean over the pairs, with its 95% bootstrap interval over families.
+        mean: mean over the pairs, with the interval behind `shown`: over families, and over seeds
+            too if there are three or more.
         sign: whether all pairs of runs differ in the same direction.
+        shown: whether the mean is shown to differ from 0 at the 5% level; False without a test.
     """
 
     by: Literal["all", "kind", "domain"]
@@ -43,6 +45,7 @@ class GroupDifference:
     values: tuple[float, ...]
     mean: Estimate
     sign: SignAgreement
+    shown: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,9 @@ def _difference(by: Literal["kind", "domain"], pairs: GroupPairs) -> GroupDiffer
         name=group.name,
         items=group.items.n_items,
         values=tuple(left.difference(right, "accuracy").value for left, right in pairs),
-        mean=difference.same_seeds,
+        mean=difference.tested,
         sign=difference.sign,
+        shown=difference.marked,
     )
 
 

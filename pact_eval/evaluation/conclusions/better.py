@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
-from pact_eval._choices import Decoding
 from pact_eval._hints import readable_hints
 from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
-from pact_eval.evaluation.decoding import DecodingName, decoding_name
-from pact_eval.evaluation.marks import Evidence, sign_of
-from pact_eval.evaluation.run_rates import HEADLINE
+from pact_eval.evaluation.decoding import DecodingName
+from pact_eval.evaluation.marks import Evidence, adjusted, sign_of
+from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_eval.evaluation.run_rates import COMPARED, HEADLINE
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
-from pact_eval.stats.estimate import LEVEL, Estimate
-from pact_eval.stats.power import DetectableDifference
+from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:  # a report of one run needs no arms
-    from pact_eval.evaluation.arms.comparison import ArmPair
     from pact_eval.evaluation.arms.differences import ArmDifference
+
+_Difference = TypeVar("_Difference", MetricComparison, "ArmDifference")
 
 BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
 """Of the first run or arm. equivalent: only with a margin."""
@@ -32,13 +32,13 @@ class Claim:
     """Finding on the difference in one metric under one decoding.
 
     Attributes:
-        metric: accuracy or pair_accuracy.
+        metric: accuracy, pair_accuracy or answer_mass.
         decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
         k: number of views: 1 for view 0, and for the mean over repeats.
         repeats: number of repeats per item; 1 if the views are not repeats.
         status: better or worse if the difference is shown.
         difference: the first minus the second, with its interval.
-        evidence: the test behind the status.
+        evidence: the test behind the status, adjusted with all that one first line may name.
     """
 
     metric: str
@@ -49,22 +49,27 @@ class Claim:
     difference: Estimate
     evidence: Evidence
 
+    @property
+    def shown(self) -> bool:
+        """Whether one of the two is shown to be better."""
+        return self.status in ("better", "worse")
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BetterConclusion(Conclusion):
     """Conclusion on whether the first run, or arm, is better than the second.
 
     Attributes:
-        status: of accuracy under the decoding of the settings.
+        status: of the claim that the first line names, see `leading`.
         left: name of the first run or arm.
         right: name of the second.
-        claims: accuracy and pair accuracy by decoding: the decoding of the settings first.
+        claims: accuracy and pair accuracy by decoding, the decoding of the settings first; then the
+            answer mass, which is the mean over all views.
         seeds: number of seeds that both arms have; 1 for two runs.
         generalises_to: what an interval over seeds is about; "" for two runs.
-        detectable: smallest difference in accuracy that the items show with 80% power; None over
-            seeds.
+        detectable: smallest difference in accuracy that the items show with 80% power; NaN over
+            seeds, and without an interval.
         needed: number of such items that would show a small difference, or None.
-        at_least: whether `needed` is a lower bound.
         reason: why the two cannot be compared, or None.
     """
 
@@ -83,9 +88,8 @@ class BetterConclusion(Conclusion):
     claims: tuple[Claim, ...] = ()
     seeds: int = 1
     generalises_to: str = ""
-    detectable: DetectableDifference | None = None
+    detectable: float = math.nan
     needed: int | None = None
-    at_least: bool = False
     reason: str | None = None
 
     def of(self, metric: str) -> tuple[Claim, ...]:
@@ -99,16 +103,12 @@ class BetterConclusion(Conclusion):
 
         It is that of the settings, unless only the other decoding shows a difference.
         """
-        accuracy = [claim for claim in self.claims if claim.metric == "accuracy"]
-        shown = [claim for claim in accuracy if claim.status in ("better", "worse")]
-        if not accuracy or accuracy[0].status != "not shown":
-            return next(iter(accuracy), None)
-        return next(iter(shown), accuracy[0])
+        return _leading(self.claims)
 
     @property
     def shown(self) -> bool:
         """Whether a difference in accuracy is shown under any decoding."""
-        return self.leading is not None and self.leading.status in ("better", "worse")
+        return self.leading is not None and self.leading.shown
 
     @property
     def better_first(self) -> BetterConclusion:
@@ -120,15 +120,23 @@ class BetterConclusion(Conclusion):
         """
         if self.leading is None or self.leading.status != "worse":
             return self
-        claims = tuple(map(_turned, self.claims))
+        claims = tuple(map(turned, self.claims))
         status = _TURNED.get(self.status, self.status)
         return replace(self, status=status, left=self.right, right=self.left, claims=claims)
+
+
+def _leading(claims: Sequence[Claim]) -> Claim | None:
+    accuracy = [claim for claim in claims if claim.metric == "accuracy"]
+    shown = (claim for claim in accuracy if claim.shown)
+    if not accuracy or accuracy[0].status != "not shown":
+        return next(iter(accuracy), None)
+    return next(shown, accuracy[0])
 
 
 _TURNED: Final[Mapping[BetterStatus, BetterStatus]] = {"better": "worse", "worse": "better"}
 
 
-def _turned(claim: Claim) -> Claim:
+def turned(claim: Claim) -> Claim:
     """Return the claim on the second minus the first."""
     status = _TURNED.get(claim.status, claim.status)
     return replace(claim, status=status, difference=claim.difference.negated)
@@ -144,56 +152,128 @@ def better_of_runs(
         names: names of both runs.
         items: ids of the items that only one of them answers correctly.
     """
-    chosen, other = answer.chosen, answer.other
-    claims = [_claim(metric, chosen) for metric in (chosen.accuracy, chosen.pair_accuracy)]
-    if other is not None:
-        tests = chosen.accuracy.evidence.tests
-        claims += [
-            _claim(replace(metric, evidence=_beside(metric.evidence, tests)), other)
-            for metric in (other.accuracy, other.pair_accuracy)
-        ]
-    reason = _undefined(claims[0])
-    if reason is not None:
-        return not_comparable(names, reason)
-    return BetterConclusion(
-        status=claims[0].status,
-        left=names[0],
-        right=names[1],
-        claims=tuple(claim for claim in claims if not math.isnan(claim.difference.value)),
-        detectable=chosen.detectable,
-        needed=chosen.needed,
-        at_least=chosen.at_least,
+    decoded = [answer.chosen, *([] if answer.other is None else [answer.other])]
+    claims = [
+        _claim(metric, entry)
+        for entry in decoded
+        for metric in (entry.accuracy, entry.pair_accuracy)
+    ]
+    claims.append(_claim(decoded[-1].answer_mass, max(decoded, key=lambda entry: entry.k)))
+    return _concluded(
+        names,
+        claims,
+        detectable=answer.chosen.detectable,
+        needed=answer.chosen.needed,
         items=items,
     )
 
 
+@dataclass(frozen=True)
+class DecodedArms:
+    """Accuracy and pair accuracy of one arm minus another under one decoding.
+
+    Attributes:
+        decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
+        k: number of views: 1 for view 0.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+        differences: by metric, over the seeds that both have.
+    """
+
+    decoding: DecodingName
+    k: int
+    repeats: int
+    differences: Mapping[str, ArmDifference]
+
+
 def better_of_arms(
-    pair: ArmPair, decoding: Decoding, k: int, repeats: int = 1, margin: float | None = None
+    names: tuple[str, str], seeds: int, decoded: Sequence[DecodedArms], margin: float | None = None
 ) -> BetterConclusion:
     """Return whether the first of two arms is better over the seeds that both have.
 
     Args:
-        pair: both arms at their shared seeds.
-        decoding: that of every run.
-        k: number of views of every run.
-        repeats: number of repeats per item; 1 if the views are not repeats.
+        names: of both arms.
+        seeds: number of seeds that both have.
+        decoded: the differences, those under the decoding of the settings first.
         margin: largest difference that does not matter, as a fraction.
     """
-    differences = pair.differences["all"]
-    views = decoding_name(decoding, repeats), 1 if decoding == "single" else k, repeats
-    claims = tuple(_arm_claim(metric, differences[metric], views, margin) for metric in HEADLINE)
-    accuracy = differences["accuracy"]
-    reason = _undefined(claims[0])
-    if reason is not None:
-        return not_comparable((pair.a, pair.b), reason)
-    return BetterConclusion(
-        status=claims[0].status,
-        left=pair.a,
-        right=pair.b,
-        claims=tuple(claim for claim in claims if not math.isnan(claim.difference.value)),
-        seeds=len(pair.seeds),
-        generalises_to=accuracy.generalises_to,
+    claims = [_arm_claim(metric, arms, margin) for arms in decoded for metric in HEADLINE]
+    most = max(decoded, key=lambda arms: arms.k)
+    claims.append(
+        _arm_claim(ANSWER_MASS, replace(most, differences=decoded[0].differences), margin)
     )
+    scope = decoded[0].differences["accuracy"].generalises_to
+    return _concluded(names, claims, seeds=seeds, generalises_to=scope)
+
+
+def _concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) -> BetterConclusion:
+    """Conclude from claims, of which the first is on accuracy; undefined ones are left out."""
+    if math.isnan(claims[0].difference.value):
+        reason = claims[0].difference.reason or "the difference in accuracy is undefined"
+        return not_comparable(names, reason)
+    defined = tuple(claim for claim in claims if not math.isnan(claim.difference.value))
+    leading = _leading(defined) or claims[0]
+    left, right = names
+    return BetterConclusion(status=leading.status, left=left, right=right, claims=defined, **fields)
+
+
+def adjusted_claims(conclusions: Sequence[BetterConclusion]) -> tuple[BetterConclusion, ...]:
+    """Adjust all claims of conclusions that are shown together; see `adjusted_together`."""
+    together = iter(
+        adjusted_together([claim for conclusion in conclusions for claim in conclusion.claims])
+    )
+    return tuple(
+        _with_claims(conclusion, tuple(next(together) for _ in conclusion.claims))
+        for conclusion in conclusions
+    )
+
+
+def _with_claims(conclusion: BetterConclusion, claims: tuple[Claim, ...]) -> BetterConclusion:
+    leading = _leading(claims)
+    status = conclusion.status if leading is None else leading.status
+    return replace(conclusion, claims=claims, status=status)
+
+
+def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
+    """Adjust the claims that one first line may name, by Holm.
+
+    The line may name any comparison under any decoding. So the claims on accuracy are one family of
+    tests: other runs times decodings. Those on pair accuracy and those on answer mass, which it
+    does not name, are two others.
+
+    Args:
+        claims: all that are shown together, not adjusted.
+    """
+    tests = {
+        name: iter(adjusted([claim.evidence for claim in claims if claim.metric == name]))
+        for name in COMPARED
+    }
+    return [_with_evidence(claim, next(tests[claim.metric])) for claim in claims]
+
+
+def _with_evidence(claim: Claim, test: Evidence) -> Claim:
+    # An interval that excludes 0 is never equivalent, so a claim without its mark is not shown.
+    lost = claim.shown and not test.marked
+    return replace(claim, evidence=test, status="not shown" if lost else claim.status)
+
+
+def with_claims(
+    metrics: Mapping[str, _Difference], conclusion: BetterConclusion
+) -> dict[str, _Difference]:
+    """Return the differences of all items with the tests of a conclusion on the same runs or arms.
+
+    Args:
+        metrics: by name, under the decoding of the settings.
+        conclusion: its claims are adjusted together.
+    """
+    tests = {
+        claim.metric: claim.evidence
+        for claim in conclusion.claims
+        if claim.decoding == conclusion.claims[0].decoding or claim.metric == ANSWER_MASS
+    }
+    return {
+        name: replace(metric, evidence=tests.get(name, metric.evidence))
+        for name, metric in metrics.items()
+    }
 
 
 def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
@@ -216,13 +296,6 @@ def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
     )
 
 
-def _undefined(claim: Claim) -> str | None:
-    """Return why a difference is undefined; None if it is not."""
-    if not math.isnan(claim.difference.value):
-        return None
-    return claim.difference.reason or "the difference in accuracy is undefined"
-
-
 def overall(conclusions: tuple[BetterConclusion, ...]) -> BetterStatus:
     """Return the status of one run or arm against several others.
 
@@ -243,24 +316,6 @@ def overall(conclusions: tuple[BetterConclusion, ...]) -> BetterStatus:
     return statuses.pop() if len(statuses) == 1 else "not shown"
 
 
-def _beside(evidence: Evidence, tests: int) -> Evidence:
-    """Adjust a test of the other decoding if those of the chosen one are adjusted together.
-
-    They are not in that family of Holm's, so Bonferroni's factor is the whole family and both of
-    them.
-
-    Args:
-        evidence: of accuracy or pair accuracy under the other decoding.
-        tests: number of tests that were adjusted together; 0 if none were.
-    """
-    if not tests:
-        return evidence
-    every = tests + len(HEADLINE)
-    p_value = min(1.0, every * evidence.p_value)
-    marked = evidence.marked and p_value <= LEVEL
-    return replace(evidence, adjusted_p_value=p_value, tests=every, marked=marked)
-
-
 def _claim(metric: MetricComparison, decoded: DecodedComparison) -> Claim:
     return Claim(
         metric.spec.name,
@@ -273,15 +328,12 @@ def _claim(metric: MetricComparison, decoded: DecodedComparison) -> Claim:
     )
 
 
-def _arm_claim(
-    metric: str,
-    difference: ArmDifference,
-    views: tuple[DecodingName, int, int],
-    margin: float | None,
-) -> Claim:
+def _arm_claim(metric: str, arms: DecodedArms, margin: float | None) -> Claim:
+    difference = arms.differences[metric]
     tested = difference.tested
     verdict = None if margin is None else equivalence_verdict(tested, margin)
     status = claim_status(tested, difference.evidence, verdict)
+    views = arms.decoding, arms.k, arms.repeats
     return Claim(metric, *views, status, tested, difference.evidence)
 
 

@@ -13,7 +13,6 @@ from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.stats.estimate import Estimate
 
@@ -168,8 +167,7 @@ def worst_probabilities(conclusions: Sequence[ProbabilitiesConclusion]) -> Proba
 
     def badness(conclusion: ProbabilitiesConclusion) -> tuple[int, float]:
         tone = _WORST_FIRST.index(conclusion.tone)
-        ece = conclusion.ece
-        p_value = ece.p_value if isinstance(ece, CalibrationError) else math.nan
+        p_value = conclusion.p_value
         return tone, math.inf if math.isnan(p_value) else p_value
 
     return min(conclusions, key=badness)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.errors import counted
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, Ties
@@ -50,6 +51,7 @@ class OrderConclusion(Conclusion):
             avoided, the one that the status names first.
         reason: why nothing can be told, or None.
         ties: views in which several answers are equally probable.
+        unit: units of the intervals.
     """
 
     question: ClassVar[Question] = "order"
@@ -68,6 +70,7 @@ class OrderConclusion(Conclusion):
     followed: tuple[SlotPreference, ...] = ()
     reason: str | None = None
     ties: Ties = NO_TIES
+    unit: ClusterUnit = "family"
 
 
 def order_conclusion(
@@ -81,12 +84,14 @@ def order_conclusion(
     adaptive: bool = False,
     untested: int = 0,
     ties: Ties = NO_TIES,
+    unit: ClusterUnit = "family",
 ) -> OrderConclusion:
     """Return whether a run follows the order of its answers.
 
-    A letter or position is followed if the permutation test (`slot_preferences`) and its interval
-    show it. The test is exact whatever noise there is, because repeats cannot prefer a letter. If
-    none is followed, the flip rate decides: its interval is above or below `CHANGES`.
+    A letter or position is followed if the permutation test and t over families both show it
+    (`slot_preferences`), and its interval is beyond `LEAST_PREFERENCE`. No noise floor is needed,
+    because repeats cannot prefer a letter. If none is followed, the flip rate decides: its interval
+    is above or below `CHANGES`.
 
     Args:
         run: label of the run.
@@ -98,6 +103,7 @@ def order_conclusion(
         adaptive: whether views were taken one by one, so that only a sample says anything.
         untested: number of items whose letters were not tested.
         ties: views in which several answers are equally probable.
+        unit: units of the intervals.
     """
     flips = effect.flip_rate
     followed = _followed(slots)
@@ -125,6 +131,7 @@ def order_conclusion(
         items=items,
         unchecked=tuple(unchecked),
         ties=ties,
+        unit=unit,
     )
 
 
@@ -142,7 +149,11 @@ def _followed(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
     than any one letter does.
     """
     every = [*slots.slots, *([] if slots.last is None else [slots.last])]
-    shown = [slot for slot in every if slot.marked and _beyond(slot.preference)]
+    shown = [
+        slot
+        for slot in every
+        if slot.marked and slot.preference.clusters >= FEWEST_FAMILIES and _beyond(slot.preference)
+    ]
     return tuple(sorted(shown, key=lambda slot: (slot.preference.value < 0, -_views(slot))))
 
 

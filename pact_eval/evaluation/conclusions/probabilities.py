@@ -1,46 +1,73 @@
-"""Conclusion on the probabilities: confidence against accuracy."""
+"""Conclusion on the probabilities: three tests of calibration, adjusted together."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
-from pact_eval.evaluation.ece_results import CalibrationError
-from pact_eval.stats.bootstrap import cluster_sums
-from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
+from pact_eval.stats.clusters import effective_clusters
+from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.multiplicity import holm
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
+    from pact_eval.evaluation.report import Group
 
 ProbabilitiesStatus = Literal[
-    "over-confident",
-    "under-confident",
-    "miscalibrated otherwise",
-    "no error shown",
-    "cannot tell",
+    "over-confident", "under-confident", "miscalibrated", "no error shown", "cannot tell"
 ]
+LOOKS: Final = ("ece", "gap", "corp")
+"""The tests, in the order of `ProbabilitiesConclusion.p_values`."""
+
+
+@dataclass(frozen=True)
+class CorpMiscalibration:
+    """Miscalibration of the Brier score by isotonic regression, which has no bins.
+
+    Attributes:
+        value: of the run; see `metrics.answer_scores`.
+        floor: mean of a calibrated model with the same confidences and families.
+        p_value: of the hypothesis that the model is calibrated; NaN if there is no test.
+    """
+
+    value: float = math.nan
+    floor: float = math.nan
+    p_value: float = math.nan
+
+    @classmethod
+    def of(cls, group: Group) -> CorpMiscalibration:
+        """Return that of a group of items; NaN without confidences."""
+        scores, chance = group.answer_scores, group.chance
+        if scores is None or chance is None:
+            return cls()
+        return cls(scores.brier.miscalibration, chance.brier, chance.p_value)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProbabilitiesConclusion(Conclusion):
     """Conclusion on whether the probabilities of a run can be trusted.
 
+    Three tests ask whether outcomes drawn at the confidences look like those of the run: ECE sees
+    gaps of both signs, unless they cancel in a bin; the gap sees a common direction best; CORP sees
+    what the bins of ECE hide. Their p-values are adjusted by Holm.
+
     Attributes:
-        status: an error is shown if calibration is rejected; its direction is that of the gap, or
-            "otherwise" if its interval includes 0, which shows no direction, and not that there is
-            none.
+        status: an error is shown if an adjusted p-value is at most 5%. It has a direction if the
+            interval of the gap excludes 0 as well.
         run: label of the run.
-        ece: with its noise floor, p-value, and the interval of the true error.
         confidence: mean probability of the chosen answer.
         accuracy: share of right answers.
-        gap: confidence minus accuracy, with its interval over families.
+        gap: confidence minus accuracy, with its interval and test.
+        ece: with its noise floor, p-value, and the interval of the true error in its bins.
+        corp: miscalibration without bins.
+        adjusted_p_values: by name in `LOOKS`; NaN for a test that could not be made.
         reason: why nothing can be told, or None.
     """
 
@@ -48,27 +75,48 @@ class ProbabilitiesConclusion(Conclusion):
     tones: ClassVar[Mapping[str, Tone]] = {
         "over-confident": "bad",
         "under-confident": "bad",
-        "miscalibrated otherwise": "bad",
+        "miscalibrated": "bad",
         "no error shown": "good",
         "cannot tell": "open",
     }
 
     status: ProbabilitiesStatus
     run: str
-    ece: Estimate
     confidence: float
     accuracy: float
-    gap: Estimate
+    gap: ConfidenceGap
+    ece: Estimate
+    corp: CorpMiscalibration
+    adjusted_p_values: Mapping[str, float] = field(default_factory=dict)
     reason: str | None = None
 
     @property
-    def hidden(self) -> float:
-        """The largest calibration error that the data do not rule out; NaN if unknown."""
-        return self.ece.high
+    def p_value(self) -> float:
+        """Smallest adjusted p-value; NaN without a test."""
+        return min(
+            (p for p in self.adjusted_p_values.values() if not math.isnan(p)), default=math.nan
+        )
+
+    @property
+    def only_corp(self) -> bool:
+        """Whether CORP shows an error, and ECE none: gaps cancel in its bins."""
+        return self.adjusted_p_values["corp"] <= LEVEL and not self.ece_shown
+
+    @property
+    def ece_shown(self) -> bool:
+        """Whether ECE shows an error, after adjustment for the three tests."""
+        return self.adjusted_p_values["ece"] <= LEVEL
+
+    @property
+    def shown_alone(self) -> bool:
+        """Whether one test alone would show an error that the three together do not show."""
+        ece = self.ece.p_value if isinstance(self.ece, CalibrationError) else math.nan
+        alone = any(p <= LEVEL for p in (ece, self.gap.p_value, self.corp.p_value))
+        return alone and not self.p_value <= LEVEL
 
 
 def probabilities_conclusion(
-    run: str, items: ScoredItems, ece: Estimate
+    run: str, items: ScoredItems, ece: Estimate, corp: CorpMiscalibration
 ) -> ProbabilitiesConclusion:
     """Return whether the probabilities of a run are right.
 
@@ -76,47 +124,47 @@ def probabilities_conclusion(
         run: label of the run.
         items: its items under a decoding, with references.
         ece: of all of these items.
+        corp: of the same items.
     """
-    gap = confidence_gap(items)
-    tested = isinstance(ece, CalibrationError) and not math.isnan(ece.p_value)
+    gap, ece_p_value = ConfidenceGap(math.nan, math.nan, math.nan, 0, 0), math.nan
+    if isinstance(ece, CalibrationError):
+        gap, ece_p_value = ece.gap or gap, ece.p_value
+    adjusted = holm([ece_p_value, gap.p_value, corp.p_value]).adjusted
     status: ProbabilitiesStatus = "no error shown"
-    reason = None
-    if items.known == "answers":
-        status, reason = "cannot tell", "only the answers are known"
-    elif items.n_clusters < FEWEST_FAMILIES:
-        status, reason = "cannot tell", f"too few families: {items.n_clusters:,}"
-    elif not tested:
-        status, reason = "cannot tell", str(ece.reason or "no test of calibration")
-    elif isinstance(ece, CalibrationError) and ece.rejected:
-        status = "miscalibrated otherwise"
-        # There is no interval if all families have the same gap.
-        if not gap.low <= 0 <= gap.high:
+    reason = _untold(items, ece, tested=not np.isnan(adjusted).all())
+    if reason is not None:
+        status = "cannot tell"
+    elif np.nanmin(adjusted) <= LEVEL:
+        status = "miscalibrated"
+        if not gap.low <= 0 <= gap.high and gap.p_value <= LEVEL:
             status = "over-confident" if gap.value > 0 else "under-confident"
-    elif math.isnan(ece.high):
-        status, reason = "cannot tell", str(ece.reason or "no interval of the calibration error")
     return ProbabilitiesConclusion(
         status=status,
         run=run,
-        ece=ece,
         confidence=float(items.confidence.mean()) if len(items) else math.nan,
         accuracy=float(items.correct.mean()) if len(items) else math.nan,
         gap=gap,
+        ece=ece,
+        corp=corp,
+        adjusted_p_values=dict(zip(LOOKS, adjusted.tolist(), strict=True)),
         reason=reason,
     )
 
 
-def confidence_gap(items: ScoredItems) -> Estimate:
-    """Return mean confidence minus accuracy, with its interval over families.
+def _untold(items: ScoredItems, ece: Estimate, *, tested: bool) -> str | None:
+    """Return why nothing can be told; None if something can.
 
-    Args:
-        items: under a decoding, with references.
+    Families of unequal size count as the number of equal ones that is worth as much: of one family
+    with half of the items, nobody knows how far its luck may carry it.
     """
-    gaps = items.confidence - items.correct
+    if items.known == "answers":
+        return "only the answers are known"
     families = items.n_clusters
-    if not len(items) or np.isnan(gaps).any() or families < 2:
-        value = float(gaps.mean()) if len(items) else math.nan
-        return Estimate(value, math.nan, math.nan, len(items), families)
-    sums = cluster_sums(gaps, items.cluster, families)
-    sizes = cluster_sums(np.ones(len(items)), items.cluster, families)
-    linear = linearised_ratio(sums, sizes)
-    return linear_inference(float(gaps.mean()), linear, n=len(items)).estimate()
+    if families < FEWEST_FAMILIES:
+        return f"too few families: {families:,}"
+    if not tested:
+        return str(ece.reason or "no test of calibration")
+    worth = effective_clusters(np.bincount(items.cluster).astype(np.float64))
+    if worth < FEWEST_FAMILIES:
+        return f"too few families: {families:,} of unequal size are worth {worth:.1f} of one size"
+    return None

@@ -93,10 +93,10 @@ class BinnedCurve:
 
     Attributes:
         calibrated: whether the probabilities were divided by T(x).
-        bins: count, mean confidence and accuracy of each of the 15 bins.
-        low: (15,) lower end of the 95% interval of the accuracy over families; NaN for an empty
+        bins: count, mean confidence and accuracy of each bin of ECE.
+        low: (bins,) lower end of the 95% interval of the accuracy over families; NaN for an empty
             bin, or if the items of the bin form one family.
-        high: (15,) upper end of this interval.
+        high: (bins,) upper end of this interval.
         ece: ECE with its interval, as in the run's evaluation.
     """
 
@@ -183,7 +183,7 @@ class RunConfidence:
 
 
 def reliability(experiment: Experiment, run: ExperimentRun) -> RunReliability:
-    """Compute the reliability of a run in 15 equal-width bins, before and after T(x).
+    """Compute the reliability of a run in the bins of ECE, and without bins, before and after T(x).
 
     Raises:
         InputError: the run does not have the decoding, or its calibrator cannot be applied.
@@ -200,7 +200,7 @@ def reliability(experiment: Experiment, run: ExperimentRun) -> RunReliability:
 
 
 def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[BinnedCurve, ...]:
-    """Compute the reliability of a run in 15 bins alone, before and after T(x).
+    """Compute the reliability of a run in bins alone, before and after T(x).
 
     Raises:
         InputError: the run does not have the decoding, or its calibrator cannot be applied.
@@ -220,7 +220,7 @@ def _binned_curve(experiment: Experiment, run: ExperimentRun, *, calibrated: boo
     low, high = _bin_intervals(items)
     return BinnedCurve(
         calibrated=calibrated,
-        bins=metrics.reliability(items.confidence, items.correct),
+        bins=metrics.reliability(items.confidence, items.correct, items.ece_bins),
         low=low,
         high=high,
         ece=evaluation.groups[0].estimates["ece"],
@@ -229,7 +229,7 @@ def _binned_curve(experiment: Experiment, run: ExperimentRun, *, calibrated: boo
 
 def _bin_intervals(items: ScoredItems) -> tuple[FloatArray, FloatArray]:
     """Return both ends of the interval of the accuracy in every bin."""
-    members = items.confidence_bin[:, None] == np.arange(metrics.BINS)
+    members = items.confidence_bin[:, None] == np.arange(items.ece_bins)
     counted = cluster_sums(members, items.family, items.n_families)
     positive = cluster_sums(members & items.correct[:, None], items.family, items.n_families)
     bins = [rate_estimate(*counts) for counts in zip(positive.T, counted.T, strict=True)]

@@ -253,8 +253,8 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
 def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
     """Draw the mean difference of every group as a dot with its interval, and seeds as small dots.
 
-    A dot has the look of the arm that leads. An asterisk marks groups in which every seed differs
-    in the same direction.
+    A dot has the look of the arm that leads, and is filled if the difference is shown. An asterisk
+    marks groups in which every seed differs in the same direction.
     """
     for row, group in enumerate(result.groups):
         mean = group.mean
@@ -262,7 +262,7 @@ def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
         ends = whiskers(100 * mean.value, 100 * mean.low, 100 * mean.high)
         if ends is not None:
             ax.hlines(row, 100 * mean.low, 100 * mean.high, color=style.colour, linewidth=1.1)
-        _dot(ax, 100 * mean.value, row, style, hollow=False)
+        _dot(ax, 100 * mean.value, row, style, hollow=not group.shown)
         if len(group.values) > 1:
             seeds = [100 * value for value in group.values]
             _seed_dots(ax, seeds, [row - 0.28] * len(seeds), style)
@@ -278,15 +278,22 @@ def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
     below = counts_text(result.items, result.families)
     headed(ax, names, below, wide=True, above=SIDES_POINTS)
     several = len(result.seeds) > 1
-    handles, labels = [dot_mark(ax)], ["mean over seeds" if several else "difference"]
+    name = "mean over seeds" if several else "difference"
+    handles, labels = [dot_mark(ax, hollow=True)], [name]
     if result.families is not None:
-        handles.append(line_mark(ax))
-        labels.append(INTERVAL)
+        handles = [dot_mark(ax), dot_mark(ax, hollow=True), line_mark(ax)]
+        labels = [f"{name}, shown", "not shown", _interval_of(result)]
     if several:
         handles.append(dot_mark(ax, small=True))
         labels.append("one seed")
     legend_below(ax, handles, labels)
     return inert(ax)
+
+
+def _interval_of(result: ArmDifferences) -> str:
+    """Name what the intervals of differences are over; groups alike have one kind."""
+    units = {group.mean.method.units for group in result.groups if group.mean.method} - {None}
+    return f"95% over {units.pop()}" if units else INTERVAL
 
 
 def _row_label(group: GroupDifference) -> str:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 CONSISTENCY: Final = (
     "Lines need no bins: isotonic regression pools items until accuracy rises with confidence "
     "(CORP). 95% of such lines of a calibrated model with the same confidences and families lie in "
-    "the band around the diagonal, point by point. ECE is that of the 15 bins."
+    "the band around the diagonal, point by point. ECE is that of the bins with markers."
 )
 """Shown next to the figure of reliability."""
 
@@ -112,7 +112,7 @@ def draw_reliability(
     labels.append("isotonic (CORP)")
     if len(curves) == 1:
         handles += _bin_marks(ax)
-        labels += ["15 bins, area: items", "95% if calibrated"]
+        labels += [f"{len(curves[0][1].bins.count)} bins, area: items", "95% if calibrated"]
     _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in curves))
     same = {(run.items, run.families) for run, _ in curves}
     counts_below = counts_text(*same.pop()) if len(same) == 1 else ""

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.metric_specs import Unit
-from pact_eval.evaluation.run_differences import RunDifference
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.run_rates import COMPARED
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import (
@@ -23,7 +24,6 @@ from pact_reports.sentences.better import better_words
 from pact_reports.sentences.conclusions import order_words, probabilities_words
 from pact_reports.table import Cell, Column, Row, Table
 
-_METRICS: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy"}
 _ENDS: Final = ("value", "low", "high")
 
 
@@ -39,15 +39,16 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
             (
                 Cell(names.arm(conclusion.left), data=conclusion.left),
                 Cell(names.arm(conclusion.right), data=conclusion.right),
-                Cell(_METRICS[claim.metric]),
+                Cell(metric_spec(claim.metric).title),
                 Cell(views_words(claim.k, claim.repeats)),
                 _estimate_cell(claim.difference, "points"),
-                _p_value_cell(claim.evidence.p_value),
+                _p_value_cell(claim.evidence.deciding),
                 Cell(claim.status),
             )
         )
         for conclusion in conclusions
-        for claim in (*conclusion.of("accuracy"), *conclusion.of("pair_accuracy"))
+        for name in COMPARED
+        for claim in conclusion.of(name)
     ]
     return Table(
         name="answer",
@@ -65,7 +66,7 @@ def answer_table(conclusions: Sequence[BetterConclusion], names: ArmNames) -> Ta
 
 def matrix_table(
     conclusions: Sequence[RunConclusions],
-    differences: Sequence[RunDifference | None],
+    differences: Sequence[Claim | None],
     reference: str,
     names: ArmNames,
 ) -> Table:
@@ -127,12 +128,12 @@ def _p_value_cell(p_value: float) -> Cell:
     return Cell(text, (p_value,))
 
 
-def _difference_cells(difference: RunDifference | None) -> tuple[Cell, Cell, Cell]:
+def _difference_cells(difference: Claim | None) -> tuple[Cell, Cell, Cell]:
     """Write difference, p-value and status; the reference has none."""
     if difference is None:
         return Cell(UNDEFINED, (None, None, None)), Cell(UNDEFINED, (None,)), Cell("reference")
     return (
         _estimate_cell(difference.difference, "points"),
-        _p_value_cell(difference.p_value),
+        _p_value_cell(difference.evidence.deciding),
         Cell(difference.status),
     )

@@ -161,10 +161,7 @@ def _better(conclusions: Conclusions, differences: Html | None) -> Html:
 
 def _detectable(other: BetterConclusion) -> str:
     """Write the smallest difference that the items show; "" if it is not known."""
-    smallest = other.detectable
-    if smallest is None or math.isnan(smallest.value):
-        return ""
-    return value_text(smallest.value, "percent")
+    return "" if math.isnan(other.detectable) else value_text(other.detectable, "percent")
 
 
 def _better_word(conclusions: Conclusions) -> str:

@@ -77,24 +77,26 @@ def _registration(diagnostic: RegistrationProblem) -> str:
 
 def _answer_mass(diagnostic: d.LowAnswerMass) -> str:
     return (
-        f"{_percent(diagnostic.mean)} of the next-token probability is on the answer letters; "
-        f"{_percent(LOW_ANSWER_MASS, 0)} or more is expected, less than "
+        f"the share of the next-token probability on the answer letters is {_rate(diagnostic.mass)}"
+        f"; {_percent(LOW_ANSWER_MASS, 0)} or more is expected, an interval below "
         f"{_percent(VERY_LOW_ANSWER_MASS, 0)} is critical"
     )
 
 
 def _confident_errors(diagnostic: d.ConfidentErrors) -> str:
-    least, share = _percent(CONFIDENT, 0), _percent(diagnostic.share)
-    critical = f"more than {_percent(d.CONFIDENT_WRONG, 0)} is critical"
+    least = _percent(CONFIDENT, 0)
+    rate = (
+        f"{_rate(diagnostic.rate)}; an interval above {_percent(d.CONFIDENT_WRONG, 0)} is critical"
+    )
     if diagnostic.repeats > 1:
         return (
             f"{diagnostic.confident:,} of {diagnostic.items:,} items have a repeat with a "
             f"confidence of {least} or more; in {diagnostic.wrong:,} of them such a repeat is "
-            f"wrong ({share} of these answers; {critical})"
+            f"wrong; of these answers, {rate}"
         )
     return (
-        f"{diagnostic.wrong:,} of the {diagnostic.confident:,} answers with a confidence of "
-        f"{least} or more are wrong ({share}; {diagnostic.items:,} answers in all); {critical}"
+        f"of {diagnostic.items:,} answers, {diagnostic.confident:,} have a confidence of {least} "
+        f"or more, and {diagnostic.wrong:,} of these are wrong: {rate}"
     )
 
 
@@ -102,18 +104,20 @@ def _chance(diagnostic: d.NearChance) -> str:
     accuracy = diagnostic.accuracy
     says = (
         f"accuracy on {diagnostic.group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
-        f"{_drawn(accuracy, 'percent', ' %')}; chance is {_percent(diagnostic.chance)}"
+        f"{_rate(accuracy)}; chance is {_percent(diagnostic.chance)}"
     )
     if diagnostic.below_chance:
         return f"{says}, above the whole interval: answers or references may be inverted"
+    if diagnostic.severity == "warning":
+        return f"{says}, and all of the interval is less than {100 * d.NEAR_CHANCE:g} points above"
     return f"{says}, and the interval is not above it"
 
 
 def _same_answer(diagnostic: d.SameAnswer) -> str:
     return (
         f"both members get the same answer in {diagnostic.same:,} of {diagnostic.pairs:,} pairs "
-        f"({_percent(diagnostic.same / diagnostic.pairs)}) whose references differ; "
-        f"{_percent(d.SAME_ANSWER, 0)} or more is a warning"
+        f"whose references differ: {_rate(diagnostic.rate)}; an interval above "
+        f"{_percent(d.SAME_ANSWER, 0)} is a warning"
     )
 
 
@@ -482,7 +486,12 @@ def _line(diagnostic: d.Diagnostic, labels: Sequence[str], names: ArmNames) -> H
 def _drawn(estimate: Estimate, unit: Unit, word: str) -> str:
     """Write an estimate with its interval, and name the interval."""
     text = interval_text(estimate, unit, word)
-    return f"{text} (95% interval over families)" if has_width(estimate) else text
+    level = 95 if estimate.method is None else 100 * estimate.method.confidence
+    return f"{text} ({level:.4g}% interval over families)" if has_width(estimate) else text
+
+
+def _rate(estimate: Estimate) -> str:
+    return _drawn(estimate, "percent", " %")
 
 
 def _percent(fraction: float, decimals: int = 1) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
-from pact_eval.evaluation.arms.paired_differences import PairedDifference
+from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.run_rates import COMPARED
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
@@ -22,6 +23,10 @@ _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MOST_TICKS: Final = 1
 """On either side of 0: more would overlap where the plot of a narrow screen has 7 rem."""
 _MARGIN: Final = 4.0
+MARKS: Final = (
+    "Filled: shown. Hollow: not shown, with its p-value. What is named together is adjusted "
+    "together (Holm), so the interval of a hollow mark may exclude 0."
+)
 _OPEN_ROWS: Final = 8
 """More rows than these are folded, so that the diagnostics below stay on the first screen."""
 
@@ -73,21 +78,20 @@ class Axis:
         return f"{share:.2f}".rstrip("0").rstrip(".") + "%"
 
 
-def forest_html(differences: Sequence[PairedDifference], method: str, names: ArmNames) -> Html:
+def forest_html(conclusions: Sequence[BetterConclusion], method: str, names: ArmNames) -> Html:
     """Draw the differences of a method from the other arms.
 
     Args:
-        differences: those of the arms, by arm; one or more.
+        conclusions: on the method and each other arm; one or more have claims.
         method: the arm.
         names: display names of arms.
     """
-    estimates = [difference.difference for difference in differences]
+    estimates = [claim.difference for conclusion in conclusions for claim in conclusion.claims]
     axis = Axis.of(
         [end for estimate in estimates for end in (estimate.value, estimate.low, estimate.high)]
     )
     arms = {
-        names.arm(arm): list(of_arm)
-        for arm, of_arm in groupby(differences, key=lambda difference: difference.arm)
+        names.arm(conclusion.right): conclusion for conclusion in conclusions if conclusion.claims
     }
     shown, folded = _split(arms)
     more = None
@@ -97,31 +101,32 @@ def forest_html(differences: Sequence[PairedDifference], method: str, names: Arm
         more = element("details", summary, _table(names.arm(method), folded, axis))
     return joined(
         [
-            _table(names.arm(method), shown, axis, dense=len(differences) > _LOOSE_ROWS),
+            _table(names.arm(method), shown, axis, dense=len(estimates) > _LOOSE_ROWS),
             more,
             element(
                 "p",
-                "Points, method minus other arm; 95% intervals over families. Filled: shown, the "
-                "interval excludes 0. Hollow: not shown, with its p-value.",
+                "Points, method minus other arm; 95% intervals over families, and over seeds if "
+                f"there are three. {MARKS}",
                 class_="hint",
             ),
         ]
     )
 
 
-_Arms = Mapping[str, Sequence[PairedDifference]]
-"""By name of the other arm, its differences."""
+_Arms = Mapping[str, BetterConclusion]
+"""By name of the other arm, the conclusion with its differences."""
 
 
 def _split(arms: _Arms) -> tuple[_Arms, _Arms]:
     """Return the first arms, with as many rows as are shown, and the others."""
-    shown: dict[str, Sequence[PairedDifference]] = {}
-    for arm, differences in arms.items():
-        rows = sum(map(len, shown.values())) + len(differences)
+    shown: dict[str, BetterConclusion] = {}
+    rows = 0
+    for arm, conclusion in arms.items():
+        rows += len(conclusion.claims)
         if shown and rows > _OPEN_ROWS:
             break
-        shown[arm] = differences
-    return shown, {arm: differences for arm, differences in arms.items() if arm not in shown}
+        shown[arm] = conclusion
+    return shown, {arm: conclusion for arm, conclusion in arms.items() if arm not in shown}
 
 
 def _listed(arms: _Arms) -> Html:
@@ -130,9 +135,7 @@ def _listed(arms: _Arms) -> Html:
 
 
 def _table(method: str, arms: _Arms, axis: Axis, *, dense: bool = True) -> Html:
-    rows = [
-        row for arm, differences in arms.items() for row in _arm(method, arm, differences, axis)
-    ]
+    rows = [row for arm, conclusion in arms.items() for row in _arm(method, arm, conclusion, axis)]
     return element(
         "table",
         element("colgroup", *(element("col") for _ in range(3))),
@@ -143,28 +146,19 @@ def _table(method: str, arms: _Arms, axis: Axis, *, dense: bool = True) -> Html:
     )
 
 
-def _arm(
-    method: str, arm: str, differences: Sequence[PairedDifference], axis: Axis
-) -> Iterator[Html]:
-    seeds = differences[0].seeds
-    over = f", mean of {seeds} seeds" if seeds > 1 else ""
+def _arm(method: str, arm: str, conclusion: BetterConclusion, axis: Axis) -> Iterator[Html]:
+    over = f", mean of {conclusion.seeds} seeds" if conclusion.seeds > 1 else ""
     title = joined([data_text(method), " − ", data_text(arm), over])
     yield element("tr", element("th", title, colspan="3", scope="rowgroup", class_="left"))
-    for difference in differences:
-        views = views_words(difference.k, difference.repeats)
+    for claim in (claim for name in COMPARED for claim in conclusion.of(name)):
+        name = f"{metric_spec(claim.metric).title}, {views_words(claim.k, claim.repeats)}"
+        mark = interval_mark(claim.difference, axis, shown=claim.shown)
+        number = difference_html(claim.difference, claim.evidence.deciding, shown=claim.shown)
         yield element(
             "tr",
-            element("th", f"{difference.metric}, {views}", scope="row", class_="left"),
-            element(
-                "td",
-                interval_mark(difference.difference, axis, shown=difference.marked),
-                class_="plot",
-            ),
-            element(
-                "td",
-                difference_html(difference.difference, difference.p_value, shown=difference.marked),
-                class_="number",
-            ),
+            element("th", name, scope="row", class_="left"),
+            element("td", mark, class_="plot"),
+            element("td", number, class_="number"),
         )
 
 

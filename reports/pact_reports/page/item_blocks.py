@@ -17,7 +17,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_outcomes import item_distributions, item_outcomes
 from pact_eval.evaluation.item_records import ItemRecords
-from pact_eval.evaluation.items import RELIABILITY_BINS, pair_partners
+from pact_eval.evaluation.items import pair_partners
 from pact_eval.progress import tracked
 from pact_eval.prompts.contract import ChatContract, canonical_code_order
 from pact_eval.runs.predictions import Predictions
@@ -92,7 +92,7 @@ def pack_experiment(
         "runs": runs,
         "compared": [*compared_runs(experiment)],
         "flags": {**FLAGS},
-        "bins": RELIABILITY_BINS,
+        "bins": experiment.settings.ece_bins,
         "blocks": store.index,
     }
 

@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.probabilities import BinnedCurve, binned_reliability
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.items import RELIABILITY_BINS
 from pact_reports.figures.figure import reason
 from pact_reports.figures.style import Looks
 from pact_reports.markup import Html, data_text, element
@@ -40,9 +41,9 @@ def reliability_html(experiment: Experiment, looks: Looks) -> Html:
     """
     figures = [_figure(experiment, run, at, looks) for at, run in enumerate(experiment.runs)]
     hint = (
-        f"Every point is one of {RELIABILITY_BINS} bins of confidence and leads to its items; "
-        "lines are 95% intervals of the accuracy over families. Bars are numbers of items; the "
-        "largest is given. Hollow and dashed: raw. Filled: after T(x)."
+        f"Every point is one of {experiment.settings.ece_bins} bins of confidence and leads to its "
+        "items; lines are 95% intervals of the accuracy over families. Bars are numbers of items; "
+        "the largest is given. Hollow and dashed: raw. Filled: after T(x)."
     )
     rest = figures[_OPEN_RUNS:]
     more = element("summary", f"{len(rest):,} more runs")
@@ -103,8 +104,8 @@ def _counts(curve: BinnedCurve, run: int, colour: str) -> Iterator[Html]:
     """Draw the numbers of items as bars below the diagram, each a link."""
     bins = curve.bins
     most = max(int(bins.count.max()), 1)
-    top, width = _y(0) + 12, _SIDE / RELIABILITY_BINS
-    for at in range(RELIABILITY_BINS):
+    top, width = _y(0) + 12, _SIDE / bins.count.size
+    for at in range(bins.count.size):
         if not bins.count[at]:
             continue
         height = max(1.0, _STRIP * int(bins.count[at]) / most)
@@ -124,7 +125,7 @@ def _counts(curve: BinnedCurve, run: int, colour: str) -> Iterator[Html]:
 
 def _curve(curve: BinnedCurve, run: int, colour: str) -> Iterator[Html]:
     bins = curve.bins
-    filled = [at for at in range(RELIABILITY_BINS) if bins.count[at]]
+    filled = np.flatnonzero(bins.count).tolist()
     places = [(_x(bins.mean_confidence[at]), _y(bins.accuracy[at])) for at in filled]
     points = " ".join(f"{_number(x)},{_number(y)}" for x, y in places)
     look = "calibrated" if curve.calibrated else "raw"
@@ -148,8 +149,8 @@ def _curve(curve: BinnedCurve, run: int, colour: str) -> Iterator[Html]:
 
 def _words(curve: BinnedCurve, at: int) -> str:
     """Describe a bin: its range, its items, their accuracy and confidence."""
-    start, end = (100 * edge / RELIABILITY_BINS for edge in (at, at + 1))
     bins = curve.bins
+    start, end = (100 * float(edge) for edge in bins.edges[at : at + 2])
     count = int(bins.count[at])
     items = "1 item" if count == 1 else f"{count:,} items"
     return (

@@ -10,19 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pact_eval.evaluation.conclusions.better import BetterConclusion, Claim
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import RunConclusions
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.run_differences import RunDifference, run_differences
+from pact_eval.evaluation.run_differences import run_differences
 from pact_reports.markup import Child, Html, data_text, element, joined
 from pact_reports.numbers import estimate_parts, value_text
 from pact_reports.page.answer_tables import matrix_table
 from pact_reports.page.copies import copies_html, formats_of
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
-from pact_reports.page.forest import Axis, difference_html, interval_mark, ticks_html
+from pact_reports.page.forest import MARKS, Axis, difference_html, interval_mark, ticks_html
 from pact_reports.page.item_blocks import compared_runs
 from pact_reports.page.item_links import items_href
 from pact_reports.page.request import PageRequest
@@ -48,7 +49,7 @@ class _References:
     """
 
     chosen: int
-    rows: Mapping[int, Sequence[RunDifference | None]]
+    rows: Mapping[int, Sequence[Claim | None]]
 
     def axis(self, reference: int) -> Axis:
         """Return the axis that holds the intervals of the differences from a reference."""
@@ -115,7 +116,7 @@ def _hint(request: PageRequest, references: _References) -> str:
     decoding = decoding_words(MetricDecoding(request.experiment.settings.decoding))
     text = (
         f"Decoding: {decoding}. Differences are points of accuracy, run minus reference, with 95% "
-        "intervals over families. Filled: shown. Hollow: not shown, with its p-value."
+        f"intervals over families. {MARKS}"
     )
     if len(references.rows) > 1:
         return f"Choose a run to make it the reference. {text}"
@@ -198,9 +199,10 @@ def _differences(at: int, references: _References) -> Html:
     return _cell("Difference", *parts)
 
 
-def _difference(compared: RunDifference, axis: Axis, href: str) -> Html:
-    number = difference_html(compared.difference, compared.p_value, shown=compared.shown)
-    word = element("span", compared.status, class_=compared.tone)
+def _difference(compared: Claim, axis: Axis, href: str) -> Html:
+    p_value = compared.evidence.deciding
+    number = difference_html(compared.difference, p_value, shown=compared.shown)
+    word = element("span", compared.status, class_=BetterConclusion.tones[compared.status])
     return joined(
         [
             interval_mark(compared.difference, axis, shown=compared.shown),

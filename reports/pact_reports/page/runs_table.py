@@ -11,8 +11,8 @@ from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.metric_specs import MetricSpec
-from pact_eval.evaluation.registry import find_metric, metric_spec, registered_metrics
-from pact_eval.evaluation.report import Evaluation
+from pact_eval.evaluation.registry import find_metric, registered_metrics
+from pact_eval.evaluation.report import Group
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import methods_text
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
@@ -28,12 +28,12 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
+from pact_reports.tables.report import has_row
 
 if TYPE_CHECKING:
     from pact_eval.stats.estimate import Estimate
 
-_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}
-_ANSWER_MASS: Final = metric_spec("answer_mass")
+_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips", "order_accuracy": "Mean over orders"}
 _BRACKETS: Final = "In brackets: {}. If there is no interval, the reason is given."
 
 
@@ -51,17 +51,20 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     decoding = experiment.settings.decoding
     raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
     columns = [Column("Run", "left"), count_column("Items")]
-    specs = registered_metrics("full", "every run")
+    specs = [
+        spec
+        for spec in registered_metrics("full", "every run")
+        if has_row(
+            spec, [_everything(common, run).estimates[spec.name].value for run in common.runs]
+        )
+    ]
     for spec in specs:
         columns.append(metric_column(spec, raw, _SHORT.get(spec.name)))
         if find_metric(spec.name).noise_floor:
             columns.append(metric_column(spec, calibrated, f"{spec.title} after T(x)"))
-    columns.append(metric_column(_ANSWER_MASS, raw))
     rows, before = [], None
     for run, shortened in zip(experiment.runs, common.runs, strict=True):
-        evaluation = experiment.evaluation(run, calibrated=False)
         cells = [text_cell(names.run(run.label)), *_cells(common, shortened, specs)]
-        cells.append(_answer_mass(evaluation))
         rows.append(Row(tuple(cells), rule=run.arm != before))
         before = run.arm
     first = experiment.evaluation(experiment.runs[0], calibrated=False)
@@ -70,7 +73,7 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
         title="Every run",
         caption=(
             f"Decoding: {decoding_words(raw)}, except for ECE after T(x), which is calibrated; "
-            "TV and flips are between the K views; answer mass is the mean over all views. "
+            "TV and flips are between the K views; answer mass is the mean over them. "
             "Rates in %, AURC in %, NLL in nats."
         ),
         columns=tuple(columns),
@@ -80,12 +83,16 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     )
 
 
+def _everything(experiment: Experiment, run: ExperimentRun) -> Group:
+    return experiment.evaluation(run, calibrated=False).groups[0]
+
+
 def _brackets(estimates: Iterable[Estimate]) -> str:
     return _BRACKETS.format(methods_text(estimates))
 
 
 def _cells(experiment: Experiment, run: ExperimentRun, specs: Sequence[MetricSpec]) -> list[Cell]:
-    everything = experiment.evaluation(run, calibrated=False).groups[0]
+    everything = _everything(experiment, run)
     estimates = everything.estimates
     cells = [_counted(everything.items, everything.families)]
     for spec in specs:
@@ -95,11 +102,6 @@ def _cells(experiment: Experiment, run: ExperimentRun, specs: Sequence[MetricSpe
         if find_metric(spec.name).noise_floor:
             cells.append(_calibrated(experiment, run, spec))
     return cells
-
-
-def _answer_mass(evaluation: Evaluation) -> Cell:
-    answer_mass = evaluation.mean_answer_mass
-    return value_cell(answer_mass, _ANSWER_MASS, "the run does not record its answer mass")
 
 
 def _calibrated(experiment: Experiment, run: ExperimentRun, spec: MetricSpec) -> Cell:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.paired_differences import paired_differences
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import conclude, conclude_runs
@@ -25,7 +23,7 @@ from pact_eval.preregistration.diagnostics import on_registration, on_verdicts
 from pact_reports.arm_names import ArmNames
 from pact_reports.figures.figure import reason
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import interval_text, p_value_text
+from pact_reports.numbers import interval_text
 from pact_reports.page.answer_tables import answer_table
 from pact_reports.page.cards import acting_html, cards_html
 from pact_reports.page.copies import (
@@ -43,6 +41,7 @@ from pact_reports.page.run_matrix import MATRIX_RUNS, run_matrix_html
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
 from pact_reports.sentences.better import better_words
+from pact_reports.sentences.brief import mass_lines
 from pact_reports.sentences.conclusions import Said, beside_leak
 from pact_reports.sentences.data import leak_lines, leak_prefix
 from pact_reports.tables.cells import decoding_words
@@ -68,6 +67,7 @@ def summary_html(request: PageRequest) -> Html:
         [
             *_leak(request.audit),
             *_answers(request, method),
+            *_low_mass(request),
             *_questions(request, method),
             matrix_html(diagnostics, labels, request.names),
             element(
@@ -137,12 +137,13 @@ def _questions(request: PageRequest, method: str) -> list[Html]:
 
 def _forest(request: PageRequest, method: str) -> Html:
     try:
-        differences = paired_differences(request.experiment, method)
+        conclusions = list(request.experiment.comparisons.better_than(method).values())
     except InputError as error:
         return element("p", "Nothing to compare: ", data_text(reason(error)), ".")
-    if not differences:
-        return element("p", "Nothing to compare: no other arm has a seed in common.")
-    return forest_html(differences, method, request.names)
+    if not any(conclusion.claims for conclusion in conclusions):
+        why = dict.fromkeys(str(conclusion.reason) for conclusion in conclusions)
+        return element("p", "Nothing to compare: ", data_text("; ".join(why)), ".")
+    return forest_html(conclusions, method, request.names)
 
 
 def _answers(request: PageRequest, method: str) -> list[Html]:
@@ -203,6 +204,17 @@ def _leak(conclusion: DataConclusion) -> list[Html]:
     ]
 
 
+def _low_mass(request: PageRequest) -> list[Html]:
+    """Write the answer masses of the runs if one of them is low."""
+    masses = {
+        request.names.run(run.label): request.experiment.evaluation(
+            run, calibrated=False
+        ).mean_answer_mass
+        for run in request.experiment.runs
+    }
+    return [element("p", data_text(line.text), class_="answer") for line in mass_lines(masses)]
+
+
 def _sentence(words: Said) -> Html:
     return joined([element("strong", data_text(words.finding)), ": ", data_text(words.numbers)])
 
@@ -237,11 +249,8 @@ def _tests(
         return element("p", "No paired test: ", data_text(matched), ".")
     everything = matched[0].result
     scope = f"{everything.items:,} items, {everything.families:,} families"
-    many = f"{len(matched):,} tests, p unadjusted" if len(matched) > 1 else "1 test"
-    basis = (
-        f" ({decoding}; {scope}; {many}); 95% intervals over families. These p-values are of exact "
-        "sign flips; those of the answer and of hollow marks are of the intervals:"
-    )
+    many = f"{len(matched):,} pairs of runs" if len(matched) > 1 else "1 pair of runs"
+    basis = f" ({decoding}; {scope}; {many}); 95% intervals over families, each alone:"
     return joined(
         [
             element("p", "Paired tests of ", data_text(names.arm(method)), basis),
@@ -254,9 +263,6 @@ def _test(pair: MatchedRuns, names: ArmNames) -> Html:
     method, control = names.arm(pair.method), names.arm(pair.control)
     tests = pair.result.accuracy
     seed = "" if pair.seed is None else f" at seed {pair.seed}"
-    p_value = tests.families.p_value
-    # The table of paired tests shows the reason for an undefined p-value.
-    tested = "" if math.isnan(p_value) else f"; sign flip over families {p_value_text(p_value)}"
     difference = pair.result.metrics["accuracy"].difference
     return element(
         "li",
@@ -266,7 +272,7 @@ def _test(pair: MatchedRuns, names: ArmNames) -> Html:
         f"{seed}: ",
         element("strong", interval_text(difference, "points", " points")),
         f" of accuracy; only {method} is right on {tests.items.b:,} items, only "
-        f"{control} on {tests.items.c:,}{tested}",
+        f"{control} on {tests.items.c:,}",
     )
 
 

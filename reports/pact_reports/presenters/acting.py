@@ -13,5 +13,5 @@ def present(conclusion: Acting) -> Presenter:
     return Presenter(
         tables=tuple,
         to_json=lambda: {"answer": conclusion_json(conclusion)},
-        answers=lambda: [acting_answer(conclusion)],
+        headline=lambda: [acting_answer(conclusion)],
     )

@@ -35,6 +35,7 @@ def present(
             "adapters": [
                 {
                     "folder": str(audit.folder),
+                    "headline": adapter_verdict(audit, fail_on).text,
                     "facts": to_json(audit.facts),
                     "scale": audit.facts.scale,
                     **checks_json(audit.checks, fail_on),
@@ -46,6 +47,8 @@ def present(
             "fail_on": fail_on,
             "comparison": to_json(comparison),
         },
+        headline=lambda: [adapter_verdict(audit, fail_on).text for audit in audits[:1]],
+        headed=True,
         ci=lambda: _ci(audits, fail_on),
     )
 

@@ -26,7 +26,6 @@ def present(sets: AnswerSets) -> Presenter:
             "alternatives": to_json(sets.alternatives),
             "warnings": warnings_json(sets.warnings),
         },
-        answers=lambda: [answer],
-        answer_first=True,
+        headline=lambda: [answer],
         warnings=[*map(warning_sentence, sets.warnings)],
     )

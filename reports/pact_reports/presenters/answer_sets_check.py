@@ -33,8 +33,7 @@ def present(check: AnswerSetsCheck) -> Presenter:
             "answer": answer,
             "warnings": [*warnings],
         },
-        answers=lambda: [answer],
-        answer_first=True,
+        headline=lambda: [answer],
         warnings=warnings,
         ci=partial(_ci, check),
     )

@@ -14,6 +14,7 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.presenter import Presenter, answer_lines
 from pact_reports.sentences.better import better_words, several_line
+from pact_reports.sentences.brief import mass_lines
 from pact_reports.sentences.conclusions import beside_leak
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import warning_sentence
@@ -55,11 +56,13 @@ def present_arms(
         return arms_parts(experiment.comparisons.of_arms, show_items=show_items, names=names)
 
     def block() -> Iterable[Part]:
-        if full:
-            first = (*leak_lines(experiment.data.leak), *answer_lines(headline()))
-            return (*first, *heading(experiment), *tables(), *answer_lines(answers()))
-        from pact_reports.tables.brief_arms import brief_arms
+        from pact_reports.tables.brief_arms import answer_masses_of_arms, brief_arms
 
+        if full:
+            masses = answer_masses_of_arms(experiment.comparisons.of_arms, names)
+            answer = (*answer_lines(headline()), *mass_lines(masses))
+            first = (*leak_lines(experiment.data.leak), *answer)
+            return (*first, *heading(experiment), *tables(), *answer_lines(answers()))
         shown = experiment.comparisons.of_arms.pairs if show_items else ()
         items = (part for pair in shown for part in pair_items(pair, names))
         return (*brief_arms(experiment, names, items=show_items), *items)

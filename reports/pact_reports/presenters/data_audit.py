@@ -27,6 +27,8 @@ def present(audit: DataAudit, fail_on: Severity = "error") -> Presenter:
     return Presenter(
         tables=partial(data_audit_parts, audit, fail_on=fail_on),
         to_json=partial(_json, audit, fail_on),
+        headline=lambda: [data_verdict(audit, fail_on).text],
+        headed=True,
         remarks=partial(_remarks, audit),
         ci=partial(_ci, audit, fail_on),
     )

@@ -24,8 +24,7 @@ def present(drift: Drift) -> Presenter:
     return Presenter(
         tables=partial(drift_parts, drift),
         to_json=partial(_json, drift),
-        answers=lambda: [drift_answer(drift)],
-        answer_first=True,
+        headline=lambda: [drift_answer(drift)],
         warnings=[*map(warning_sentence, drift.warnings)],
         leak=lambda: drift.data.leak,
         ci=partial(_ci, drift),

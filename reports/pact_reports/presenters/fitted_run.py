@@ -10,7 +10,7 @@ from pact_eval.calibration.portable import PortableCalibration
 from pact_eval.calibration.runs import FittedRun
 from pact_eval.runs.remote.urls import shown
 from pact_reports.presenters.presenter import Presenter, answer_lines
-from pact_reports.sentences.answers import calibration_answer
+from pact_reports.sentences.answers import calibration_answer, left_out_answer
 from pact_reports.sentences.calibration import calibration_sentence, portable_sentences
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
@@ -37,7 +37,11 @@ def present(
 
     def as_json() -> dict[str, Json]:
         written = None if path is None else str(path)
-        values: dict[str, Json] = {"calibration": written, "result": _json(fitted)}
+        values: dict[str, Json] = {
+            "calibration": written,
+            "helps": None if fitted.left_out is None else fitted.helps,
+            "result": _json(fitted),
+        }
         if exported is None:
             return values
         file, portable = exported
@@ -53,11 +57,14 @@ def present(
         folder: effect for folder, effect in fitted.effects.items() if folder != fitted.folder
     }
     answers = [calibration_answer(shown(folder), effect) for folder, effect in others.items()]
+    first = [left_out_answer(fitted.left_out, written=path is not None)]
     return Presenter(
         tables=tables,
         to_json=as_json,
         warnings=[*map(warning_sentence, fitted.warnings)],
-        blocks=lambda: (tables(), answer_lines(answers)),
+        headline=lambda: first,
+        answers=lambda: answers,
+        blocks=lambda: ((*answer_lines(first), *tables()), answer_lines(answers)),
     )
 
 
@@ -70,6 +77,7 @@ def _json(fitted: FittedRun) -> Json:
         "folder": shown(fitted.folder),
         "calibrator": to_json(fitted.calibrator),
         "choice": to_json(fitted.choice),
+        "left_out": to_json(fitted.left_out),
         "fit": to_json(fitted.fit),
         "effects": {
             shown(folder): {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pact_eval.preregistration.registration import Lock
 from pact_reports.presenters.presenter import Presenter
+from pact_reports.table import Line
 
 
 def present(lock: Lock, path: Path | None = None) -> Presenter:
@@ -17,7 +18,8 @@ def present(lock: Lock, path: Path | None = None) -> Presenter:
     """
     place = "" if path is None else f"{path}: "
     return Presenter(
-        tables=tuple,
+        tables=lambda: [
+            Line(f"{place}registered at {lock.registered_at.isoformat()}", unbroken=True)
+        ],
         to_json=lambda: lock.recorded,
-        answers=lambda: [f"{place}registered at {lock.registered_at.isoformat()}"],
     )

@@ -21,12 +21,13 @@ class Presenter:
 
     Attributes:
         tables: makes the tables and lines before the answers.
-        to_json: makes the object of `--json`.
+        to_json: makes the object of `--json`, but for its `headline`; see `json`.
         warnings: what a reader must know before the numbers, a sentence each.
-        answers: makes the result in a sentence or a few, printed last, or alone with `--brief`.
-        answer_first: whether these are printed before the tables instead.
+        answers: makes the result in a sentence or a few, printed last.
         leak: gets the leak of the data behind the result; its line comes first.
-        headline: makes the answer in a sentence, which comes next, before warnings and tables.
+        headline: makes the answer in a sentence, which comes next, before warnings and tables. With
+            `--brief` it is printed alone. Its first sentence is `headline` in JSON.
+        headed: whether the tables have the leak and the headline already.
         remarks: makes what a command prints to stderr instead of stdout, unless it prints JSON.
         blocks: makes what a command prints if that is more than one block, between which there are
             no blank lines; files that were written are named after the first.
@@ -34,17 +35,17 @@ class Presenter:
 
     Examples:
         >>> presenter = Presenter(tuple, dict, ["Look."], lambda: ["All is well."])
-        >>> [part.text for part in presenter.parts()]
-        ['Warning: Look.', 'All is well.']
+        >>> [part.text for part in presenter.parts()], presenter.json()
+        (['Warning: Look.', 'All is well.'], {'headline': 'All is well.'})
     """
 
     tables: Callable[[], Iterable[Part]]
     to_json: Callable[[], dict[str, Json]]
     warnings: Sequence[str] = ()
     answers: Callable[[], Iterable[str]] = tuple
-    answer_first: bool = False
     leak: Callable[[], DataLeak | None] = lambda: None
     headline: Callable[[], Iterable[str]] = tuple
+    headed: bool = False
     remarks: Callable[[], Iterable[Part]] = tuple
     blocks: Callable[[], Iterable[Iterable[Part]]] | None = None
     ci: Callable[[], CiReport] | None = None
@@ -53,21 +54,27 @@ class Presenter:
         """Return everything in the order of Python's `print`: the headline comes first."""
         warnings = (Line(f"Warning: {sentence}", "caution") for sentence in self.warnings)
         before = (*self.first_lines(), *warnings, *self.remarks())
-        return (*before, *self.tables(), *self._last_lines())
+        return (*before, *self.tables(), *answer_lines(self.answers()))
+
+    def json(self) -> dict[str, Json]:
+        """Return the object of `--json`: the sentence that the terminal prints first, and the rest.
+
+        It is the first sentence of the headline, or of the answers if these alone say the result.
+        """
+        headline = next(iter((*self.headline(), *self.answers())), None)
+        return ({} if headline is None else {"headline": headline}) | self.to_json()
 
     def first_lines(self) -> tuple[Line, ...]:
-        """Return the leak, the headline, and the answers if they come first."""
-        answers = answer_lines(self.answers()) if self.answer_first else ()
-        return (*leak_lines(self.leak()), *answer_lines(self.headline()), *answers)
-
-    def _last_lines(self) -> Iterable[Line]:
-        return () if self.answer_first else answer_lines(self.answers())
+        """Return the leak and the headline."""
+        if self.headed:
+            return ()
+        return (*leak_lines(self.leak()), *answer_lines(self.headline()))
 
     def printed(self) -> Iterable[Iterable[Part]]:
         """Return the blocks that a command prints after the warnings."""
         if self.blocks is not None:
             return self.blocks()
-        return ((*self.first_lines(), *self.tables(), *self._last_lines()),)
+        return ((*self.first_lines(), *self.tables(), *answer_lines(self.answers())),)
 
 
 def answer_lines(answers: Iterable[str]) -> Iterable[Line]:

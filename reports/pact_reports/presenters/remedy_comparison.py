@@ -8,7 +8,6 @@ from typing import cast
 from pact_eval._json import Json
 from pact_eval.remedies.comparison import RemedyComparison, RemedyRow
 from pact_reports.presenters.presenter import Presenter
-from pact_reports.sentences.notes import note_sentence
 from pact_reports.sentences.remedies import fit_sentences, remedies_answer, sequential_answer
 from pact_reports.table import Part
 from pact_reports.writers.json import to_json
@@ -39,9 +38,10 @@ def present(comparison: RemedyComparison, *, full: bool = True) -> Presenter:
     return Presenter(
         tables=tables,
         to_json=lambda: _json(comparison),
-        warnings=[*map(note_sentence, comparison.notes), *fit_sentences(comparison.fit_notes)],
-        leak=lambda: comparison.leak if full else None,
-        headline=headline if full else tuple,
+        warnings=[*fit_sentences(comparison.fit_notes)],
+        leak=lambda: comparison.leak,
+        headline=headline,
+        headed=not full,
     )
 
 

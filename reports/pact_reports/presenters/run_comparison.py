@@ -12,13 +12,18 @@ from pact_eval.evaluation.comparison import Comparison
 from pact_reports.presenters.comparison import experiment_json, heading
 from pact_reports.presenters.drift import tempering_json
 from pact_reports.presenters.presenter import Presenter, answer_lines
-from pact_reports.sentences.better import better_line, better_words
+from pact_reports.sentences.better import better_line, better_words, several_line
+from pact_reports.sentences.brief import mass_lines
 from pact_reports.sentences.conclusions import beside_leak
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import analysis_sentences
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.table import Line, Part
-from pact_reports.tables.brief_comparison import brief_comparison, brief_comparisons
+from pact_reports.tables.brief_comparison import (
+    answer_masses,
+    brief_comparison,
+    brief_comparisons,
+)
 from pact_reports.tables.comparison import comparison_parts
 from pact_reports.tables.differing_items import differing_json, differing_parts
 from pact_reports.writers.json import answer_json, to_json
@@ -73,7 +78,9 @@ def present(
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
         answers=lambda: map(_answer, comparisons),
         leak=lambda: experiment.data.leak,
-        headline=lambda: map(_headline, comparisons),
+        headline=lambda: [
+            several_line([pair.conclusion for pair in comparisons], experiment.data.leak)
+        ],
         blocks=blocks,
     )
 
@@ -86,6 +93,7 @@ def _block(
     return (
         *leak_lines(comparison.data.leak),
         *answer_lines([_headline(comparison)]),
+        *mass_lines(answer_masses([comparison])),
         *heading(comparison.experiment),
         *comparison_parts(comparison, names=(first.title, second.title)),
         *(_differing(comparison, records) if show_items else ()),

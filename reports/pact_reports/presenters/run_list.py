@@ -45,6 +45,7 @@ def _json(run: ListedRun, names: ArmNames) -> Json:
         },
         "data": None if run.data is None else data_json(run.data),
         "pair_accuracy": None if run.pair_accuracy is None else estimate_json(run.pair_accuracy),
+        "answer_mass": None if run.answer_mass is None else estimate_json(run.answer_mass),
         "arm_name": None if run.arm is None else names.arm(run.arm),
         "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
         "created": None if run.created is None else run.created.isoformat(),

@@ -74,8 +74,9 @@ def present(
         tables=tables,
         to_json=as_json,
         warnings=[*map(warning_sentence, report.warnings)],
-        leak=leak if full else lambda: None,
-        headline=headline if full else tuple,
+        leak=leak,
+        headline=headline,
+        headed=not full,
     )
 
 
@@ -153,10 +154,8 @@ def _reports_json(
     if len(reports) == 1 and not skipped:
         (report, presenter) = reports[0]
         warnings = [*left_out, *warnings_json(report.warnings)]
-        return presenter.to_json() | {"warnings": warnings}
+        return presenter.json() | {"warnings": warnings}
     return {
-        "runs": [
-            {"folder": report.run.place, **presenter.to_json()} for report, presenter in reports
-        ],
+        "runs": [{"folder": report.run.place, **presenter.json()} for report, presenter in reports],
         "warnings": [*left_out, *warnings_json(skipped)],
     }

@@ -18,8 +18,7 @@ def present(search: SliceSearch) -> Presenter:
     return Presenter(
         tables=lambda: (heading, *([slices_table(search)] if search.tests else [])),
         to_json=lambda: _json(search),
-        answers=lambda: [_answer(search)],
-        answer_first=True,
+        headline=lambda: [_answer(search)],
     )
 
 

@@ -55,8 +55,9 @@ def present(
             "warnings": warnings_json(experiment.applied_warnings),
         },
         warnings=[*map(warning_sentence, experiment.applied_warnings)],
-        leak=lambda: experiment.data.leak if full else None,
-        headline=headline if full else tuple,
+        leak=lambda: experiment.data.leak,
+        headline=headline,
+        headed=not full,
     )
 
 

@@ -25,7 +25,6 @@ def present(thresholds: Thresholds) -> Presenter:
             "alternatives": to_json(thresholds.alternatives),
             "warnings": warnings_json(thresholds.warnings),
         },
-        answers=lambda: [thresholds_answer(thresholds)],
-        answer_first=True,
+        headline=lambda: [thresholds_answer(thresholds)],
         warnings=[*map(warning_sentence, thresholds.warnings)],
     )

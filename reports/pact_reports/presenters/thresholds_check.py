@@ -31,8 +31,7 @@ def present(check: ThresholdsCheck) -> Presenter:
             "answer": answer,
             "warnings": [*warnings],
         },
-        answers=lambda: [answer],
-        answer_first=True,
+        headline=lambda: [answer],
         warnings=warnings,
         ci=partial(_ci, check),
     )

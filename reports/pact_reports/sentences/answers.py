@@ -11,6 +11,7 @@ from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:  # a report does not wait for what fits calibrators, sweeps and judges
     from pact_eval.calibration.effect import CalibrationEffect
+    from pact_eval.calibration.selection import LeftOutNll
     from pact_eval.evaluation.sweep import SweepPoint
     from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
@@ -31,24 +32,66 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
     )
 
 
+def left_out_answer(nll: LeftOutNll | None, *, written: bool) -> str:
+    """Say whether temperatures lower the NLL of families that were left out of their fit.
+
+    Args:
+        nll: on these families; None if there is one family.
+        written: whether the calibrator was written.
+
+    Examples:
+        >>> from pact_eval.calibration.selection import LeftOutNll
+        >>> left_out_answer(LeftOutNll(0.992, 1.01, "families"), written=True)
+        'Calibrating does not help: NLL 0.992 to 1.010 on left-out families. Written by --force.'
+        >>> left_out_answer(LeftOutNll(0.992, 0.97, "families"), written=True)
+        'Calibrating lowers NLL: 0.992 to 0.970 on left-out families.'
+    """
+    if nll is None:
+        return "Not known whether calibrating helps: there is one family, and none to leave out."
+    before, after = (f"{number:.3f}" for number in (nll.raw, nll.fitted))
+    if before == after:
+        before, after = (f"{number:.6f}" for number in (nll.raw, nll.fitted))
+    numbers = f"{before} to {after} on left-out {nll.unit}."
+    if nll.falls:
+        return f"Calibrating lowers NLL: {numbers}"
+    why = "Written by --force." if written else "Nothing is written; --force writes."
+    return f"Calibrating does not help: NLL {numbers} {why}"
+
+
 def calibration_answer(name: str, effect: CalibrationEffect) -> str:
-    """Write the effect of the temperatures on a run, by the paired interval of NLL.
+    """Write the effect of the temperatures on a run: what gets better, and what worse.
+
+    The word is that of the paired interval of NLL, and holds for "the probabilities" only if the
+    Brier score and the ECE do not go the other way.
 
     Args:
         name: what the run is called.
         effect: scores before and after.
     """
-    change = effect.groups[0].changes["nll_nats"]
+    group = effect.groups[0]
+    before, after, change = group.before, group.after, group.changes["nll_nats"]
     if not math.isnan(change.low):
         ends = f" [{change.low:+.3f}, {change.high:+.3f}] nats"
     else:
         ends = " nats" if change.reason is None else f" nats ({change.reason})"
+    nll = f"{change.value:+.3f}{ends}"
+    moves = {  # as printed
+        f"Brier {before.brier:.3f} to {after.brier:.3f}": round(after.brier, 3)
+        - round(before.brier, 3),
+        f"ECE {100 * before.ece:.1f} to {100 * after.ece:.1f}%": round(after.ece, 3)
+        - round(before.ece, 3),
+    }
+    word, other = ("better", "worse") if change.value < 0 else ("worse", "better")
+    against = [text for text, move in moves.items() if move * change.value < 0]
+    along = [text for text in moves if text not in against]
     if not change.excludes_zero:
-        effect_text = "No effect on the probabilities shown"
+        text = f"No effect on the probabilities shown: NLL {nll}; {', '.join(moves)}"
+    elif not against:
+        text = f"The probabilities get {word}: NLL {nll}; {', '.join(along)}"
     else:
-        better = "better" if change.value < 0 else "worse"
-        effect_text = f"The probabilities get {better}"
-    return f"{one_line(name)}: {effect_text}: NLL {change.value:+.3f}{ends}."
+        text = f"NLL gets {word}, {nll}, but {' and '.join(against)} {other}"
+        text += "".join(f"; {too}" for too in along)
+    return f"{one_line(name)}: {text}."
 
 
 def scorecard_answer(judged: JudgedHypotheses) -> str:

@@ -13,6 +13,7 @@ from pact_eval.evaluation.answers import PLANNED_DIFFERENCE
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, Claim
 from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.evaluation.metric_specs import Unit
+from pact_eval.evaluation.registry import ANSWER_MASS
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     at_views,
@@ -56,6 +57,9 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
     pairs = conclusion.of("pair_accuracy")
     if pairs:
         numbers += f"; pair accuracy {', '.join(claim_text(claim, shown=True) for claim in pairs)}"
+    masses = [claim_text(claim, shown=True) for claim in conclusion.of(ANSWER_MASS) if claim.shown]
+    if masses:
+        numbers += f"; answer mass {', '.join(masses)}"
     rest = f"{adjustment(conclusion)}{power_words(conclusion)}"
     if conclusion.seeds > 1:
         rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
@@ -72,7 +76,7 @@ def better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
         right: what the second is called.
 
     Example:
-        "pact is more accurate than base (p = 0.002)"
+        "pact is more accurate than base (p = 0.004, adjusted for 2 tests)"
     """
     first, *others = (claim for claim in conclusion.claims if claim.metric == "accuracy")
     phrases = {
@@ -95,37 +99,39 @@ def better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
 
 def adjustment(conclusion: BetterConclusion) -> str:
     """Name the adjustment for several tests, which may take the mark of an interval without 0."""
-    tests = {claim.decoding: claim.evidence.tests for claim in conclusion.claims}
-    first, *others = tests.values()
-    if not first:
-        return ""
-    other = f", those of the other decoding for {others[0]:,} (Bonferroni)" if others else ""
-    return f"p-values are adjusted for {first:,} tests (Holm){other}. "
+    tests = conclusion.claims[0].evidence.tests if conclusion.claims else 0
+    return f"p-values are adjusted for {tests:,} tests (Holm). " if tests > 1 else ""
 
 
 def _test(claim: Claim) -> str:
-    """Give the p-value of a difference that is shown."""
-    if claim.status not in ("better", "worse"):
-        return ""
-    evidence = claim.evidence
-    adjusted = evidence.adjusted_p_value
-    p_value = evidence.p_value if adjusted is None else adjusted
-    return f" ({p_value_text(p_value)}{'' if adjusted is None else ', adjusted'})"
+    """Give the p-value that decides: of a difference that is shown, or is not after adjustment."""
+    tests = claim.evidence.tests
+    adjusted = f", adjusted for {tests:,} tests" if tests > 1 else ""
+    if claim.shown or (adjusted and claim.difference.excludes_zero):
+        return f" ({p_value_text(claim.evidence.deciding)}{adjusted})"
+    return ""
 
 
-def claim_text(claim: Claim, *, word: bool = False, shown: bool = False) -> str:
-    """Write a difference with its views; the finding says only of accuracy whether it is shown."""
+def claim_text(claim: Claim, *, word: bool = False, shown: bool = False, at: bool = True) -> str:
+    """Write a difference; the finding says only of accuracy whether it is shown.
+
+    Args:
+        claim: on the difference.
+        word: whether its unit follows.
+        shown: whether to say if it is shown.
+        at: whether to name its views.
+    """
     difference, unit = claim.difference, " points" if word else ""
-    views = views_words(claim.k, claim.repeats)
-    adjusted = claim.evidence.adjusted_p_value
-    if shown and claim.status in ("better", "worse"):
-        views += ", shown"
-    elif adjusted is not None and difference.excludes_zero and claim.status == "not shown":
-        views += f"; not shown after adjustment, {p_value_text(adjusted)}"
+    remarks = [views_words(claim.k, claim.repeats)] if at else []
+    if shown and claim.shown:
+        remarks.append("shown")
+    elif difference.excludes_zero and claim.status == "not shown":
+        remarks.append(f"not shown after adjustment, {p_value_text(claim.evidence.deciding)}")
+    text = interval_text(difference, "points", unit)
     if has_width(difference):
         value, interval = estimate_parts(difference, "points")
-        return f"{value}{unit} {interval} ({views})"
-    return f"{interval_text(difference, 'points', unit)} ({views})"
+        text = f"{value}{unit} {interval}"
+    return f"{text} ({', '.join(remarks)})" if remarks else text
 
 
 def _at(claim: Claim) -> str:
@@ -139,14 +145,13 @@ def power_words(conclusion: BetterConclusion) -> str:
     """
     if conclusion.shown:
         return ""
-    smallest = math.nan if conclusion.detectable is None else conclusion.detectable.value
+    smallest = conclusion.detectable
     planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
     parts = []
     if not math.isnan(smallest):
         parts.append(f"detectable here: {value_text(smallest, 'percent')} points")
     if conclusion.needed is not None and not smallest <= PLANNED_DIFFERENCE:
-        bound = "at least" if conclusion.at_least else "about"
-        parts.append(f"{planned} points would need {bound} {_about(conclusion.needed)} items")
+        parts.append(f"{planned} points would need about {_about(conclusion.needed)} items")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -173,7 +178,7 @@ def better_line(
         names: display names of arms.
 
     Example:
-        "pact is more accurate than base (p = 0.002): 5.1 points [2.0, 8.3]"
+        "pact is more accurate than base (p = 0.004, adjusted for 2 tests): 5.1 points [2.0, 8.3]"
     """
     conclusion = conclusion.better_first
     left, right = short_names([names.arm(name) for name in (conclusion.left, conclusion.right)])
@@ -204,22 +209,31 @@ def several_line(
         return better_line(conclusions[0], leak, names)
     keys = [conclusions[0].left, *(conclusion.right for conclusion in conclusions)]
     first, *others = short_names([names.arm(key) for key in keys])
-    named: dict[BetterStatus, list[str]] = {}
+    named: dict[tuple[BetterStatus, str], list[str]] = {}
     for conclusion, other in zip(conclusions, others, strict=True):
-        named.setdefault(conclusion.status, []).append(other)
+        named.setdefault((conclusion.status, _only_at(conclusion)), []).append(other)
     phrases: dict[BetterStatus, str] = {
-        "better": "is more accurate than {}",
-        "worse": "is less accurate than {}",
-        "equivalent": "is as accurate as {}, within the margin",
-        "not shown": "is not shown to differ in accuracy from {}",
-        "cannot be compared": "cannot be compared with {}",
+        "better": "is more accurate{} than {}",
+        "worse": "is less accurate{} than {}",
+        "equivalent": "is as accurate{} as {}, within the margin",
+        "not shown": "is not shown to differ in accuracy{} from {}",
+        "cannot be compared": "cannot be compared{} with {}",
     }
     parts = [
-        phrase.format(_listed(named[status]))
+        phrase.format(at, _listed(named[status, at]))
         for status, phrase in phrases.items()
-        if status in named
+        for named_status, at in named
+        if named_status == status
     ]
     return f"{leak_prefix(leak)}{first} {'; '.join(parts)}"
+
+
+def _only_at(conclusion: BetterConclusion) -> str:
+    """Name the views of a difference that is not shown under the decoding of the settings."""
+    leading = conclusion.leading
+    if leading is None or leading is conclusion.claims[0]:
+        return ""
+    return f" {_at(leading)}"
 
 
 def _listed(names: Sequence[str]) -> str:

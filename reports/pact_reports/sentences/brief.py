@@ -7,7 +7,7 @@ news; nothing is decided here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pact_eval.data.records import position_name
@@ -16,29 +16,35 @@ from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
-from pact_eval.evaluation.notes import Unanswered
+from pact_eval.evaluation.notes import LowAnswerMass, Unanswered
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.permuted_slots import SlotPreference
 from pact_reports.numbers import (
     estimate_parts,
     has_width,
     interval_text,
     p_value_text,
+    small_text,
     value_text,
 )
 from pact_reports.plain_text import lower_first, one_line
 from pact_reports.sentences.conclusions import (
-    NO_DIRECTION,
+    UNDIRECTED,
+    adjusted_text,
+    corp_text,
     data_words,
     followed_together,
     followed_words,
     gap_text,
+    group_words,
     is_other_letter,
+    of_bins,
     ties_words,
+    verb_of,
 )
 from pact_reports.sentences.data import leak_prefix
+from pact_reports.table import Line
 
 _LONGEST_NAME: Final = 32
 _MOST_NAMES: Final = 4
@@ -83,11 +89,30 @@ def report_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
     of_them = "" if answered is None else f" of the {answered.answered:,} answered items"
     accuracy = rate_text(evaluation.groups[0].estimates["accuracy"])
     news = [*_bad_news(evaluation.conclusions)]
+    if LowAnswerMass.of(evaluation.mean_answer_mass) is not None:
+        news.append(f"has an ANSWER MASS OF {small_text(evaluation.mean_answer_mass, 'percent')}%")
     if len(news) > 1:
         listed = f", {', '.join(news[:-1])} and {news[-1]}"
     else:
         listed = f", and {news[0]}" if news else ""
     return f"{leak_prefix(leak)}{name} answers {accuracy}{of_them} right{listed}."
+
+
+def mass_lines(masses: Mapping[str, float]) -> tuple[Line, ...]:
+    """Write the answer masses of runs, or arms, if one of them is low.
+
+    Args:
+        masses: by name; NaN if unknown.
+
+    Example:
+        "LOW ANSWER MASS: a 0.008%, b 98.8% of the probability is on the answer letters."
+    """
+    if all(LowAnswerMass.of(mass) is None for mass in masses.values()):
+        return ()
+    known = {name: mass for name, mass in masses.items() if not math.isnan(mass)}
+    told = ", ".join(f"{name} {small_text(mass, 'percent')}%" for name, mass in known.items())
+    text = f"LOW ANSWER MASS: {told} of the probability is on the answer letters."
+    return (Line(one_line(text), "bad"),)
 
 
 def answer_line(evaluation: Evaluation, leak: DataLeak | None = None) -> str:
@@ -159,26 +184,26 @@ def order_text(conclusion: OrderConclusion) -> str:
             ]
             also = "".join(f", also {position_name(slot.slot)}" for slot in letters)
             test = p_value_text(first.adjusted_p_value)
+            where = f"{group_words(first, conclusion.unit)}{also}"
             finding = loud(conclusion, followed_together(conclusion.followed))
             change = value_text(flips.value, "percent")
-            return (
-                f"{finding}: chosen {_from_chance(first, interval=True)} ({test}){also}; "
-                f"{change}% of answers change{ties}"
-            )
+            points = _from_chance(first.preference, interval=True)
+            return f"{finding}: chosen {points} ({test}){where}; {change}% of answers change{ties}"
         case "cannot tell":
-            return f"cannot tell: {one_line(str(conclusion.reason))}"
+            known = "" if math.isnan(flips.value) else f"{rate_text(flips)} of answers change; "
+            return f"cannot tell: {known}{one_line(str(conclusion.reason))}"
         case status:
             return f"{loud(conclusion, status)}: {rate_text(flips)} of answers change{ties}"
 
 
-def _from_chance(slot: SlotPreference, *, interval: bool = False) -> str:
+def _from_chance(preference: Estimate, *, interval: bool = False) -> str:
     """Write how far the share of views that choose a slot is from that of permuted answers.
 
     Example:
         "24.2 points [21.8, 26.7] above chance"
     """
-    above = slot.preference.value > 0
-    distance = slot.preference if above else slot.preference.negated
+    above = preference.value > 0
+    distance = preference if above else preference.negated
     value, ends = estimate_parts(distance, "percent")
     points = f"{value} points {ends}" if interval and ends else f"{value} points"
     return f"{points} {'above' if above else 'below'} chance"
@@ -192,7 +217,10 @@ def order_mark(conclusion: OrderConclusion) -> str:
     """
     if conclusion.followed:
         first = conclusion.followed[0]
-        return f"{loud(conclusion, followed_words(first))} (chosen {_from_chance(first)})"
+        points = _from_chance(first.preference)
+        if first.group is not None:
+            points = f"{_from_chance(first.group.inside)} there"
+        return f"{loud(conclusion, followed_words(first))} (chosen {points})"
     if conclusion.status == "cannot tell":
         return order_text(conclusion)
     changes = value_text(conclusion.flip_rate.value, "percent")
@@ -206,8 +234,9 @@ def order_word(conclusion: OrderConclusion) -> str:
         "FOLLOWS A"
     """
     if conclusion.followed:
-        words = followed_words(conclusion.followed[0])
-        return loud(conclusion, words.replace(" the letter", "").replace(" position", ""))
+        first = conclusion.followed[0]
+        where = "the last place" if first.slot < 0 else position_name(first.slot)
+        return loud(conclusion, f"{verb_of(first)} {where}")
     return loud(conclusion, conclusion.status)
 
 
@@ -222,28 +251,23 @@ def probabilities_text(conclusion: ProbabilitiesConclusion) -> str:
     says, right = (
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
-    gap = f"{gap_text(conclusion)}; " if conclusion.status == "miscalibrated otherwise" else ""
-    numbers = f"says {says}%, is {right}% right ({gap}{_ece(conclusion)})"
-    if conclusion.status == "no error shown":
-        hidden = value_text(conclusion.hidden, "percent")
-        numbers += f"; {hidden}% could hide"
-    return f"{_probabilities_finding(conclusion)}: {numbers}"
+    details = [gap_text(conclusion)] if conclusion.status in UNDIRECTED else []
+    details.append(f"ECE{of_bins(conclusion)} {_against_chance(conclusion)}")
+    if conclusion.only_corp:
+        details.append(corp_text(conclusion, "chance"))
+    if conclusion.tone == "bad" or conclusion.shown_alone:
+        details.append(adjusted_text(conclusion))
+    finding = loud(conclusion, conclusion.status)
+    return f"{finding}: says {says}%, is {right}% right ({'; '.join(details)})"
 
 
-def _ece(conclusion: ProbabilitiesConclusion) -> str:
-    """Write the ECE next to that of chance; the p-value of an error that is shown."""
+def _against_chance(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the ECE next to that of chance."""
     ece = conclusion.ece
-    text = f"ECE {value_text(ece.value, 'percent')}"
-    if not isinstance(ece, CalibrationError):
-        return text
-    text += f", chance {value_text(ece.floor, 'percent')}"
-    return text if conclusion.tone != "bad" else f"{text}; {p_value_text(ece.p_value)}"
-
-
-def _probabilities_finding(conclusion: ProbabilitiesConclusion) -> str:
-    if conclusion.status == "miscalibrated otherwise":
-        return f"MISCALIBRATED, {NO_DIRECTION}"
-    return loud(conclusion, conclusion.status)
+    text = value_text(ece.value, "percent")
+    if isinstance(ece, CalibrationError):
+        text += f", chance {value_text(ece.floor, 'percent')}"
+    return text
 
 
 def probabilities_mark(conclusion: ProbabilitiesConclusion) -> str:
@@ -254,7 +278,7 @@ def probabilities_mark(conclusion: ProbabilitiesConclusion) -> str:
     """
     if conclusion.status == "cannot tell":
         return probabilities_text(conclusion)
-    finding = _probabilities_finding(conclusion)
+    finding = loud(conclusion, conclusion.status)
     if conclusion.status == "no error shown":
         return finding
     says, right = (

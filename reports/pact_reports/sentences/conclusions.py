@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
-from pact_eval.stats.permuted_slots import SlotPreference
+from pact_eval.stats.permuted_slots import Group, SlotPreference
 from pact_reports.numbers import (
+    CLUSTERS,
     interval_text,
     p_value_text,
     value_text,
@@ -38,9 +40,6 @@ _MOST_LETTERS: Final = 2
 
 NOT_SHOWN: Final = "No accuracy difference shown"
 """The finding if neither run, or arm, is shown to be better."""
-
-NO_DIRECTION: Final = "direction not shown"
-"""Said of a calibration error if neither over-confidence nor under-confidence is shown."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,9 @@ def order_words(conclusion: OrderConclusion) -> Said:
 
     Example:
         "Follows the letter A: chosen in 84.0% of views with it, 41.0% by chance: +43.0 points ..."
+
+    Of a run of which nothing can be told, the share that changes is still known:
+        "Cannot tell: 12.5 [9.6, 16.1]% of the answers change with the order: ..."
     """
     flips = conclusion.flip_rate
     share = f"{interval_text(flips, 'percent', '%')} of the answers change"
@@ -103,7 +105,7 @@ def order_words(conclusion: OrderConclusion) -> Said:
             rest = "".join(f"; also {followed_words(slot)}" for slot in more[:_MOST_LETTERS])
             finding = followed_together(conclusion.followed)
             sentence = f"{finding[0].upper()}{finding[1:]}"
-            return Said(sentence, f"{_preference(first)}{rest}; {share}{ties}.")
+            return Said(sentence, f"{_preference(first, conclusion.unit)}{rest}; {share}{ties}.")
         case "unstable":
             return Said(
                 "Unstable", f"{change}; no letter or position is shown to be preferred{ties}."
@@ -112,7 +114,8 @@ def order_words(conclusion: OrderConclusion) -> Said:
             most = value_text(flips.high, "percent")
             return Said("Stable", f"{change}, at most {most}%{ties}.")
         case "cannot tell":
-            return Said("Cannot tell", f"{one_line(str(conclusion.reason))}.")
+            known = "" if math.isnan(flips.value) else f"{change}: "
+            return Said("Cannot tell", f"{known}{one_line(str(conclusion.reason))}.")
 
 
 def ties_words(tied: int, views: int) -> str:
@@ -132,11 +135,51 @@ def is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
     return slot.slot >= 0 and first.slot >= 0 and slot.preference.value > 0
 
 
+def verb_of(slot: SlotPreference) -> str:
+    """Return "follows" or "avoids"."""
+    return "follows" if slot.preference.value > 0 else "avoids"
+
+
 def followed_words(slot: SlotPreference) -> str:
-    """Write that a letter or position is followed or avoided, such as "follows the letter A"."""
-    verb = "follows" if slot.preference.value > 0 else "avoids"
-    where = "the last position" if slot.slot < 0 else f"the letter {position_name(slot.slot)}"
-    return f"{verb} {where}"
+    """Write that a letter or position is followed or avoided, and in which items.
+
+    Examples:
+        "follows the letter A in questions of 6 answers", "follows D, the last place"
+    """
+    where = f"the letter {position_name(slot.slot)}"
+    if slot.is_last:
+        where = "the last place" if slot.slot < 0 else f"{position_name(slot.slot)}, the last place"
+    of = "" if slot.group is None else f" in {group_name(slot.group.group)}"
+    return f"{verb_of(slot)} {where}{of}"
+
+
+def group_name(group: Group) -> str:
+    """Name a group of items.
+
+    Examples:
+        >>> group_name(6), group_name("choice")
+        ('questions of 6 answers', 'choice questions')
+    """
+    return f"questions of {group} answers" if isinstance(group, int) else f"{group} questions"
+
+
+def group_words(slot: SlotPreference, unit: ClusterUnit) -> str:
+    """Write a preference in the group of items in which it lives, and elsewhere; "" without one.
+
+    Args:
+        slot: that is followed or avoided.
+        unit: units of the intervals.
+
+    Example:
+        ", there +29.4 [+16.8, +45.6] (15 families), elsewhere +3.2 [-0.8, +7.1]"
+    """
+    if slot.group is None:
+        return ""
+    inside, outside = (
+        interval_text(side, "points") for side in (slot.group.inside, slot.group.outside)
+    )
+    families = f"{slot.group.inside.clusters:,} {CLUSTERS[unit]}"
+    return f", there {inside} ({families}), elsewhere {outside}"
 
 
 def followed_together(followed: Sequence[SlotPreference]) -> str:
@@ -154,15 +197,17 @@ def followed_together(followed: Sequence[SlotPreference]) -> str:
     if len(equal) < 2 or first.slot < 0:
         return followed_words(first)
     *most, last = (position_name(slot.slot) for slot in equal)
-    verb = "follows" if first.preference.value > 0 else "avoids"
-    return f"{verb} the letters {', '.join(most)} and {last}"
+    return f"{verb_of(first)} the letters {', '.join(most)} and {last}"
 
 
-def _preference(slot: SlotPreference) -> str:
+def _preference(slot: SlotPreference, unit: ClusterUnit) -> str:
     chosen, chance = (value_text(share, "percent") for share in (slot.chosen, slot.chance))
     points = interval_text(slot.preference, "points", " points")
     test = p_value_text(slot.adjusted_p_value)
-    return f"chosen in {chosen}% of views with it, {chance}% by chance: {points} ({test})"
+    return (
+        f"chosen in {chosen}% of views with it, {chance}% by chance: {points} ({test})"
+        f"{group_words(slot, unit)}"
+    )
 
 
 def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:
@@ -177,37 +222,67 @@ def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
     numbers = f"mean confidence {confidence}%, accuracy {accuracy}%"
-    if conclusion.status == "miscalibrated otherwise":
+    details = [f"ECE{of_bins(conclusion)} {_against_chance(conclusion, '%')}"]
+    if conclusion.status in UNDIRECTED:
         numbers += f", {gap_text(conclusion)}"
-    numbers += f"; {_ece(conclusion)}"
-    if conclusion.status == "no error shown":
-        hidden = value_text(conclusion.hidden, "percent")
-        return Said("No error shown", f"{numbers}; an error of up to {hidden}% could hide.")
-    return Said(_probabilities_finding(conclusion), f"{numbers}.")
+    if conclusion.only_corp:
+        details.append(corp_text(conclusion, "by chance"))
+    details.append(adjusted_text(conclusion))
+    return Said(conclusion.status.capitalize(), f"{numbers}; {'; '.join(details)}.")
 
 
-def _probabilities_finding(conclusion: ProbabilitiesConclusion) -> str:
-    """Write an error that is shown, and of one without a direction that none is shown."""
-    if conclusion.status == "miscalibrated otherwise":
-        return f"Miscalibrated, {NO_DIRECTION}"
-    return conclusion.status.capitalize()
+UNDIRECTED: Final = ("miscalibrated", "no error shown")
+"""Statuses whose sentence has the interval of the gap."""
 
 
 def gap_text(conclusion: ProbabilitiesConclusion) -> str:
     """Write confidence minus accuracy with its interval, which tells how much a mean may hide.
 
     Example:
-        "gap +73.8 [-38.0, +93.8] points"
+        "gap +4.6 [-1.2, +9.9] points"
     """
     return f"gap {interval_text(conclusion.gap, 'points', ' points')}"
 
 
-def _ece(conclusion: ProbabilitiesConclusion) -> str:
+def of_bins(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the number of bins of ECE unless it is the usual one.
+
+    Example:
+        " (30 bins)"
+    """
     ece = conclusion.ece
-    text = f"ECE {value_text(ece.value, 'percent')}%"
+    if not isinstance(ece, CalibrationError) or ece.bins == CalibrationError.bins:
+        return ""
+    return f" ({ece.bins} bins)"
+
+
+def corp_text(conclusion: ProbabilitiesConclusion, by_chance: str) -> str:
+    """Write the miscalibration without bins next to that of a calibrated model.
+
+    Example:
+        "CORP miscalibration 0.0201, by chance 0.0007"
+    """
+    corp = conclusion.corp
+    return f"CORP miscalibration {corp.value:.4f}, {by_chance} {corp.floor:.4f}"
+
+
+def adjusted_text(conclusion: ProbabilitiesConclusion) -> str:
+    """Write the smallest p-value after adjustment.
+
+    If a test alone would show an error, but not the three together, the text says so.
+
+    Example:
+        "p = 0.011"
+    """
+    p_value = p_value_text(conclusion.p_value)
+    return f"{p_value} after adjustment for three tests" if conclusion.shown_alone else p_value
+
+
+def _against_chance(conclusion: ProbabilitiesConclusion, unit: str) -> str:
+    ece = conclusion.ece
+    text = f"{value_text(ece.value, 'percent')}{unit}"
     if isinstance(ece, CalibrationError):
-        chance = value_text(ece.floor, "percent")
-        text += f", by chance {chance}% ({p_value_text(ece.p_value)})"
+        text += f", by chance {value_text(ece.floor, 'percent')}{unit}"
     return text
 
 

@@ -19,6 +19,7 @@ from pact_eval.evaluation.joins import (
     UnlikeRuns,
     UnsealedFiles,
 )
+from pact_eval.evaluation.metric_specs import Unit
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     LOW_ANSWER_MASS,
@@ -31,6 +32,7 @@ from pact_eval.evaluation.notes import (
     Incomplete,
     IncompletePairs,
     InfiniteNll,
+    LargeFamilies,
     LowAnswerMass,
     NearTies,
     Note,
@@ -40,14 +42,13 @@ from pact_eval.evaluation.notes import (
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
-    TooFewResamples,
     Unanswered,
     UnmatchedSeeds,
     Unverified,
 )
 from pact_eval.runs.custody import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS, value_text
+from pact_reports.numbers import CLUSTERS, reason_text, small_text, value_text
 from pact_reports.sentences.custody import trained_on_text
 from pact_reports.sentences.data import leak_sentence
 
@@ -80,10 +81,8 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _unmatched(note)
         case DifferentViews() | AdaptiveViews():
             return _about_views(note)
-        case SmallGroups():
-            return _small_groups(note)
-        case TooFewResamples():
-            return _too_few_resamples(note)
+        case SmallGroups() | LargeFamilies():
+            return _about_families(note)
         case AnswersOnly() | ConfidencesOnly():
             return _without_probabilities(note)
         case RepeatedPrompts():
@@ -195,10 +194,8 @@ def _about_items(
             rarely = ": the model rarely answers with one of the letters"
             if note.share >= VERY_LOW_ANSWER_MASS:
                 rarely = f"; {LOW_ANSWER_MASS:.0%} or more is expected"
-            return (
-                f"Only {100 * note.share:.1f}% of the next-token probability is on the answer "
-                f"letters{rarely}."
-            )
+            share = small_text(note.share, "percent")
+            return f"Only {share}% of the next-token probability is on the answer letters{rarely}."
         case OneOrder():
             items = f"{_items(note.items)} their answers in one order only"
             if not note.others:
@@ -349,39 +346,39 @@ def _several_right(note: SeveralRight) -> str:
 
 
 def _rounded(note: RoundedProbabilities) -> str:
-    named = f"{note.run}: " if note.run else ""
+    """Write the ends that differ in print: a score that rounding does not move is not named."""
     if note.decimals is None:
-        bounds = f"{named}the log lists only the most probable tokens: NLL is "
+        why, verb, hides = "the log lists only the most probable tokens:", "is", "the log"
         unknown = "is not listed; it counts as the least probable listed token"
     else:
-        bounds = (
-            f"{named}probabilities are rounded to {note.decimals} decimals: before rounding, NLL "
-            "was "
-        )
+        why = f"probabilities are rounded to {note.decimals} decimals: before rounding,"
+        verb, hides = "was", "rounding"
         unknown = f"was rounded to 0, which counts as {0.5 * 10**-note.decimals:g} or less"
-    low, high = note.nll
-    if math.isinf(high):
-        bounds += (
-            f"at least {low:.4f} nats, without an upper bound ({_items(note.censored)} a correct "
-            f"answer that {unknown})"
-        )
-    else:
-        bounds += f"between {low:.4f} and {high:.4f} nats"
-    bounds += f", AURC between {_percents(note.aurc, 2)}"
-    if note.undecided:
-        hides = "the log" if note.decimals is None else "rounding"
-        bounds += (
-            f", accuracy between {_percents(note.accuracy, 1)}: {hides} hides the most probable "
-            f"answer of {note.undecided:,} item{'' if note.undecided == 1 else 's'}"
-        )
-    return f"{bounds[0].upper()}{bounds[1:]}." if not named else f"{bounds}."
+    nll = _between(note.nll, "nats", " nats")
+    if math.isinf(note.nll[1]):
+        items = f"{_items(note.censored)} a correct answer that {unknown}"
+        least = value_text(note.nll[0], "nats")
+        nll = f"at least {least} nats, without an upper bound ({items})"
+    accuracy = _between(note.accuracy, "percent", "%")
+    if accuracy:
+        items = f"{note.undecided:,} item{'' if note.undecided == 1 else 's'}"
+        accuracy += f": {hides} hides the most probable answer of {items}"
+    ends = {"NLL": nll, "AURC": _between(note.aurc, "percent", "%"), "accuracy": accuracy}
+    scores = ", ".join(f"{name} {text}" for name, text in ends.items() if text)
+    text = f"{why} {scores.replace(' ', f' {verb} ', 1)}."
+    return f"{note.run}: {text}" if note.run else f"{text[0].upper()}{text[1:]}"
 
 
-def _percents(ends: tuple[float, float], digits: int) -> str:
-    return f"{100 * ends[0]:.{digits}f} and {100 * ends[1]:.{digits}f}%"
+def _between(ends: tuple[float, float], unit: Unit, word: str) -> str:
+    """Write both ends of a score; "" if they are the same in print."""
+    low, high = (value_text(end, unit) for end in ends)
+    return "" if low == high else f"between {low} and {high}{word}"
 
 
-def _small_groups(note: SmallGroups) -> str:
+def _about_families(note: SmallGroups | LargeFamilies) -> str:
+    if isinstance(note, LargeFamilies):
+        few = reason_text(note.text, note.unit)
+        return f"{few}: intervals allow for it, and equivalence is not shown."
     named = [f"{group.name} ({group.clusters:,})" for group in note.groups]
     listed = ", ".join(named[:_MOST_NAMED])
     if len(named) > _MOST_NAMED:
@@ -389,22 +386,6 @@ def _small_groups(note: SmallGroups) -> str:
     few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[note.unit]} in"
     rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
     return f"{few}: {listed}. {rough}."
-
-
-def _too_few_resamples(note: TooFewResamples) -> str:
-    tests = "1 difference" if note.limited == 1 else f"{note.limited:,} differences"
-    limit = (
-        f"Holm's adjustment for {note.tests:,} tests asks for a p-value of {note.level:.2g} at its "
-        f"first step. P-values of {' and '.join(note.metrics)} come from resamples and cannot be "
-        f"as small for {tests}"
-    )
-    if note.needed:
-        limit += f"; {note.needed:,} resamples (--resamples) are needed"
-        if note.out_of_reach:
-            limit += f", and for {note.out_of_reach:,} of them no practical number is enough"
-    else:
-        limit += ", with any practical number of resamples"
-    return f"{limit}. They can be marked only after smaller p-values."
 
 
 def _items(number: int) -> str:

@@ -13,7 +13,7 @@ from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
 from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.report import Calibration, Group
-from pact_eval.metrics.recalibration import AnswerScores, ScoreDecomposition
+from pact_eval.metrics.recalibration import AnswerScores
 from pact_reports.arm_names import ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.arm_cells import items_and_pairs
@@ -31,6 +31,8 @@ _SCORES: Final = (
     MetricSpec("answer_brier", "Brier", "score", -1),
     MetricSpec("answer_log_score", "Log score", "nats", -1),
 )
+_SMOOTH: Final = MetricSpec("smooth_ece", "Smooth ECE", "percent", -1)
+_SMOOTH_NUMBERS: Final = ("", " by chance", ", 95% by chance")
 _PARTS: Final[tuple[tuple[str, tuple[str, ...], Literal[-1, 0, 1]], ...]] = (
     ("", ("mean",), -1),
     (
@@ -48,8 +50,8 @@ _WHEN: Final[dict[Calibration, str]] = {
 }
 _MEANING: Final = (
     "Scores of the top probability as the forecast of a right answer: score = miscalibration - "
-    "discrimination + uncertainty (CORP). Noise: mean miscalibration of a calibrated model with "
-    "these confidences and families, by chance alone."
+    "discrimination + uncertainty (CORP). Smooth ECE: calibration error with a kernel in place of "
+    "bins. Noise: mean of a calibrated model with these confidences and families, by chance alone."
 )
 
 
@@ -108,7 +110,7 @@ def groups_table(groups: Sequence[Group]) -> Table:
 
 def _columns(decoding: MetricDecoding = SINGLE) -> list[Column]:
     """Return the columns of both scores; CSV files name the decoding."""
-    return [
+    columns = [
         Column(
             head or spec.title,
             numbers=tuple(f"{spec.title} {part} ({unit_of(spec, decoding)})" for part in parts),
@@ -117,29 +119,31 @@ def _columns(decoding: MetricDecoding = SINGLE) -> list[Column]:
         for spec in _SCORES
         for head, parts, better in _PARTS
     ]
+    unit = unit_of(_SMOOTH, decoding)
+    names = tuple(f"{_SMOOTH.title}{name} ({unit})" for name in _SMOOTH_NUMBERS)
+    return [*columns, Column(_SMOOTH.title, numbers=names, better=-1)]
 
 
 def _cells(scores: AnswerScores, chance: ChanceMiscalibration) -> list[Cell]:
     drawn = ((chance.brier, chance.brier_high), (chance.log_nats, chance.log_nats_high))
-    return [
+    cells = [
         cell
         for spec, parts, by_chance in zip(
             _SCORES, (scores.brier, scores.log_nats), drawn, strict=True
         )
         for cell in (
             value_cell(parts.score, spec, parts.reason),
-            _miscalibration_cell(parts, spec, by_chance),
+            _beside_chance(value_cell(parts.miscalibration, spec, parts.reason), spec, by_chance),
             value_cell(parts.discrimination, spec, parts.reason),
             value_cell(parts.uncertainty, spec, parts.reason),
         )
     ]
+    smooth = value_cell(scores.smooth_ece, _SMOOTH)
+    return [*cells, _beside_chance(smooth, _SMOOTH, (chance.smooth_ece, chance.smooth_ece_high))]
 
 
-def _miscalibration_cell(
-    parts: ScoreDecomposition, spec: MetricSpec, by_chance: tuple[float, float]
-) -> Cell:
-    """Write miscalibration, next to that of a calibrated model by chance."""
-    cell = value_cell(parts.miscalibration, spec, parts.reason)
+def _beside_chance(cell: Cell, spec: MetricSpec, by_chance: tuple[float, float]) -> Cell:
+    """Write a number next to that of a calibrated model by chance."""
     below = "" if math.isnan(by_chance[0]) else f"noise {shown(by_chance[0], spec)}"
     return replace(cell, numbers=(*cell.numbers, *by_chance), below=below)
 

@@ -13,13 +13,13 @@ from pact_eval.evaluation.notes import (
     ChangedModel,
     DifferentViews,
     IncompletePairs,
+    LargeFamilies,
     LowAnswerMass,
     Note,
     RepeatedPrompts,
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
-    TooFewResamples,
     Unanswered,
     UnmatchedSeeds,
 )
@@ -34,8 +34,8 @@ MOST_LINES: Final = 12
 COLUMNS: Final = 100
 
 _ON_ACCURACY: Final = (
-    *(AdaptiveViews, ChangedModel, IncompletePairs, LowAnswerMass, RepeatedPrompts),
-    *(RoundedProbabilities, SeveralRight, TooFewResamples, Unanswered, UnmatchedSeeds),
+    *(AdaptiveViews, ChangedModel, IncompletePairs, LargeFamilies, LowAnswerMass, RepeatedPrompts),
+    *(RoundedProbabilities, SeveralRight, Unanswered, UnmatchedSeeds),
 )
 """Notes on the numbers of brief outputs; the others are on metrics that `--full` shows."""
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pact_eval.evaluation.arms.comparison import ArmsComparison
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import ArmConclusions, conclude_arms
 from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.registry import metric_spec
+from pact_eval.evaluation.registry import ANSWER_MASS, metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import interval_text, sample_text, views_words
-from pact_reports.sentences.better import adjustment, claim_text, several_line
+from pact_reports.numbers import sample_text
+from pact_reports.sentences.better import several_line
 from pact_reports.sentences.brief import (
     beside,
+    mass_lines,
     order_mark,
     order_word,
     probabilities_mark,
@@ -25,7 +27,14 @@ from pact_reports.sentences.notes import named_note
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.arm_cells import mean_cell
 from pact_reports.tables.brief import MOST_LINES, Brief, Fact, data_fact, tone_of, worst_tone
-from pact_reports.tables.brief_comparison import cautions, decoding_text
+from pact_reports.tables.brief_comparison import (
+    cautions,
+    claim_cells,
+    claim_heads,
+    decoding_text,
+    difference_facts,
+    shown_fact,
+)
 
 _LONGEST_NAME: Final = 20
 _WORST: Final = "; order, probabilities: worst run"
@@ -47,21 +56,34 @@ def brief_arms(
     arms = conclude_arms(experiment)
     comparison = experiment.comparisons.of_arms
     answer = Line(several_line(conclusions, leak, names), "strong")
+    masses = mass_lines(answer_masses_of_arms(comparison, names))
     two = len(arms) == len("AB")
     return Brief(
-        answer=(*leak_lines(leak), answer, *cautions(experiment)),
+        answer=(
+            *leak_lines(leak),
+            answer,
+            *masses,
+            *cautions(experiment),
+        ),
         facts=[
             data_fact(experiment.data),
             *(_facts_of_two(conclusions[0], arms, names) if two else ()),
             Fact("seeds", _seeds(conclusions, arms)),
             Fact("sample", _sample(experiment)),
-            Fact("adjusted", _adjusted(conclusions)),
+            *(() if two else [shown_fact(conclusions)]),
         ],
         notes=[named_note(note, names) for note in comparison.notes],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
         tables=() if two else [_arms_table(conclusions, arms, names)],
         most=MOST_LINES + len(conclusions) - 1 - (not two),
     ).parts()
+
+
+def answer_masses_of_arms(comparison: ArmsComparison, names: ArmNames) -> dict[str, float]:
+    """Return the answer mass of each arm, the mean over its seeds, by name."""
+    called = short_names([names.arm(arm.name) for arm in comparison.arms])
+    means = [arm.summaries["all"][ANSWER_MASS].mean for arm in comparison.arms]
+    return dict(zip(called, means, strict=True))
 
 
 def _facts_of_two(
@@ -77,8 +99,7 @@ def _facts_of_two(
     yield Fact("probabilities", beside(called, marks), worst_tone(probabilities))
     means = (f"{name} {_mean(arm)}%" for name, arm in zip(called, pair, strict=True))
     yield Fact("accuracy", ", ".join(means))
-    pairs = turned.of("pair_accuracy")
-    yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs))
+    yield from difference_facts(turned)
 
 
 def _mean(arm: ArmConclusions) -> str:
@@ -107,19 +128,12 @@ def _sample(experiment: Experiment) -> str:
     return decoding
 
 
-def _adjusted(conclusions: Sequence[BetterConclusion]) -> str:
-    texts = (adjustment(conclusion) for conclusion in conclusions if conclusion.claims)
-    return next(filter(None, texts), "").removeprefix("p-values are ").strip()
-
-
 def _arms_table(
     conclusions: Sequence[BetterConclusion], arms: Sequence[ArmConclusions], names: ArmNames
 ) -> Table:
     """Lay out the arms: accuracy, its difference from the first arm's, order, probabilities."""
     called = short_names([names.arm(arm.arm) for arm in arms], _LONGEST_NAME)
-    differences = ["", *map(_difference, conclusions)]
-    views = next((claim for conclusion in conclusions for claim in conclusion.claims[:1]), None)
-    over = "" if views is None else f", {views_words(views.k, views.repeats)}"
+    heads, differences = claim_heads(conclusions), claim_cells(conclusions)
     return Table(
         name="arms",
         title="",
@@ -128,7 +142,7 @@ def _arms_table(
             Column("arm", "left"),
             Column("seeds"),
             Column("accuracy"),
-            Column(f"{called[0]} - arm{over}", "left"),
+            *(Column(head.format(f"{called[0]} - arm"), "left") for head in heads),
             Column("order", "left"),
             Column("probabilities", "left"),
         ),
@@ -138,20 +152,12 @@ def _arms_table(
                     Cell(name),
                     Cell(str(len(arm.seeds))),
                     Cell(_mean(arm)),
-                    Cell(difference),
+                    *map(Cell, texts),
                     Cell(order_word(arm.order), tone=tone_of(arm.order)),
                     Cell(probabilities_word(arm.probabilities), tone=tone_of(arm.probabilities)),
                 )
             )
-            for name, arm, difference in zip(called, arms, differences, strict=True)
+            for name, arm, texts in zip(called, arms, differences, strict=True)
         ),
         bare=True,
     )
-
-
-def _difference(conclusion: BetterConclusion) -> str:
-    """Write the difference of the first arm and another one; if there is none, a word."""
-    claims = [claim for claim in conclusion.claims if claim.metric == "accuracy"]
-    if not claims:
-        return conclusion.status
-    return interval_text(claims[0].difference, "points")

@@ -15,10 +15,15 @@ from pact_eval.evaluation.notes import (
     RoundedProbabilities,
     SeveralRight,
 )
-from pact_reports.numbers import interval_text, sample_text, value_text, views_words
+from pact_eval.evaluation.registry import ANSWER_MASS
+from pact_reports.numbers import (
+    interval_text,
+    sample_text,
+    value_text,
+    views_words,
+)
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.better import (
-    adjustment,
     better_line,
     claim_text,
     power_words,
@@ -26,6 +31,7 @@ from pact_reports.sentences.better import (
 )
 from pact_reports.sentences.brief import (
     beside,
+    mass_lines,
     order_mark,
     order_word,
     probabilities_mark,
@@ -59,7 +65,12 @@ def brief_comparison(
     answer = better_line(comparison.conclusion, leak)
     notes = [_named(note, names[::turn]) for note in comparison.notes]
     return Brief(
-        answer=(*leak_lines(leak), Line(answer, "strong"), *cautions(comparison.experiment)),
+        answer=(
+            *leak_lines(leak),
+            Line(answer, "strong"),
+            *mass_lines(answer_masses([comparison])),
+            *cautions(comparison.experiment),
+        ),
         facts=[
             data_fact(comparison.data),
             Fact("order", beside(names, [*map(order_mark, orders)]), worst_tone(orders)),
@@ -70,7 +81,7 @@ def brief_comparison(
             ),
             *_letter_prior(comparison),
             Fact("items", _discordant(comparison, names, turn)),
-            *_differences(conclusion),
+            *difference_facts(conclusion),
             *_views_taken(notes),
             *_tested(comparison, conclusion),
         ],
@@ -140,19 +151,19 @@ def decoding_text(experiment: Experiment) -> str:
     return f"{label['views']}, {label['calibration']}"
 
 
-def _differences(conclusion: BetterConclusion) -> Iterator[Fact]:
+def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
     """Write the differences that the answer does not have: the better run minus the other."""
     accuracy = [claim for claim in conclusion.of("accuracy") if claim is not conclusion.leading]
     for claim in accuracy:
-        difference = claim_text(claim, shown=True)
-        yield Fact(views_words(claim.k, claim.repeats), difference.rpartition(" (")[0])
+        yield Fact(views_words(claim.k, claim.repeats), claim_text(claim, at=False))
     pairs = conclusion.of("pair_accuracy")
     yield Fact("pairs", ", ".join(claim_text(claim, shown=True) for claim in pairs))
+    masses = (claim_text(claim, shown=True) for claim in conclusion.of(ANSWER_MASS) if claim.shown)
+    yield Fact("answer mass", ", ".join(masses))
 
 
 def _tested(comparison: RunComparison, conclusion: BetterConclusion) -> Iterator[Fact]:
-    """Write how the tests were adjusted, the verdict on the margin, and what could be shown."""
-    yield Fact("adjusted", adjustment(conclusion).removeprefix("p-values are ").strip())
+    """Write the verdict on the margin, and what could be shown."""
     verdict = comparison.groups[0].metrics["accuracy"].verdict
     if verdict is not None:
         margin = value_text(verdict.margin, "percent")
@@ -177,12 +188,17 @@ def brief_comparisons(
     answer = Line(several_line(conclusions, leak), "strong")
     notes = _each_once(comparisons)
     return Brief(
-        answer=(*leak_lines(leak), answer, *cautions(experiment)),
+        answer=(
+            *leak_lines(leak),
+            answer,
+            *mass_lines(answer_masses(comparisons)),
+            *cautions(experiment),
+        ),
         facts=[
             Fact("sample", f"{sample}; {decoding_text(experiment)}"),
             data_fact(experiment.data),
             *_views_taken(notes),
-            Fact("adjusted", adjustment(conclusions[0]).removeprefix("p-values are ").strip()),
+            shown_fact(conclusions),
         ],
         notes=[note for note in notes if not _is_adaptive(note)],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
@@ -190,6 +206,15 @@ def brief_comparisons(
         lines=others,
         most=MOST_LINES + len(comparisons) - _TWO,
     ).parts()
+
+
+def answer_masses(comparisons: Sequence[RunComparison]) -> dict[str, float]:
+    """Return the answer mass of the first run and of each of the others, by name."""
+    first = comparisons[0].conclusion
+    names = short_names([first.left, *(pair.conclusion.right for pair in comparisons)])
+    masses = [pair.groups[0].metrics[ANSWER_MASS] for pair in comparisons]
+    values = [masses[0].a.value, *(mass.b.value for mass in masses)]
+    return dict(zip(names, values, strict=True))
 
 
 def _each_once(comparisons: Sequence[RunComparison]) -> list[Note]:
@@ -210,14 +235,12 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
     names = short_names([comparisons[0].conclusion.left, *others], _LONGEST_NAME)
     accuracy = [comparison.groups[0].metrics["accuracy"] for comparison in comparisons]
     values = [accuracy[0].a.value, *(metric.b.value for metric in accuracy)]
-    differences = [
-        ["", ""],
-        *([*_claims(comparison.conclusion)] for comparison in comparisons),
-    ]
+    conclusions = [pair.conclusion for pair in comparisons]
     experiment = comparisons[0].experiment
     orders = map(experiment.order, runs)
     probabilities = map(experiment.probabilities, runs)
-    heads = [views_words(claim.k, claim.repeats) for claim in _accuracy(comparisons[0].conclusion)]
+    heads = claim_heads(conclusions)
+    differences = claim_cells(conclusions)
     rows = zip(names, values, differences, orders, probabilities, strict=True)
     return Table(
         name="runs",
@@ -226,8 +249,7 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
         columns=(
             Column("run", "left"),
             Column("accuracy"),
-            *(Column(f"{names[0]} - run, {head}", "left") for head in heads[:1]),
-            *(Column(head, "left") for head in heads[1:]),
+            *(Column(head.format(f"{names[0]} - run"), "left") for head in heads),
             Column("order", "left"),
             Column("probabilities", "left"),
         ),
@@ -236,7 +258,7 @@ def _runs_table(comparisons: Sequence[RunComparison]) -> Table:
                 (
                     Cell(name),
                     Cell(value_text(value, "percent")),
-                    *map(Cell, texts[: len(heads)]),
+                    *map(Cell, texts),
                     Cell(order_word(order), tone=tone_of(order)),
                     Cell(probabilities_word(probability), tone=tone_of(probability)),
                 )
@@ -252,11 +274,36 @@ def _accuracy(conclusion: BetterConclusion) -> list[Claim]:
     return [claim for claim in conclusion.claims if claim.metric == "accuracy"]
 
 
-def _claims(conclusion: BetterConclusion) -> Iterator[str]:
-    """Yield the difference of the settings with its interval, and whether the other is shown."""
-    for at, claim in enumerate(_accuracy(conclusion)):
-        if not at:
-            yield interval_text(claim.difference, "points")
-            continue
-        shown = "shown" if claim.status in ("better", "worse") else claim.status
-        yield f"{value_text(claim.difference.value, 'points')}, {shown}"
+def claim_heads(conclusions: Sequence[BetterConclusion]) -> list[str]:
+    """Return the heads of `claim_cells`; the first takes what is subtracted."""
+    claims = max(map(_accuracy, conclusions), key=len)
+    heads = [views_words(claim.k, claim.repeats) for claim in claims]
+    return [head if at else f"{{}}, {head}" for at, head in enumerate(heads)] or ["{}"]
+
+
+def claim_cells(conclusions: Sequence[BetterConclusion]) -> list[list[str]]:
+    """Write the differences in accuracy, that of the settings with its interval.
+
+    Returns:
+        Texts of the first run or arm, which are empty, and of each other one, by decoding.
+    """
+    columns = len(claim_heads(conclusions))
+
+    def texts(conclusion: BetterConclusion) -> list[str]:
+        cells: list[str] = [] if conclusion.claims else [conclusion.status]
+        for claim in _accuracy(conclusion):
+            value = value_text(claim.difference.value, "points")
+            text = value if cells else interval_text(claim.difference, "points")
+            marks = {"better": " *", "worse": " *", "equivalent": ", equivalent"}
+            cells.append(f"{text}{marks.get(claim.status, '')}")
+        return cells + [""] * (columns - len(cells))
+
+    return [[""] * columns, *map(texts, conclusions)]
+
+
+def shown_fact(conclusions: Sequence[BetterConclusion]) -> Fact:
+    """Explain the mark of `claim_cells`."""
+    accuracy = (claim for conclusion in conclusions for claim in _accuracy(conclusion))
+    tests = max((claim.evidence.tests for claim in accuracy), default=0)
+    how = f"p, adjusted for {tests:,} tests (Holm)," if tests > 1 else "p"
+    return Fact("*", f"shown: {how} is at most 0.05")

@@ -47,7 +47,7 @@ def brief_report(
         answer=(*leak_lines(leak), Line(report_line(evaluation, leak), "strong")),
         facts=[
             *_conclusions(report),
-            *_rates(report.rates, adaptive=_adaptive(evaluation) is not None),
+            *_rates(report.rates, evaluation),
             Fact("not known", not_known_text(report.conclusions)),
             Fact("run", run_text(report, names)),
             Fact("log", "; ".join(map(gap_words, gaps)), "caution"),
@@ -71,12 +71,16 @@ def _views(evaluation: Evaluation) -> str:
     return f"K up to {note.most} (mean {note.mean:.2f}{order})"
 
 
-def _rates(rates: Sequence[DecodedRates], *, adaptive: bool) -> Iterator[Fact]:
-    of_asked = rates[0].accuracy_of_asked
+def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fact]:
+    adaptive, of_asked = _adaptive(evaluation) is not None, rates[0].accuracy_of_asked
+    over_orders = evaluation.groups[0].estimates["order_accuracy"]
     if of_asked is not None:
         yield Fact("all items", f"{rate_text(of_asked)} right if unanswered items count as wrong")
     if len(rates) > 1:
-        yield Fact("accuracy", _by_views([(rate.accuracy, rate) for rate in rates], adaptive))
+        accuracy = _by_views([(rate.accuracy, rate) for rate in rates], adaptive)
+        if not math.isnan(over_orders.value):
+            accuracy += f", {rate_text(over_orders)} (mean over the orders)"
+        yield Fact("accuracy", accuracy)
     if not math.isnan(rates[0].pair_accuracy.value):
         pairs = [(rate.pair_accuracy, rate) for rate in rates]
         yield Fact("pair accuracy", _by_views(pairs, adaptive))

@@ -13,7 +13,7 @@ from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricC
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import metric_spec
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.paired_tests import McNemarTest
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
@@ -36,7 +36,7 @@ from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Tabl
 from pact_reports.tables.arm_cells import STANDING_LEGEND
 from pact_reports.tables.cells import chance_text, estimate_cell
 from pact_reports.tables.differing_items import SHOWN
-from pact_reports.tables.report import items_and_units, titled
+from pact_reports.tables.report import has_row, items_and_units, titled
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 _ELSEWHERE: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
@@ -94,19 +94,23 @@ def comparison_parts(
 
 
 def _legend(tests: int) -> Legend:
-    """Explain the mark of a difference between two runs.
-
-    Args:
-        tests: number of tests whose p-values were adjusted together; 0 if none.
-    """
-    how = "its 95% interval excludes 0"
-    if tests:
-        how = f"p, which inverts the interval, is below 0.05 after {_holm(tests)}"
+    """Explain the mark of a difference between two runs; arguments as for `_shown_text`."""
+    how = f"its 95% interval excludes 0{_shown_text(tests)}"
     return Legend((("significant", f"the difference is shown ({how})"),), _EXPLAINED)
 
 
-def _holm(tests: int) -> str:
-    return f"Holm's adjustment for {tests:,} tests together"
+def _shown_text(tests: int) -> str:
+    """Say which marks are adjusted.
+
+    Args:
+        tests: number of tests on accuracy that were adjusted together.
+    """
+    if tests < len("AB"):
+        return ""
+    return (
+        f"; accuracy and pair accuracy of all items: p, adjusted for {tests:,} tests (Holm), is at "
+        "most 0.05; other differences are tested alone"
+    )
 
 
 def item_lists(
@@ -133,6 +137,8 @@ def _metrics_table(group: GroupComparison) -> Table:
     rows = []
     for metric in group.metrics.values():
         spec = metric.spec
+        if not has_row(spec, (metric.a.value, metric.b.value)):
+            continue
         sides = (
             estimate_cell(estimate, spec.unit, reasons=False) for estimate in (metric.a, metric.b)
         )
@@ -159,7 +165,7 @@ def _by_group_table(comparison: Comparison, title: str) -> Table:
     rows = [
         Row((Cell(titled(metric.spec)), *(_difference_cell(g.metrics[name]) for g in groups)))
         for name, metric in groups[0].metrics.items()
-        if name != "accuracy"
+        if name != "accuracy" and has_row(metric.spec, (metric.a.value, metric.b.value))
     ]
     return Table("by-group", title, "", tuple(columns), tuple(rows), legend=_ELSEWHERE, keys=1)
 
@@ -196,13 +202,12 @@ def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
 
 
 def _accuracy_table(comparison: Comparison) -> Table:
-    show_holm = comparison.groups[0].metrics["accuracy"].evidence.tests > 0
     columns = [
         Column("", "left"),
         Column(f"A - B, by {CLUSTER[comparison.unit]}"),
+        Column("p"),
         Column(f"{short_clusters(comparison.unit)} A, B ahead"),
         Column("sign flip"),
-        *([Column("Holm")] if show_holm else []),
         Column("only A, B correct"),
         Column("McNemar"),
         Column("over items"),
@@ -210,15 +215,14 @@ def _accuracy_table(comparison: Comparison) -> Table:
     rows = []
     for group in comparison.groups:
         tests = group.accuracy
-        adjusted = group.metrics["accuracy"].evidence.adjusted_p_value
         rows.append(
             Row(
                 (
                     Cell(group.name),
                     _difference_cell(group.metrics["accuracy"]),
+                    Cell(_p_value(group.metrics["accuracy"].evidence.deciding)),
                     Cell(f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}"),
                     Cell(p_value_text(tests.families.p_value)),
-                    *([] if adjusted is None else [Cell(p_value_text(adjusted))]),
                     Cell(f"{tests.items.b:,}, {tests.items.c:,}"),
                     Cell(p_value_text(tests.items.p_value)),
                     Cell(_item_interval(group)),
@@ -247,7 +251,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     group = comparison.groups[0]
     tests = group.accuracy
     yield (
-        f"The sign flip and the first interval take {CLUSTERS[comparison.unit]} as the units; "
+        f"p decides; it, the first interval and the sign flip take {CLUSTERS[comparison.unit]} as "
+        "the units; "
         "McNemar and the last interval treat items as independent, as papers do."
     )
     if group.answers > group.items:
@@ -257,19 +262,9 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         )
     if tests.pairs is not None:
         yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
-    if math.isfinite(tests.detectable.value):
-        yield f"Smallest difference that this holdout shows with 80% power: {_detectable(group)}."
-
-
-def _detectable(group: GroupComparison) -> str:
-    """Write the smallest difference that a holdout shows with 80% power, and its basis."""
-    detectable, items = group.accuracy.detectable, group.accuracy.items
-    share = (items.b + items.c) / items.n
-    word = "answers" if group.answers > group.items else "items"
-    return (
-        f"{value_text(detectable.value, 'percent')} points ({detectable.n:,} {word}, worth "
-        f"{detectable.n_effective:,} independent ones; {100 * share:.1f}% of them differ)"
-    )
+    if math.isfinite(tests.detectable):
+        smallest = value_text(tests.detectable, "percent")
+        yield f"Smallest difference that this holdout shows with 80% power: {smallest} points."
 
 
 def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
@@ -286,7 +281,6 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     reasons = (
         tests.items.reason,
         reason_text(tests.families.reason, comparison.unit),
-        tests.detectable.reason,
     )
     yield from dict.fromkeys(reason for reason in reasons if reason)
     few = {
@@ -304,8 +298,7 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     for unit, counts in few.items():
         if counts:
             named = ", ".join(f"{one_line(name)} ({count:,})" for name, count in counts.items())
-            level = tests.detectable.level
-            yield f"too few {unit} differ for any p-value below {level:g}: {named}"
+            yield f"too few {unit} differ for any p-value below {LEVEL:g}: {named}"
 
 
 def _mcnemar_line(test: McNemarTest) -> str:
@@ -334,7 +327,9 @@ def arms_parts(
         parts += pair_items(pair, names) if show_items else ()
     notes = (note_sentence(note, names) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
-    return (*parts, _arms_legend(comparison.tests))
+    tests = (pair.differences["all"]["accuracy"].evidence.tests for pair in comparison.pairs
+             if pair.seeds)  # fmt: skip
+    return (*parts, _arms_legend(max(tests, default=0)))
 
 
 def pair_items(pair: ArmPair, names: ArmNames = KEYS) -> Iterator[Part]:
@@ -350,9 +345,8 @@ def pair_items(pair: ArmPair, names: ArmNames = KEYS) -> Iterator[Part]:
 
 
 def _arms_legend(tests: int) -> Legend:
-    """Explain the marks of arms; arguments as for `_legend`."""
-    how = "p below 0.05" + (f" after {_holm(tests)}" if tests else "")
-    how += "; single seeds are not marked"
+    """Explain the marks of arms; arguments as for `_shown_text`."""
+    how = f"p at most 0.05{_shown_text(tests)}; single seeds are not marked"
     marks: tuple[tuple[Mark, str], ...] = (
         ("significant", f"the difference is shown ({how})"),
         *STANDING_LEGEND,
@@ -365,6 +359,8 @@ def _arms_table(comparison: ArmsComparison, names: ArmNames) -> Table:
     rows = []
     for name in comparison.arms[0].summaries["all"]:
         spec = metric_spec(name)
+        if not has_row(spec, [arm.summaries["all"][name].mean for arm in comparison.arms]):
+            continue
         rows.append(Row((Cell(titled(spec)), *_summary_cells(comparison, "all", spec))))
     return Table(
         name="arms",
@@ -417,7 +413,8 @@ def _pair_parts(pair: ArmPair, names: ArmNames) -> Iterator[Part]:
     yield _arm_differences_table(pair, f"{a} - {b}")
     everything = [comparison.groups[0] for comparison in pair.seeds.values()]
     rows = {titled(m.spec): [g.metrics[name] for g in everything]
-            for name, m in everything[0].metrics.items()}  # fmt: skip
+            for name, m in everything[0].metrics.items()
+            if has_row(m.spec, (m.a.value, m.b.value))}  # fmt: skip
     yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows)
     groups = {
         name: [group.metrics["accuracy"] for group in comparisons]
@@ -440,12 +437,15 @@ def _arm_differences_table(pair: ArmPair, named: str) -> Table:
         named: the difference by the names of the arms.
     """
     differences = pair.differences
-    rows = [Row(_arm_difference_cells(titled(d.spec), d)) for d in differences["all"].values()]
+    rows = [
+        Row(_arm_difference_cells(titled(d.spec), d))
+        for d in differences["all"].values()
+        if has_row(d.spec, [d.same_seeds.value])
+    ]
     others = [name for name in differences if name != "all"]
     for at, name in enumerate(others):
         cells = _arm_difference_cells(f"Accuracy ↑, {name}", differences[name]["accuracy"])
         rows.append(Row(cells, rule=at == 0))
-    adjusted = any(difference.evidence.tests for difference in differences["all"].values())
     scope = next(iter(differences["all"].values())).generalises_to
     return Table(
         name="arm-differences",
@@ -460,16 +460,11 @@ def _arm_differences_table(pair: ArmPair, named: str) -> Table:
             Column("new families, same seeds"),
             Column("new families and new seeds"),
             Column("p"),
-            *([Column("p, Holm")] if adjusted else []),
             Column("same sign", "left"),
         ),
-        rows=tuple(row if adjusted else _without(row, 4) for row in rows),
+        rows=tuple(rows),
         legend=_ELSEWHERE,
     )
-
-
-def _without(row: Row, at: int) -> Row:
-    return replace(row, cells=(*row.cells[:at], *row.cells[at + 1 :]))
 
 
 def _arm_difference_cells(title: str, difference: ArmDifference) -> tuple[Cell, ...]:
@@ -481,17 +476,14 @@ def _arm_difference_cells(title: str, difference: ArmDifference) -> tuple[Cell, 
             difference.same_seeds, difference.spec, marked=difference.marked and not new
         ),
         _marked_difference(difference.new_seeds, difference.spec, marked=difference.marked and new),
-        Cell(_p_value(difference.evidence.p_value)),
-        Cell(_p_value(difference.evidence.adjusted_p_value)),
+        Cell(_p_value(difference.evidence.deciding)),
         Cell("=" if difference.sign.same else ""),
     )
 
 
-def _p_value(p_value: float | None) -> str:
-    """Write a p-value for a column of them; nothing if it was not asked for."""
-    if p_value is None or math.isnan(p_value):
-        return "" if p_value is None else UNDEFINED
-    return p_value_number(p_value)
+def _p_value(p_value: float) -> str:
+    """Write a p-value for a column of them."""
+    return UNDEFINED if math.isnan(p_value) else p_value_number(p_value)
 
 
 def _n_seeds(seeds: int) -> str:
@@ -561,9 +553,9 @@ def _tests_table(pair: ArmPair) -> Table:
         )
     power = [
         f"Smallest difference that the holdout shows with 80% power at {_seed(seed)}: "
-        f"{_detectable(comparison.groups[0])}."
+        f"{value_text(comparison.groups[0].accuracy.detectable, 'percent')} points."
         for seed, comparison in pair.seeds.items()
-        if math.isfinite(comparison.groups[0].accuracy.detectable.value)
+        if math.isfinite(comparison.groups[0].accuracy.detectable)
     ]
     unit = next(iter(pair.seeds.values())).unit
     titles = ["accuracy, A - B", f"{short_clusters(unit)} A, B ahead", "sign flip"]

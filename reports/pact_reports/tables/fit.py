@@ -52,12 +52,6 @@ def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
 
 def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
     """Lay out a fit: its temperature, its parameters with standard errors, and notes."""
-    t = fit.temperature
-    head = (
-        f"{fit.calibrator.mode}: T = {t.mean:.3f} on average, {t.low:.3f} to {t.high:.3f}; NLL "
-        f"{fit.nll_before:.4f} -> {fit.nll_after:.4f} on {fit.items:,} items of "
-        f"{fit.families:,} families"
-    )
     titles = ("value", "by family", "if items were independent", "")
     rows = [_row(*_parameter(parameter)) for parameter in (*fit.levels, *fit.parameters)]
     slopes = len(fit.parameters) > len(fit.levels)
@@ -68,11 +62,21 @@ def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
         if parameter.reason
     ]
     return (
-        Line(head, "strong"),
+        Line(fit_sentence(fit), "strong"),
         _table(
             "fit", "95% intervals", "parameter", titles, rows, notes=[condition] if slopes else []
         ),
         *(Line(f"Note: {note}", "caution") for note in dict.fromkeys([*fit.notes, *reasons])),
+    )
+
+
+def fit_sentence(fit: CalibratorFit) -> str:
+    """Write the temperature of a fit, and the NLL before and after, in one sentence."""
+    t = fit.temperature
+    return (
+        f"{fit.calibrator.mode}: T = {t.mean:.3f} on average, {t.low:.3f} to {t.high:.3f}; NLL "
+        f"{fit.nll_before:.4f} -> {fit.nll_after:.4f} on {fit.items:,} items of "
+        f"{fit.families:,} families"
     )
 
 

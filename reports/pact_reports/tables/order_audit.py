@@ -55,8 +55,8 @@ def order_sentence(effect: OrderEffect) -> str | None:
             if math.isnan(effect.view_tv.value):
                 moved = f"flip rate {interval_text(effect.flip_rate, 'percent', '%')}"
             return (
-                f"Order of the answers: {moved}, but {_unmeasured(effect.floor)}; noise alone may "
-                "explain it."
+                f"Order of the answers: {moved}; how much of it is noise is not known, because "
+                f"{_unmeasured(effect.floor)}."
             )
         case "shown":
             return f"The order moves probabilities: view TV {tv}; {_alone(effect.floor)}."
@@ -120,9 +120,9 @@ def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
     finding = "; ".join(preferences) or "No slot is shown to be preferred or avoided"
     tested = f"{slots.draws:,} permutations" if slots.draws else "normal limit of the permutations"
     basis = (
-        f"{tested} of the answers of each item over its orders, Holm over the slots; "
-        f"{slots.moved:,} of {slots.items:,} items answer differently; "
-        f"intervals over {CLUSTERS[unit]}"
+        f"{tested} of the answers of each item over its orders, and t over {CLUSTERS[unit]}: the "
+        "larger p, Holm over the slots; "
+        f"{slots.moved:,} of {slots.items:,} items answer differently"
     )
     basis += ties_words(slots.tied, slots.views)
     return f"{finding} ({basis})."

@@ -202,7 +202,12 @@ def slots_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
             *(_slot_column(position_name(slot)) for slot in slots),
         ),
         rows=_rows(audited, [_slot_cells(audit, slots) for _, audit, _ in audited], names),
-        legend=(("significant", "shown: p below 0.05, by permutations, Holm over the slots"),),
+        legend=(
+            (
+                "significant",
+                "shown: p at most 0.05, by permutations and t over families, Holm over the slots",
+            ),
+        ),
         notes=(
             "Noise: 95% of the permutations of the answers of each item over its orders are "
             "within it.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import OrderAudit
-from pact_eval.evaluation.registry import CONFIDENT, find_metric
+from pact_eval.evaluation.registry import ANSWER_MASS, CONFIDENT, find_metric
 from pact_eval.evaluation.report import SMALL_VIEW_TV, Evaluation, Group
 from pact_eval.metrics.pairs import PairOutcomes
 from pact_eval.runs.provenance import Provenance
@@ -42,6 +42,11 @@ from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.order_audit import order_parts
+
+
+def has_row(spec: MetricSpec, values: Iterable[float]) -> bool:
+    """Return whether a metric has a row: answer mass has none if no run records it."""
+    return spec.name != ANSWER_MASS or not all(map(math.isnan, values))
 
 
 class EstimatedGroup(Protocol):
@@ -184,6 +189,7 @@ def metrics_table(
         rows=tuple(
             Row((Cell(titled(spec)), *(_metric_cell(group, spec, unit) for group in groups)))
             for spec in specs
+            if has_row(spec, [group.estimates[spec.name].value for group in groups])
         ),
         keys=1,
     )

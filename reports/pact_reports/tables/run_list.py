@@ -11,11 +11,12 @@ from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval.evaluation.notes import LowAnswerMass
 from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_eval.runs.provenance import EVALUATION
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import value_text
+from pact_reports.numbers import small_text, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import loud, order_word, short_names
 from pact_reports.sentences.notes import gap_words
@@ -35,7 +36,7 @@ _LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
 )
 _CAPTION: Final = (
     "In %, of view 0, raw; runs on one data file by accuracy. ECE, chance: that of a calibrated "
-    "model."
+    "model. Mass: the probability on the answer letters."
 )
 _SOUND: Final = " Sound: as far as checked."
 
@@ -56,6 +57,7 @@ def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Pa
         Column("items"),
         Column("accuracy", "left"),
         Column("pairs"),
+        *([Column("mass")] if any(map(_has_mass, runs)) else []),
         Column("order", "left"),
         Column("ECE, chance"),
         Column("data", "left"),
@@ -63,7 +65,7 @@ def run_list_parts(runs: Sequence[ListedRun], arms: ArmNames = KEYS) -> tuple[Pa
     )
     title, names = _names(runs)
     rows = [
-        Row(_cells(run, names[run.folder], arms), rule=not number)
+        Row(_cells(run, names[run.folder], arms, mass=any(map(_has_mass, runs))), rule=not number)
         for group in _groups(runs)
         for number, run in enumerate(group)
     ]
@@ -97,13 +99,26 @@ def _rank(run: ListedRun) -> float:
     return -run.accuracy.value
 
 
-def _cells(run: ListedRun, name: str, arms: ArmNames) -> tuple[Cell, ...]:
+def _has_mass(run: ListedRun) -> bool:
+    return run.answer_mass is not None and not math.isnan(run.answer_mass.value)
+
+
+def _mass_cell(run: ListedRun) -> Cell:
+    """Write the answer mass, in the colour of bad news if it is low."""
+    mass = math.nan if run.answer_mass is None else run.answer_mass.value
+    low = LowAnswerMass.of(mass) is not None
+    text = "" if math.isnan(mass) else small_text(mass, "percent")
+    return Cell(text, tone="bad" if low else None)
+
+
+def _cells(run: ListedRun, name: str, arms: ArmNames, *, mass: bool) -> tuple[Cell, ...]:
     reason = None if run.reason is None else one_line(run.reason)
     return (
         Cell(name, below=one_line(", ".join(_labels(run, arms)))),
         Cell("" if run.items is None else f"{run.items:,}"),
         Cell("") if run.accuracy is None else estimate_cell(run.accuracy, "percent"),
         _value_cell(run.pair_accuracy),
+        *([_mass_cell(run)] if mass else []),
         _word_cell(run.order),
         _ece_cell(run),
         _word_cell(run.data),
@@ -131,7 +146,7 @@ def _ece_cell(run: ListedRun) -> Cell:
     ece = run.probabilities.ece
     floor = ece.floor if isinstance(ece, CalibrationError) else math.nan
     text = f"{value_text(ece.value, 'percent')}, {value_text(floor, 'percent')}"
-    shown = run.probabilities.tone == "bad"
+    shown = run.probabilities.ece_shown
     return Cell(text, mark="significant" if shown else None, tone=tone_of(run.probabilities))
 
 

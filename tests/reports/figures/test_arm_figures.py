@@ -14,6 +14,7 @@ import pytest
 from commands import runner
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from messages import assert_says
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
@@ -42,7 +43,7 @@ from pact_reports.figures.arms import (
 )
 from pact_reports.figures.files import draw_figures
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import Looks
+from pact_reports.figures.style import PAPER, Looks
 
 
 def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> None:
@@ -309,7 +310,28 @@ def test_differences_are_drawn_with_same_sign_marks(experiment: Experiment, look
     assert ax.get_xlabel() == "Difference in accuracy (points)"
     assert "pact − base" in all_text(ax)
     assert {"← base better", "pact better →"} <= set(all_text(ax).splitlines())
-    assert legend_texts(ax) == ["mean over seeds", "95% over families", "one seed"]
+    assert legend_texts(ax) == [
+        "mean over seeds, shown",
+        "not shown",
+        "95% over families",
+        "one seed",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["base", "other"])
+def test_filled_means_shown(experiment: Experiment, looks: Looks, other: str) -> None:
+    """As on the page: a mark is filled if and only if the interval drawn with it excludes 0."""
+    result = arm_differences(experiment, "pact", other)
+    ax = drawn(partial(draw_differences, result, looks=looks))
+    filled = {
+        round(float(y)): dots.get_facecolor()[0].tolist() != list(to_rgba(PAPER))
+        for dots in _dots(ax)
+        for _, y in dots.get_offsets()
+        if len(dots.get_offsets()) == 1
+    }
+    assert filled == {at: group.mean.excludes_zero for at, group in enumerate(result.groups)}
+    assert filled == {at: group.shown for at, group in enumerate(result.groups)}
 
 
 def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of
 from run_frames import rows, write_run
 
+from pact_eval.evaluation.conclusions.better import turned
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.experiment_conclusions import conclude_runs
 from pact_eval.evaluation.experiment import Experiment
@@ -67,20 +68,18 @@ def visible(page: Page) -> list[str]:
     return [" ".join(text.split()) for text in texts]
 
 
-def test_differences_are_those_of_every_comparison_of_two_runs(made: Made) -> None:
-    experiment = made.experiment
-    runs = experiment.runs
-    compared = run_differences(experiment, range(len(runs)))
-    for reference, row in enumerate(compared):
-        for at, difference in enumerate(row):
-            if at == reference:
-                assert difference is None
-                continue
-            claim = experiment.comparisons.better(runs[at], runs[reference]).claims[0]
+def test_differences_are_those_of_compare_with_the_reference_first(made: Made) -> None:
+    runs = made.experiment.runs
+    for reference, row in enumerate(run_differences(made.experiment, range(len(runs)))):
+        assert row[reference] is None
+        others = [at for at in range(len(runs)) if at != reference]
+        first = replace(made.experiment, runs=tuple(runs[at] for at in (reference, *others)))
+        for at, conclusion in zip(others, first.comparisons.better_runs, strict=True):
+            claim, difference = conclusion.claims[0], row[at]
             assert difference is not None
-            assert difference.status == claim.status
-            assert difference.difference == claim.difference
-            assert difference.p_value == claim.evidence.p_value
+            assert difference.status == turned(claim).status
+            assert difference.difference.low == pytest.approx(-claim.difference.high)
+            assert difference.evidence.deciding == pytest.approx(claim.evidence.deciding)
 
 
 def test_a_click_makes_a_run_the_reference(page: Page, made: Made) -> None:
@@ -103,7 +102,7 @@ def test_a_click_makes_a_run_the_reference(page: Page, made: Made) -> None:
                 continue
             assert texts[at].startswith(value_text(difference.difference.value, "points"))
             assert texts[at].endswith(difference.status)
-            tested = p_value_text(difference.p_value)
+            tested = p_value_text(difference.evidence.deciding)
             assert (tested in texts[at]) == (not difference.shown), "p next to a hollow mark alone"
     assert page.console() == []
 

@@ -1,0 +1,196 @@
+"""Clusters of unequal size: degrees of freedom, residuals and design effects."""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from pact_eval._typing import FloatArray, IntArray
+from pact_eval.stats.estimate import FEWEST, ClusterText
+
+_ROUNDING: Final = 1e-9
+# Share of the rows that few clusters may have before conclusions rest on these clusters.
+_LARGE_SHARE: Final = 0.25
+# Clusters of one size that together have that share are a quarter of all; few are half of those.
+_FEW_OF: Final = 8
+
+
+def effective_clusters(rows: FloatArray) -> float:
+    r"""Return how many clusters of one size are worth as much, :math:`n^2 / \sum_f n_f^2`.
+
+    Args:
+        rows: (F,) number of rows of each cluster, 0 or more; not all 0.
+
+    References:
+        Kish, "Survey sampling", 1965.
+
+    Examples:
+        >>> import numpy as np
+        >>> effective_clusters(np.array([2.0, 2.0, 2.0]))
+        3.0
+        >>> round(effective_clusters(np.tile([1.0, 2.0, 2.0, 3.0, 8.0], 20)), 1)
+        62.4
+    """
+    return float(rows.sum()) ** 2 / float((rows**2).sum())
+
+
+def degrees_of_freedom(rows: FloatArray) -> int:
+    """Return the degrees of t quantiles: effective clusters minus one, rounded down, at least 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> degrees_of_freedom(np.array([2.0, 2.0, 2.0])), degrees_of_freedom(np.array([9.0, 1.0]))
+        (2, 1)
+    """
+    return max(1, math.floor(effective_clusters(rows) + _ROUNDING) - 1)
+
+
+def degrees_of_copies(rows: FloatArray) -> int:
+    r"""Return the degrees of t quantiles if the rows of a cluster are like copies of one another.
+
+    The residual of a cluster then grows with its size, and so does its part in the variance: of
+    :math:`\sum_f U_f^2` with variances in proportion to :math:`n_f^2`, Satterthwaite's degrees are
+    :math:`(\sum_f n_f^2)^2 / \sum_f n_f^4 - 1`, rounded down, at least 1.
+
+    References:
+        Satterthwaite, "An approximate distribution of estimates of variance components",
+        Biometrics 1946.
+
+    Examples:
+        >>> import numpy as np
+        >>> unequal = np.tile([1.0, 2.0, 2.0, 3.0, 8.0], 20)
+        >>> degrees_of_copies(np.full(100, 2.0)), degrees_of_copies(unequal)
+        (99, 30)
+        >>> degrees_of_freedom(unequal)
+        61
+    """
+    return degrees_of_freedom(rows**2)
+
+
+def jackknifed(residuals: FloatArray, rows: FloatArray) -> FloatArray:
+    r"""Return residuals :math:`U_f (1 - 1/F) / (1 - n_f / n)`; clusters of one size keep theirs.
+
+    A large cluster pulls the estimate towards itself, so its residual is too small. The squares of
+    these residuals, summed and times F / (F - 1), are the variance of the jackknife.
+
+    Args:
+        residuals: (F,) of two or more clusters with rows.
+        rows: (F,) number of rows of each, above 0.
+
+    References:
+        Bell and McCaffrey, "Bias reduction in standard errors for linear regression with
+        multi-stage samples", Survey Methodology 28, 2002; MacKinnon, Nielsen and Webb, "Fast and
+        reliable jackknife and bootstrap methods for cluster-robust inference", Journal of Applied
+        Econometrics 38, 2023.
+
+    Examples:
+        >>> import numpy as np
+        >>> jackknifed(np.array([1.0, -1.0]), np.array([3.0, 1.0]))
+        array([ 2.        , -0.66666667])
+    """
+    return np.asarray(residuals * ((1 - 1 / rows.size) / (1 - rows / rows.sum())))
+
+
+def pooled_design_effect(sums: FloatArray, squares: FloatArray, rows: FloatArray) -> float:
+    r"""Return the design effect of a mean by an intraclass correlation of all clusters together.
+
+    .. math:: deff = 1 + \left(\frac{\sum_f n_f^2}{n} - 1\right) ICC, \quad
+              ICC = \frac{MSB - MSW}{MSB + (n_0 - 1)\, MSW}, \quad
+              n_0 = \frac{n - \sum_f n_f^2 / n}{F - 1}
+
+    with the mean squares between and within clusters of a one-way analysis of variance. A variance
+    from residuals of clusters takes a large cluster for what it shows. If a rare event has not hit
+    one yet, that variance is far too small; the small clusters show how much the rows of a cluster
+    depend on each other.
+
+    Args:
+        sums: (F,) sum of each cluster.
+        squares: (F,) sum of the squares of its rows.
+        rows: (F,) number of its rows, above 0.
+
+    Returns:
+        A number, 1 or more; 1 for clusters of one size, whose residuals need no help, and for rows
+        that are all alike.
+
+    References:
+        Kish, "Survey sampling", 1965, section 5.4. Donner, "A review of inference procedures for
+        the intraclass correlation coefficient in the one-way random effects model", International
+        Statistical Review 54, 1986. Ridout, Demetrio and Firth, "Estimating intraclass correlation
+        for binary data", Biometrics 55, 1999.
+
+    Examples:
+        >>> import numpy as np
+        >>> rows = np.array([10.0, 2.0, 2.0, 2.0])
+        >>> right = np.array([10.0, 2.0, 0.0, 2.0])  # the members of a family agree
+        >>> pooled_design_effect(right, right, rows)
+        7.0
+    """
+    n, clusters = float(rows.sum()), rows.size
+    if clusters < 2 or n <= clusters or float(np.ptp(rows)) == 0:
+        return 1.0
+    of_squares = float((rows**2).sum()) / n
+    mean = float(sums.sum()) / n
+    between = float((rows * (sums / rows - mean) ** 2).sum()) / (clusters - 1)
+    within = max(0.0, float((squares - sums**2 / rows).sum())) / (n - clusters)
+    typical = (n - of_squares) / (clusters - 1)
+    total = between + (typical - 1) * within
+    if total <= 0:
+        return 1.0
+    return 1 + (of_squares - 1) * min(1.0, max(0.0, (between - within) / total))
+
+
+def pooled_variance(values: FloatArray, cluster: IntArray, n_clusters: int) -> float:
+    """Return the variance of the sum of rows: that of independent rows times the design effect.
+
+    Args:
+        values: (n,) finite numbers.
+        cluster: (n,) code of the cluster of each row, in 0..n_clusters-1.
+        n_clusters: Number of codes.
+
+    Returns:
+        The variance; 0 for clusters of one size, or fewer than two rows.
+
+    Examples:
+        >>> import numpy as np
+        >>> rows = np.array([1.0] * 10 + [1.0, 1.0, 0.0, 0.0, 1.0, 1.0])
+        >>> variance = pooled_variance(rows, np.repeat([0, 1, 2, 3], [10, 2, 2, 2]), 4)
+        >>> round(variance, 2), round(16 * float(rows.var(ddof=1)) * 7, 2)
+        (13.07, 13.07)
+    """
+    count = np.bincount(cluster, minlength=n_clusters).astype(np.float64)
+    present = count > 0
+    if values.size < 2 or float(np.ptp(count[present])) == 0:
+        return 0.0
+    sums, squares = (
+        np.bincount(cluster, weights, n_clusters)[present].astype(np.float64)
+        for weights in (values, values**2)
+    )
+    return (
+        values.size
+        * float(values.var(ddof=1))
+        * pooled_design_effect(sums, squares, count[present])
+    )
+
+
+def concentration(rows: FloatArray) -> ClusterText | None:
+    """Say how few clusters have more than a quarter of the rows; None if they are not few.
+
+    Few are fewer than five, and at most half as many as clusters of one size would be.
+
+    Args:
+        rows: (F,) number of rows of each cluster, 0 or more.
+
+    Examples:
+        >>> import numpy as np
+        >>> concentration(np.array([30.0] + [2.0] * 35))
+        '1 family has 30% of the items'
+        >>> concentration(np.full(12, 2.0))
+    """
+    total, clusters = float(rows.sum()), int(np.count_nonzero(rows))
+    largest = np.sort(rows)[::-1][: FEWEST - 1]
+    few = np.flatnonzero(np.cumsum(largest) > _LARGE_SHARE * total)
+    if not few.size or (int(few[0]) + 1) * _FEW_OF > clusters:
+        return None
+    count, share = int(few[0]) + 1, float(largest[: few[0] + 1].sum()) / total
+    have = "1 {cluster} has" if count == 1 else f"{count} {{clusters}} have"
+    return ClusterText(f"{have} {share:.0%} of the items")
