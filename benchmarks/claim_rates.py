@@ -3,8 +3,8 @@
     python benchmarks/claim_rates.py [--draws 1000] [--part intervals] [--check]
 
 Intervals: a calibrated model A answers items of two answers. Model B has lost some of its right
-answers, `LOSSES` of all, which is also the margin. Model C is as good as A. What happens to a member
-of a dependent family, happens to all. The truth is exact. Families have the sizes of `SIZES`.
+answers, `LOSSES` of all, which is also the margin. Model C is as good as A. What happens to a
+member of a dependent family, happens to all. The truth is exact. `SIZES` are those of families.
 
 Words: runs in which nothing is wrong, and runs in which what the word says is planted. They are
 evaluated as `report` and `compare` do.
@@ -208,6 +208,12 @@ class Families:
         return tuple(self.scored(confidence, answers) for answers in (right, less, equal))
 
 
+def within(difference: Estimate, margin: float) -> bool:
+    """Return whether a difference is called equivalent, or different within the margin."""
+    conclusion = equivalence_verdict(difference, margin).conclusion
+    return conclusion in ("equivalent", "different within the margin")
+
+
 def interval_rates(families: Families, draws: int, rng: np.random.Generator) -> dict[str, Rate]:
     """Return coverage by name, and how often "better" and "equivalent" are said."""
     loss = LOSSES[families.right]
@@ -222,11 +228,7 @@ def interval_rates(families: Families, draws: int, rng: np.random.Generator) -> 
         found = (a.estimate("accuracy"), a.estimate("nll_nats"), gap, accuracy, nll)
         for name, estimate in zip(INTERVALS, found, strict=True):
             estimates[name].append(estimate)
-        equal = [
-            equivalence_verdict(estimate, loss).conclusion
-            in ("equivalent", "different within the margin")
-            for estimate in (accuracy, none)
-        ]
+        equal = [within(accuracy, loss), within(none, loss)]
         for name, is_said in {
             "better": false.marked,
             "better, planted": marked.marked,
@@ -400,10 +402,10 @@ def probabilities(items: int, rng: np.random.Generator, planted: bool) -> dict[s
 
 
 def equivalent(items: int, rng: np.random.Generator, planted: bool) -> dict[str, bool]:
-    """Return whether runs are called equivalent: at the margin, or without a difference."""
+    """Return whether a change is called one within the margin: one as large as it, or none."""
     a, b, c = Families(np.full(items // 2, 2), 0.5, 0.8).draw(rng)
     difference, _ = metric_difference("accuracy", [(a, c if planted else b)])
-    return {"equivalent": equivalence_verdict(difference, LOSSES[0.8]).conclusion == "equivalent"}
+    return {"equivalent": within(difference, LOSSES[0.8])}
 
 
 @cache
@@ -427,7 +429,7 @@ def leak(items: int, rng: np.random.Generator, planted: bool) -> dict[str, bool]
         if len(file) < items:
             file.append(record)
     if planted:
-        plant_pair(files[True], files[False], rng)
+        plant_pair(files[True], files[False])
     with tempfile.TemporaryDirectory() as home:
         write_dataset(Dataset(files[False], files[True]), Path(home))
         source = DatasetSource.of_folder(Path(home))
@@ -435,8 +437,8 @@ def leak(items: int, rng: np.random.Generator, planted: bool) -> dict[str, bool]
     return {"leak": DataConclusion.of_audit(audit).status == "leak"}
 
 
-def plant_pair(holdout: list[Any], train: list[Any], rng: np.random.Generator) -> None:
-    """Add a pair of the holdout to the training file, under other names and one word shorter."""
+def plant_pair(holdout: list[Any], train: list[Any]) -> None:
+    """Add a pair of the holdout to the training file, under other names."""
     for record in json.loads(json.dumps(holdout[:2])):
         for key in ("id", "family", "source_family"):
             record[key] = f"copy-{record[key]}"
