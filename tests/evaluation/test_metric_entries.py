@@ -94,7 +94,7 @@ def test_contexts_have_their_own_metrics() -> None:
     assert ablated == {
         *("ablated_confidence", "ablated_gap", "answer_mass", "view_tv", "flip_rate"),
     }
-    assert full & ablated == {"view_tv", "flip_rate"}
+    assert full & ablated == {"view_tv", "flip_rate", "answer_mass"}
     assert full | ablated == {*metric_names()} - {"mean_confidence"}
 
 
