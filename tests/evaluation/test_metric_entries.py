@@ -59,6 +59,7 @@ SHOWN: dict[Summary, set[str]] = {
     },
     "every run": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "view_tv", "flip_rate"),
+        "answer_mass",
     },
     "sweep": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "view_tv", "flip_rate"),
