@@ -60,11 +60,8 @@ SHOWN: dict[Summary, set[str]] = {
     },
     "every run": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "view_tv", "flip_rate"),
-<<<<<<< HEAD
         "order_accuracy",
-=======
         "answer_mass",
->>>>>>> comp
     },
     "sweep": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "view_tv", "flip_rate"),
