@@ -125,18 +125,41 @@ def pooled_design_effect(sums: FloatArray, squares: FloatArray, rows: FloatArray
         >>> pooled_design_effect(right, right, rows)
         7.0
     """
-    n, clusters = float(rows.sum()), rows.size
-    if clusters < 2 or n <= clusters or float(np.ptp(rows)) == 0:
+    if rows.size < 2 or float(np.ptp(rows)) == 0:
         return 1.0
-    of_squares = float((rows**2).sum()) / n
+    excess = float((rows**2).sum() / rows.sum()) - 1
+    return 1 + excess * max(0.0, intraclass_correlation(sums, squares, rows))
+
+
+def intraclass_correlation(sums: FloatArray, squares: FloatArray, rows: FloatArray) -> float:
+    """Return the correlation ICC of two rows of a cluster; see `pooled_design_effect`.
+
+    Args:
+        sums: (F,) sum of each cluster.
+        squares: (F,) sum of the squares of its rows.
+        rows: (F,) number of its rows, above 0.
+
+    Returns:
+        At most 1, below 0 for rows that contrast; 0 for one cluster, for clusters of one row, and
+        for rows that are all alike.
+
+    Examples:
+        >>> import numpy as np
+        >>> two, ones = np.array([2.0, 0.0]), np.array([1.0, 1.0])
+        >>> intraclass_correlation(two, two, np.array([2.0, 2.0]))
+        1.0
+        >>> intraclass_correlation(ones, ones, np.array([2.0, 2.0]))
+        -1.0
+    """
+    n, clusters = float(rows.sum()), rows.size
+    if clusters < 2 or n <= clusters:
+        return 0.0
     mean = float(sums.sum()) / n
     between = float((rows * (sums / rows - mean) ** 2).sum()) / (clusters - 1)
     within = max(0.0, float((squares - sums**2 / rows).sum())) / (n - clusters)
-    typical = (n - of_squares) / (clusters - 1)
+    typical = (n - float((rows**2).sum()) / n) / (clusters - 1)
     total = between + (typical - 1) * within
-    if total <= 0:
-        return 1.0
-    return 1 + (of_squares - 1) * min(1.0, max(0.0, (between - within) / total))
+    return min(1.0, (between - within) / total) if total > 0 else 0.0
 
 
 def pooled_variance(values: FloatArray, cluster: IntArray, n_clusters: int) -> float:

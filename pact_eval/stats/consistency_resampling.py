@@ -17,6 +17,7 @@ from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats.bootstrap import weight_batches
+from pact_eval.stats.clusters import intraclass_correlation
 
 # Numbers drawn at a time (8 MiB).
 _BATCH_NUMBERS = 2**20
@@ -71,12 +72,15 @@ def shared_draw_rate(
     families = check_cluster(cluster, n_clusters, len(np.asarray(confidence)))
     c = np.asarray(confidence, dtype=np.float64)
     size = np.bincount(families, minlength=n_clusters)
-    filled = int((size > 0).sum())
-    if not 1 < filled < c.size:
-        return 0.0
     e = np.asarray(correct, dtype=np.float64) - c
-    e -= e.mean()
-    correlation = _intraclass_correlation(e, families, size, filled)
+    e -= e.mean() if e.size else 0.0
+    sums, squares = (
+        np.bincount(families, weights, n_clusters)[size > 0].astype(np.float64)
+        for weights in (e, e**2)
+    )
+    correlation = intraclass_correlation(sums, squares, size[size > 0].astype(np.float64))
+    if not correlation:
+        return 0.0
     order = np.lexsort((c, families))
     place = _place(families[order], n_clusters)
     if correlation > 0:
@@ -90,18 +94,6 @@ def shared_draw_rate(
     least = float((c[ahead] * c[behind] - np.maximum(0.0, c[ahead] + c[behind] - 1)).sum())
     product = float(e[ahead] @ e[behind])
     return max(-1.0, product / least) if least > 0 and product < 0 else 0.0
-
-
-def _intraclass_correlation(
-    e: FloatArray, families: IntArray, size: IntArray, filled: int
-) -> float:
-    """Return the correlation of items of a family, from centred values of two families or more."""
-    sums = np.bincount(families, weights=e, minlength=size.size)
-    between = float((sums**2 / np.maximum(size, 1)).sum())
-    within = (float(e @ e) - between) / (e.size - filled)
-    effective_size = (e.size - float(size @ size) / e.size) / (filled - 1)
-    shared = (between / (filled - 1) - within) / effective_size
-    return shared / (shared + within) if shared + within > _ROUNDING else 0.0
 
 
 def calibrated_outcomes(

@@ -330,12 +330,11 @@ def test_filled_means_shown(experiment: Experiment, looks: Looks, other: str) ->
     """As on the page: a mark is filled if and only if the interval drawn with it excludes 0."""
     result = arm_differences(experiment, "pact", other)
     ax = drawn(partial(draw_differences, result, looks=looks))
-    filled = {
-        round(float(y)): dots.get_facecolor()[0].tolist() != list(to_rgba(PAPER))
-        for dots in _dots(ax)
-        for _, y in dots.get_offsets()
-        if len(dots.get_offsets()) == 1
-    }
+    filled = {}
+    for dots in _dots(ax):
+        places, faces = np.asarray(dots.get_offsets()), np.asarray(dots.get_facecolor())
+        if len(places) == 1:  # a mean; seeds are drawn together
+            filled[round(places[0, 1])] = faces[0].tolist() != list(to_rgba(PAPER))
     assert filled == {at: group.mean.excludes_zero for at, group in enumerate(result.groups)}
     assert filled == {at: group.shown for at, group in enumerate(result.groups)}
 
