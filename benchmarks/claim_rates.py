@@ -471,14 +471,16 @@ WORDS: Final[Mapping[str, tuple[Word, float, float]]] = {
 """By name: the words, the largest rate without the effect, and the share of the draws it takes."""
 
 
-def word_table(draws: int, seed: int, words: Sequence[str]) -> tuple[str, list[Rate]]:
+def word_table(
+    draws: int, seed: int, words: Sequence[str], sizes: Sequence[int]
+) -> tuple[str, list[Rate]]:
     """Return the table of words, and its rates."""
     rates: dict[str, list[Rate]] = {}
     for at, (name, (word, high, share)) in enumerate(WORDS.items()):
         if name not in words:
             continue
         count = max(1, round(draws * share))
-        for items in ITEMS:
+        for items in sizes:
             rng = np.random.default_rng([seed, at, items])
             null = [word(items, rng, False) for _ in range(count)]
             found = [word(items, rng, True) for _ in range(max(1, count // 4))]
@@ -491,7 +493,7 @@ def word_table(draws: int, seed: int, words: Sequence[str]) -> tuple[str, list[R
                 f"{items} items: {[f'{said} {rates[said][-1]}' for said in null[0]]}\n"
             )
     lines = [[said, f"{row[0].draws:,}", *map(str, row)] for said, row in rates.items()]
-    heads = ["word", "draws", *(f"{items:,} items" for items in ITEMS)]
+    heads = ["word", "draws", *(f"{items:,} items" for items in sizes)]
     return markdown_table(heads, lines), [rate for row in rates.values() for rate in row]
 
 
@@ -502,13 +504,14 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--part", choices=("intervals", "words"), action="append")
     options.add_argument("--only", action="append", help="sizes of families, or a word")
+    options.add_argument("--items", type=int, nargs="+", default=ITEMS, help="of the words")
     options.add_argument("--check", action="store_true", help="exit with 1 if a limit is broken")
-    chosen = chosen_options(options, draws=1)
+    chosen = chosen_options(options, draws=1, items=[40], only=["2", *WORDS])
     parts = chosen.part or ("intervals", "words")
     text, rates = [], []
     for part, table, names in (
         ("intervals", interval_table, SIZES),
-        ("words", word_table, WORDS),
+        ("words", partial(word_table, sizes=chosen.items), WORDS),
     ):
         if part in parts:
             printed, found = table(chosen.draws, chosen.seed, chosen.only or [*names])

@@ -25,7 +25,7 @@ TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.g
 WORKER = "vllm_worker.py"  # started by shapes.py, in a Python with vLLM
 SCRIPTS = [name for name, text in TEXTS.items() if "__main__" in text and name != WORKER]
 # Simulations, comparisons of runs, and the table of the records measure no times.
-UNTIMED = re.compile(r"coverage\w*|known_orders|plans|records|trained_or_removed")
+UNTIMED = re.compile(r"claim_rates|coverage\w*|known_orders|plans|records|trained_or_removed")
 LARGE = ("torch", "transformers.models.qwen3.modeling_qwen3", "peft", "torchmetrics")
 
 FORKS = multiprocessing.get_context("forkserver")

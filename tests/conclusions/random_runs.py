@@ -147,6 +147,7 @@ class RandomRuns:
 
     def write(self, home: Path) -> list[Path]:
         """Write the folders of the runs."""
+        home.mkdir(exist_ok=True)
         rng = np.random.default_rng([self.seed, 1])
         items = self._items(rng)
         folders = []
