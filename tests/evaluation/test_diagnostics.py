@@ -101,13 +101,23 @@ def test_pages_of_calibrated_runs_are_rarely_critical(runs: int) -> None:
     items = answers([0.9] * 400, [True] * 400)
     critical = 0
     for _ in range(150):
-        raised = []
+        raised: list[d.ConfidentErrors] = []
         for _ in range(runs):
             items.correct = rng.random(400) < 0.9
             raised += d.on_confident_errors("a", items, runs)
         critical += any(diagnostic.severity == "critical" for diagnostic in raised)
     assert critical <= 0.07 * 150
     assert len(raised) == runs
+
+
+@pytest.mark.parametrize(("tests", "severity"), [(1, "warning"), (2, "warning"), (3, "info")])
+def test_p_values_count_the_runs_of_a_page(tests: int, severity: str) -> None:
+    """Of p = 0.02, Bonferroni makes 0.04 with two runs, and 0.06 with three."""
+    slot = SimpleNamespace(adjusted_p_value=0.02)
+    follows: Any = SimpleNamespace(status="follows a letter", followed=(slot,), run="a")
+    wrong: Any = SimpleNamespace(tone="bad", p_value=0.02, run="a")
+    assert severities(d.on_order(follows, tests)) == [("follows-order", severity)]
+    assert severities(d.on_probabilities(wrong, tests)) == [("miscalibrated", severity)]
 
 
 def test_one_of_seven_is_information() -> None:
@@ -122,7 +132,8 @@ def test_confident_errors_of_repeats_count_items() -> None:
     (diagnostic,) = d.on_confident_errors("pact", answers(confidence, right, 3))
     counts = diagnostic.wrong, diagnostic.confident, diagnostic.items, diagnostic.repeats
     assert counts == (1, 4, 4, 3)
-    assert (diagnostic.rate.value, diagnostic.rate.clusters) == (pytest.approx(2 / 9), 4)
+    assert diagnostic.rate.value == pytest.approx(2 / 9)
+    assert diagnostic.rate.clusters == 4
     assert diagnostic.severity == "info"
     text = sentence(diagnostic)
     assert_says(text, "4 of 4 items", "confidence of 90%", "in 1 of them")
