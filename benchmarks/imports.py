@@ -252,7 +252,9 @@ def main() -> None:
         timed("import another", "import", *other, "--out", runs[1], "--arm", "b")
         timed("report --full", "report", runs[0], "--full")
         timed("compare", "compare", *runs)
-        timed("calibrate", "calibrate", runs[0], "--out", str(folder / "calibration.json"))
+        timed(
+            "calibrate", "calibrate", runs[0], "--force", "--out", str(folder / "calibration.json")
+        )
         gates = ["--target-error", "0.3", "--out", str(folder / "thresholds.json")]
         timed("thresholds", "thresholds", runs[0], *gates)
         timed("report --html", "report", *runs, "--html", str(folder / "page.html"))

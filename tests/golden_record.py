@@ -123,7 +123,7 @@ def of_the_experiment() -> Iterator[Case]:
     for mode in ("auto", "scalar", "per-kind", "contextual"):
         for run in ("pact-17", "nimble_recipe-17"):
             out = ("--mode", mode, "--out", f"golden-{mode}-{run}.json")
-            words = ("calibrate", f"calibration/{run}", "--holdout", f"runs/{run}", *out)
+            words = ("calibrate", f"calibration/{run}", "--force", "--holdout", f"runs/{run}", *out)
             yield Case(f"calibrate-{mode}-{run}", ("pact-eval", *words))
     method = ("--method", "pact")
     criteria = ("--criteria", "hypotheses.toml")

@@ -354,9 +354,10 @@ def test_a_result(source: Copy, run: Path) -> None:
     source.insert("docs/commands.md", "## Train\n", section)
     printed = source.pact_eval("size", run)
     assert printed.splitlines()[-1] == "180 prompts."
-    assert json.loads(source.pact_eval("size", run, "--json")) == {"items": 60, "views": 3}
+    expected = {"headline": "180 prompts.", "items": 60, "views": 3}
+    assert json.loads(source.pact_eval("size", run, "--json")) == expected
     call = f"size = pact_eval.measure_size({str(run)!r})"
     code = f"import pact_eval; {call}; print(size); print(size.to_json())"
-    assert source.python("-c", code) == f"{printed}{{'items': 60, 'views': 3}}\n"
+    assert source.python("-c", code) == f"{printed}{expected}\n"
     assert "size " in source.pact_eval("--help").splitlines()[-1]
     assert len(source.edited) == counted("result") <= 5

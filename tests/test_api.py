@@ -136,7 +136,7 @@ def test_the_report_of_python_has_the_json_of_the_command(runs: tuple[Path, Path
         [*command, "--resamples", "200"], capture_output=True, text=True, check=True
     )
     report = Experiment.read([runs[0]], SETTINGS).report()
-    assert presenter_of(report).to_json() == json.loads(printed.stdout)
+    assert presenter_of(report).json() == json.loads(printed.stdout)
     assert "Accuracy" in str(report)
 
 

@@ -68,7 +68,7 @@ def test_a_comparison(
     settings = pact_eval.Settings(resamples=200, margin=0.05)
     comparison = pact_eval.compare(first, second, settings)
     command = printed("compare", first, second, "--resamples", 200, "--margin", 0.05)
-    assert presenter_of(comparison).to_json() == command
+    assert presenter_of(comparison).json() == command
     assert {"tempering", "quantising"} & set(command["comparisons"][0]) == set(analyses)
     text = str(comparison)
     assert ("Served probabilities" in text, "Quantising: " in text) == (
@@ -79,9 +79,7 @@ def test_a_comparison(
 
 def assert_same(folder: Path, made: Run, command: dict[str, Any]) -> None:
     """The report, `run.json` and rows of Python's run are those of the command."""
-    report: dict[str, Any] = present(
-        pact_eval.Experiment.read([made]).report(), full=False
-    ).to_json()
+    report: dict[str, Any] = present(pact_eval.Experiment.read([made]).report(), full=False).json()
     warnings = command.pop("warnings")
     assert report.pop("warnings") == warnings
     del report["digest"], command["digest"]  # of the seal, which has the times
@@ -212,7 +210,7 @@ def test_written_files(
     settings = pact_eval.Settings(method="a", resamples=200)
     experiment = pact_eval.Experiment.read(["a", "b"], settings)
     written = write_report(experiment, Outputs(**outputs))
-    assert present_written(written).to_json() == written.to_json() == json.loads(done.stdout)
+    assert present_written(written).json() == written.to_json() == json.loads(done.stdout)
     shown = run(*words)
     assert shown.stdout == "".join(f"{path}\n" for path in written.paths) != ""
     text = str(written)

@@ -93,7 +93,7 @@ def adjusted(tests: Sequence[Evidence]) -> list[Evidence]:
     return [
         replace(
             test,
-            adjusted_p_value=p_value,
+            adjusted_p_value=math.nan if math.isnan(p_value) else p_value,
             tests=together.tests,
             marked=bool(test.marked and p_value <= LEVEL),
         )

@@ -182,16 +182,16 @@ def rate_difference(drawn: Resampled) -> Inference:
     """Inference on a difference of rates over families.
 
     The score interval (see `stats.PairedRates`) if both are rates of the same rows; otherwise, as
-    for confident errors, the Wilson intervals of the rates combined (see `RatesOfOtherRows`).
+    for confident errors, `difference_of_other_rows`.
     """
     if not math.isfinite(drawn.value):
         return mean_difference(drawn)
     rows = drawn.rows()
     if rows is not None and np.abs(rows[0]).max() <= 1 + _ROUNDING:
         return replace(paired_rates(*rows, drawn.n_clusters), value=drawn.value)
-    from pact_eval.evaluation.combined_differences import RatesOfOtherRows
+    from pact_eval.evaluation.combined_differences import difference_of_other_rows
 
-    return RatesOfOtherRows(drawn)
+    return difference_of_other_rows(drawn)
 
 
 def _linear(drawn: Resampled, *, outer: bool, heavy_tailed: bool = False) -> Inference:

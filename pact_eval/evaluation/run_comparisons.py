@@ -21,7 +21,7 @@ from pact_eval._hints import readable_hints
 from pact_eval.errors import InputError
 from pact_eval.evaluation.answers import ComparisonAnswer, compare_rates, decoded_comparison
 from pact_eval.evaluation.common_views import SharedViews, common_repeats, runs_at_common_views
-from pact_eval.evaluation.comparison import Comparison, compare, same_as_all
+from pact_eval.evaluation.comparison import Comparison, MetricComparison, compare, same_as_all
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     DecodedArms,
@@ -29,7 +29,6 @@ from pact_eval.evaluation.conclusions.better import (
     better_of_arms,
     better_of_runs,
     not_comparable,
-    with_claims,
 )
 from pact_eval.evaluation.decoding import decoding_name
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -445,17 +444,30 @@ readable_hints(vars(RunComparisons).values())
 
 
 def _with_claims(comparison: Comparison, conclusion: BetterConclusion) -> Comparison:
-    same = len(same_as_all(comparison.groups))
+    """Return a comparison whose tests of all items are those of its conclusion."""
+    claims, same = conclusion.by_metric, len(same_as_all(comparison.groups))
+
+    def tested(name: str, metric: MetricComparison) -> MetricComparison:
+        if name not in claims:
+            return metric
+        return replace(metric, evidence=claims[name].evidence, verdict=claims[name].verdict)
+
     of_all = (
-        replace(group, metrics=with_claims(group.metrics, conclusion))
+        replace(group, metrics={name: tested(name, group.metrics[name]) for name in group.metrics})
         for group in comparison.groups[:same]
     )
     return replace(comparison, groups=(*of_all, *comparison.groups[same:]))
 
 
 def _pair_with_claims(pair: ArmPair, conclusion: BetterConclusion) -> ArmPair:
-    groups = same_as_all([*pair.differences])
-    of_all = {group: with_claims(pair.differences[group], conclusion) for group in groups}
+    claims, groups = conclusion.by_metric, same_as_all([*pair.differences])
+    of_all = {
+        group: {
+            name: replace(metric, evidence=claims[name].evidence) if name in claims else metric
+            for name, metric in pair.differences[group].items()
+        }
+        for group in groups
+    }
     return replace(pair, differences={**pair.differences, **of_all})
 
 

@@ -74,7 +74,10 @@ def shared_draw_rate(
     size = np.bincount(families, minlength=n_clusters)
     e = np.asarray(correct, dtype=np.float64) - c
     e -= e.mean() if e.size else 0.0
-    sums, squares = (np.bincount(families, weights, n_clusters)[size > 0] for weights in (e, e**2))
+    sums, squares = (
+        np.bincount(families, weights, n_clusters)[size > 0].astype(np.float64)
+        for weights in (e, e**2)
+    )
     correlation = intraclass_correlation(sums, squares, size[size > 0].astype(np.float64))
     if not correlation:
         return 0.0

@@ -5,7 +5,7 @@ interval of their difference lies inside a margin that was chosen beforehand.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from pact_eval.stats.estimate import ClusterText, Estimate
@@ -55,6 +55,28 @@ class EquivalenceVerdict:
     clusters: int
     sentence: str
     reason: ClusterText | None = None
+
+    @property
+    def without_difference(self) -> "EquivalenceVerdict":
+        """The verdict if the test of a difference, adjusted for other tests, does not show it.
+
+        Examples:
+            >>> from pact_eval.stats.estimate import Estimate
+            >>> from pact_eval.stats.equivalence import equivalence_verdict
+            >>> gap = Estimate(0.04, 0.01, 0.07, n=900, clusters=450)
+            >>> [equivalence_verdict(gap, margin).without_difference.conclusion
+            ...  for margin in (0.02, 0.08)]
+            ['inconclusive', 'equivalent']
+        """
+        if self.direction is None:
+            return self
+        if -self.margin < self.low and self.high < self.margin:
+            sentence = _SENTENCES["equivalent"]
+            return replace(self, conclusion="equivalent", direction=None, sentence=sentence)
+        sentence = (
+            "Neither a difference, after adjustment for other tests, nor equivalence is shown."
+        )
+        return replace(self, conclusion="inconclusive", direction=None, sentence=sentence)
 
 
 def equivalence_verdict(

@@ -479,25 +479,10 @@ def _permuted(
         keys[:, unused] = np.inf
         row = np.arange(len(keys))[:, None] * (slots + 1)
         counts = np.zeros(len(keys) * (slots + 1))
-        for order, answer in enumerate(_ranks(keys)):
+        for order, answer in enumerate(np.moveaxis(keys.argsort(axis=2), 2, 0)):
             weight = None if weights is None else weights[first * views + answer].ravel()
             for columns in layers:
                 cell = columns[first * views**2 + answer * views + order] + row
                 counts += np.bincount(cell.ravel(), weight, minlength=counts.size)
         choices.append(counts.reshape(len(keys), slots + 1)[:, 1:])
     return np.concatenate(choices)
-
-
-def _ranks(keys: FloatArray) -> list[IntArray]:
-    """Return the rank of each of the last axis' keys among them, key by key.
-
-    Of the few views of a run, comparing every two takes half the time of sorting.
-    """
-    series = [np.ascontiguousarray(keys[..., view]) for view in range(keys.shape[-1])]
-    ranks = [np.zeros(keys.shape[:-1], dtype=np.int64) for _ in series]
-    for late in range(len(series)):
-        for early in range(late):
-            above = series[early] <= series[late]
-            ranks[late] += above
-            ranks[early] += ~above
-    return ranks

@@ -368,8 +368,8 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
 
 def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path) -> None:
     poor = write_run(tmp_path / "opposed", opposed(other_items(rows(9, families=60))))
-    export, words = tmp_path / "decision.json", ("calibrate", poor, "--mode", "scalar")
-    words = (*words, "--holdout", a, "--export", export)
+    export = tmp_path / "decision.json"
+    words = ("calibrate", poor, "--mode", "scalar", "--holdout", a, "--export", export)
     result = run(*words, code=3)
     first = result.stdout.splitlines()[0]
     assert_says(first, "Calibrating does not help: NLL ", "on left-out source families")

@@ -18,7 +18,7 @@ COMMANDS = {
     "compare": ("compare", "{0}", "{1}", "--resamples", "100"),
     "arms": ("compare", "--arms", "a={0}", "b={1}", "--resamples", "100"),
     "sweep": ("report", "--views", "{0}", "--resamples", "100"),
-    "calibrate": ("calibrate", "{0}", "--out", "{2}/calibration.json"),
+    "calibrate": ("calibrate", "{0}", "--force", "--out", "{2}/calibration.json"),
     "tables": (
         "paper",
         "--tables",

@@ -169,7 +169,10 @@ def commands(
     yield run, ("report", runs[0], *few)
     yield run, ("compare", *runs, *few)
     yield run, ("compare", "--arms", f"a={runs[0]}", f"b={runs[1]}", *few)
-    yield run, ("calibrate", runs[0], "--mode", "scalar", "-o", tmp_path / "calibration.json")
+    yield (
+        run,
+        ("calibrate", runs[0], "--force", "--mode", "scalar", "-o", tmp_path / "calibration.json"),
+    )
     yield run, ("report", "--views", runs[0], *few)
     yield run, ("verify", *runs)
     yield run, ("runs", tmp_path)

@@ -13,8 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from conclusions import surfaces as printed
+
 from pact_eval.drift.run_comparison import RunComparison, compare_runs
-from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation import diagnostics, notes
+from pact_eval.evaluation.diagnostics import diagnose
+from pact_eval.evaluation.experiment import Experiment, RunReport
+from pact_eval.thresholds.report_acting import with_acting
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
 from pact_reports.presenters import evaluation as evaluation_presenter
@@ -46,6 +51,7 @@ NUMBER: Final = r"[+\-−]?\d[\d,]*(?:\.\d+)?"
 INTERVAL: Final = re.compile(
     rf"(?:(?P<value>{NUMBER})%? (?:points )?)?\[(?P<low>{NUMBER}), (?P<high>{NUMBER})\]"
 )
+BLOCKS: Final = "h\\d|p|tr|t[dh]|li|section|div|table|figure|figcaption|summary|span|caption"
 P_VALUE: Final = re.compile(r"\bp (?P<sign>[=<]) (?P<value>0?\.\d+|\d\.\d+)")
 
 
@@ -62,18 +68,20 @@ class Surfaces:
     @cached_property
     def reports(self) -> list[dict[str, Any]]:
         """The object of `report --json` of each run."""
-        return [report.to_json() for report in self._reports]
+        return [_json(report) for report in self._reports]
 
     @cached_property
     def _reports(self) -> list[Presenter]:
-        runs = self.experiment.runs
-        return [run_report.present(self.experiment.report(run)) for run in runs]
+        return [run_report.present(report) for report in self._asked]
+
+    @cached_property
+    def _asked(self) -> list[RunReport]:
+        return [with_acting(self.experiment.report(run)) for run in self.experiment.runs]
 
     @cached_property
     def report_texts(self) -> list[tuple[str, str]]:
         """What `report` prints of each run, in short and with `--full`."""
-        runs = self.experiment.runs
-        short = [run_report.present(self.experiment.report(run), full=False) for run in runs]
+        short = [run_report.present(report, full=False) for report in self._asked]
         return [
             (_text(brief), _text(full)) for brief, full in zip(short, self._reports, strict=True)
         ]
@@ -81,10 +89,8 @@ class Surfaces:
     @cached_property
     def python_texts(self) -> list[str]:
         """What Python prints of the evaluation of each run."""
-        reports = [self.experiment.report(run).evaluation for run in self.experiment.runs]
-        return [
-            to_text(*evaluation_presenter.present(each).parts(), width=UNBROKEN) for each in reports
-        ]
+        presenters = [evaluation_presenter.present(report.evaluation) for report in self._asked]
+        return [to_text(*presenter.parts(), width=UNBROKEN) for presenter in presenters]
 
     @cached_property
     def _compared(self) -> tuple[RunComparison, ...]:
@@ -93,7 +99,7 @@ class Surfaces:
     @cached_property
     def comparison(self) -> dict[str, Any]:
         """The object of `compare --json`."""
-        return run_comparison.present(*self._compared).to_json()
+        return _json(run_comparison.present(*self._compared))
 
     @cached_property
     def comparison_texts(self) -> tuple[str, str]:
@@ -102,13 +108,27 @@ class Surfaces:
         return _text(brief), _text(run_comparison.present(*self._compared))
 
     @cached_property
+    def source(self) -> str:
+        """The page."""
+        return make_page(PageRequest(self.experiment, figures=(), tables=("splits",)))
+
+    @cached_property
+    def cards(self) -> dict[str, str]:
+        """The word of each card of the page, by its question."""
+        cards = r'<section class="card"><h3>([^<]*)</h3><p class="status [a-z]*">([^<]*)</p>'
+        return {title: html.unescape(word) for title, word in re.findall(cards, self.source)}
+
+    @cached_property
     def page(self) -> str:
         """The text of the page, without tags; cells and paragraphs are lines."""
-        page = make_page(PageRequest(self.experiment, figures=(), tables=("splits",)))
-        body = page[page.index("<body") :]
+        body = self.source[self.source.index("<body") :]
         body = re.sub(r"<(svg|script|style).*?</\1>", "", body, flags=re.DOTALL)
-        body = re.sub(r"</?(?:h\d|p|tr|t[dh]|li|section|div|table|caption)\b[^>]*>", "\n", body)
+        body = re.sub(rf"</?(?:{BLOCKS})\b[^>]*>", "\n", body)
         return html.unescape(re.sub(r"<[^>]*>", "", body))
+
+
+def _json(presenter: Presenter) -> dict[str, Any]:
+    return getattr(presenter, "json", presenter.to_json)()
 
 
 def _text(presenter: Presenter) -> str:
@@ -131,11 +151,12 @@ def contradictions(surfaces: Surfaces) -> Iterator[str]:
         for text in texts[1:]:
             yield from _of_printed(text, report)
         yield from _of_printed(texts[0], report)
-        yield from _of_answers(report["answer"], texts)
+        yield from _of_answers(surfaces, number)
     if len(surfaces.reports) > 1:
         yield from _of_comparison(surfaces)
     yield from _of_text(surfaces.page)
     yield from _of_page(surfaces)
+    yield from _of_diagnostics(surfaces)
 
 
 def estimates(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -271,7 +292,33 @@ def _of_comparison(surfaces: Surfaces) -> Iterator[str]:
     for text in (brief, full):
         yield from _of_text(text)
         yield from _of_printed(text, [values, surfaces.reports])
-    yield from _of_stars(full, adjusted="adjusted" in full)
+    yield from _of_stars(full)
+    yield from _of_first_line(surfaces)
+
+
+def _of_first_line(surfaces: Surfaces) -> Iterator[str]:
+    """The first line, the headline of JSON and that of the page say the statuses of JSON."""
+    (conclusion,) = surfaces.comparison["answer"]["better"]
+    brief, full = surfaces.comparison_texts
+    accuracy = [claim for claim in conclusion["claims"] if claim["metric"] == "accuracy"]
+    statuses = {claim["k"]: claim["status"] for claim in accuracy}
+    views = tuple(statuses)
+    (headline,) = re.findall(r'<p class="answer"><strong>(.*?)</strong>', surfaces.source)
+    said = {
+        "first line": printed.first_line_statuses(brief, views, second="b") if views else {},
+        "page": printed.better_statuses(html.unescape(headline), views) if views else {},
+    }
+    turned = {"better": "worse", "worse": "better"}
+    if re.match(r"b is", html.unescape(headline)):
+        said["page"] = {k: turned.get(status, status) for k, status in said["page"].items()}
+    for where, found in said.items():
+        if found != statuses:
+            yield f"{where}: {statuses}, printed {found}: {brief.splitlines()[0]} / {headline}"
+    if conclusion["text"] not in full:
+        yield f"--full lacks: {conclusion['text']}"
+    first = brief.splitlines()[0]
+    if "headline" in surfaces.comparison and not first.startswith(surfaces.comparison["headline"]):
+        yield f"headline {surfaces.comparison['headline']!r}, first line {first!r}"
 
 
 def _of_better(conclusion: Mapping[str, Any], margin: float | None) -> Iterator[str]:
@@ -312,41 +359,36 @@ def _of_evidence(
         yield f"{where}: marked, p = {p_value}, adjusted {adjusted}, {ends}"
 
 
-def _of_stars(text: str, *, adjusted: bool) -> Iterator[str]:
+def _of_stars(text: str) -> Iterator[str]:
     """A star in a table of differences is there if and only if the printed interval excludes 0."""
-    if "excludes 0" not in text or adjusted:
-        return
     for line in text.splitlines():
         cells = line.split("|")
         if "A - B" in line or len(cells) < 3:
             continue
         for cell in cells:
-            printed = INTERVAL.search(cell)
-            if printed is None or not printed["value"] or "A - B" in cell:
+            found = INTERVAL.search(cell)
+            if found is None or not found["value"] or "A - B" in cell:
                 continue
-            low, high = _number(printed["low"]), _number(printed["high"])
+            low, high = _number(found["low"]), _number(found["high"])
             if "*" in cell and low <= 0 <= high:
                 yield f"stars: {line.strip()}"
 
 
 def _of_text(text: str) -> Iterator[str]:
     """Printed intervals hold their value; what is not shown has no small p-value beside it."""
-    for printed in INTERVAL.finditer(text):
-        low, high = _number(printed["low"]), _number(printed["high"])
+    for found in INTERVAL.finditer(text):
+        low, high = _number(found["low"]), _number(found["high"])
         if low > high:
-            yield f"printed: {printed[0]}"
+            yield f"printed: {found[0]}"
+    undefined = re.search(r"\bnan\b|\bNone\b(?! shown)|\binf\b|Traceback", text)
+    if undefined:
+        yield f"printed: {text[max(0, undefined.start() - 80) : undefined.end() + 20]}"
     for line in text.splitlines():
         for sentence in re.split(r"(?<=[a-z)])[.;] ", line):
             lowered = sentence.lower()
             small = [p for p in P_VALUE.finditer(sentence) if float(p["value"]) <= LEVEL]
             quiet = re.search(r"not shown|no .{0,40}\bshown|may explain it", lowered)
-            if (
-                small
-                and quiet
-                and "adjust" not in lowered
-                and "is more" not in lowered
-                and "is less" not in lowered
-            ):
+            if small and quiet and not re.search("adjust|is more|is less|miscal", lowered):
                 yield f"said: {sentence.strip()[:300]}"
 
 
@@ -358,20 +400,20 @@ def _of_printed(text: str, values: Any) -> Iterator[str]:
         if estimate["low"] is not None
     ]
     for line in text.splitlines():
-        for printed in INTERVAL.finditer(line):
-            ends = [printed["low"], printed["high"]]
+        for found in INTERVAL.finditer(line):
+            ends = [found["low"], found["high"]]
             if not any(
                 _prints(ends, [scale * low, scale * high])
                 or _prints(ends, [-scale * high, -scale * low])
                 for _, low, high in known
                 for scale in (1, 100)
             ):
-                yield f"printed, not in JSON: {line.strip()[:200]}: {printed[0]}"
+                yield f"printed, not in JSON: {line.strip()[:200]}: {found[0]}"
 
 
 def _prints(texts: list[str], numbers: list[float]) -> bool:
     return all(
-        abs(_number(text) - number) <= 0.5000001 * 10.0 ** -len(text.partition(".")[2])
+        abs(_number(text) - number) <= 0.5 * 10.0 ** -len(text.partition(".")[2]) + 1e-9
         for text, number in zip(texts, numbers, strict=True)
     )
 
@@ -380,26 +422,34 @@ def _number(text: str) -> float:
     return float(text.replace("−", "-").replace(",", ""))
 
 
-def _of_answers(answers: Mapping[str, Any], texts: tuple[str, ...]) -> Iterator[str]:
-    """Every surface says the status, in its own words."""
-    words = {
-        "unstable": "unstable",
-        "over-confident": "over-confident",
-        "under-confident": "under-confident",
-    }
+def _of_answers(surfaces: Surfaces, number: int) -> Iterator[str]:
+    """Every surface says the status of JSON in its own words, and the sentence of JSON."""
+    answers = surfaces.reports[number]["answer"]
+    (brief, full), python = surfaces.report_texts[number], surfaces.python_texts[number]
+    statuses = {question: answer["status"] for question, answer in answers.items()}
+    for question, status in printed.fact_statuses(brief).items():
+        if statuses[question] != status:
+            yield f"in short: {question} is {statuses[question]}, printed {status}"
     for question in ("order", "probabilities"):
-        status = answers[question]["status"]
-        for at, text in enumerate(texts):
-            for name, word in words.items():
-                said = re.search(rf"(?im)^\s*(?:{question}:?)\s+{word}\b", text)
-                if bool(said) != (status == name) and (said or question in text.lower()):
-                    if name in ("unstable",) == (question == "order"):
-                        yield f"surface {at}: {question} is {status}, printed: {said and said[0]}"
+        for name, text in (("--full", full), ("Python", python)):
+            if answers[question]["text"].lower() not in text.lower():
+                yield f"{name} lacks: {answers[question]['text']}"
 
 
 def _of_page(surfaces: Surfaces) -> Iterator[str]:
-    """The page has every interval of the answers."""
-    known = [[printed["low"], printed["high"]] for printed in INTERVAL.finditer(surfaces.page)]
+    """The page has the statuses, and every interval of the answers."""
+    main = [run.arm for run in surfaces.experiment.runs].index(surfaces.experiment.main_arm)
+    answers = surfaces.reports[main]["answer"]
+    cards = surfaces.cards
+    words = {
+        "order": printed.order_status(cards["Follows the order?"]),
+        "probabilities": printed.probabilities_status(cards["Probabilities right?"]),
+        "acting": printed.acting_status(cards["May it act alone?"]),
+    }
+    for question, word in words.items():
+        if question in answers and answers[question]["status"] != word:
+            yield f"card: {question} is {answers[question]['status']}, printed {word}"
+    known = [[found["low"], found["high"]] for found in INTERVAL.finditer(surfaces.page)]
     expected: list[tuple[str, Any]] = []
     for report in surfaces.reports:
         expected += [*estimates(report["groups"][0]["metrics"]["accuracy"], "accuracy")]
@@ -414,5 +464,36 @@ def _of_page(surfaces: Surfaces) -> Iterator[str]:
             continue
         ends = [100 * estimate["low"], 100 * estimate["high"]]
         turned = [-ends[1], -ends[0]]
-        if not any(_prints(printed, ends) or _prints(printed, turned) for printed in known):
+        if not any(_prints(texts, ends) or _prints(texts, turned) for texts in known):
             yield f"page lacks {path} {ends}"
+
+
+def _of_diagnostics(surfaces: Surfaces) -> Iterator[str]:
+    """What is critical or a warning has an interval beyond its limit, and the page has both."""
+    known = [[found["low"], found["high"]] for found in INTERVAL.finditer(surfaces.page)]
+    for found in diagnose(surfaces.experiment):
+        where = f"{found.severity}: {found}"
+        estimate, beyond = None, True
+        match found:
+            case diagnostics.ConfidentErrors():
+                estimate = found.rate
+                beyond = estimate.low > diagnostics.CONFIDENT_WRONG
+            case diagnostics.SameAnswer():
+                estimate = found.rate
+                beyond = estimate.low > diagnostics.SAME_ANSWER
+            case diagnostics.NearChance():
+                estimate = found.accuracy
+                beyond = estimate.high < found.chance + diagnostics.NEAR_CHANCE
+            case diagnostics.LowAnswerMass():
+                estimate = found.mass
+                beyond = estimate.high < notes.LOW_ANSWER_MASS
+            case diagnostics.DifferenceNotShown():
+                beyond = False
+        if estimate is None or math.isnan(estimate.low):
+            beyond = beyond and estimate is None
+        elif not any(_prints(ends, [100 * estimate.low, 100 * estimate.high]) for ends in known):
+            yield f"page lacks the interval of {where}"
+        if (found.severity != "info") and not beyond:
+            yield where
+        if not re.search(rf"(?i){found.severity}", surfaces.page):
+            yield f"page lacks {where}"

@@ -90,7 +90,6 @@ class RandomRuns:
         runs: what each run is like.
         alike: share of the items on which the second run repeats the first.
         margin: the largest difference that does not matter, or None.
-        holm: whether all tests are adjusted together.
         decoding: single or ensemble.
     """
 
@@ -106,7 +105,6 @@ class RandomRuns:
     runs: tuple[RandomRun, ...]
     alike: float
     margin: float | None
-    holm: bool
     decoding: str
 
     @classmethod
@@ -130,7 +128,6 @@ class RandomRuns:
             runs=(first, first if rng.random() < 0.5 else other)[: rng.integers(1, 3)],
             alike=float(rng.choice([0.0, 0.5, 0.9, 1.0])),
             margin=float(rng.choice([0.01, 0.05, 0.2])) if rng.random() < 0.5 else None,
-            holm=bool(rng.random() < 0.2),
             decoding="ensemble"
             if k > 1 and known == "probabilities" and rng.random() < 0.3
             else "single",

@@ -19,8 +19,10 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, OrderFinding
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.estimate import ClusterText, Estimate
-from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences
+from pact_eval.stats.permuted_slots import GroupPreference, SlotPreference, SlotPreferences
 from pact_reports.sentences.better import better_words
+from pact_reports.sentences.brief import order_mark, order_text, order_word
+from pact_reports.sentences.conclusions import order_words
 
 FLOOR = NoiseFloor("rounding", 0.00005, precision="float32")
 
@@ -88,6 +90,45 @@ def test_hidden_orders_and_noise_are_named_first() -> None:
     noisy = order_conclusion("run", effect(0.2, 0.3), slots, flip_floor=0.25)
     assert "asking again" in str(noisy.reason)
     assert order_conclusion("run", effect(0.2, 0.3), slots, flip_floor=0.1).status == "unstable"
+
+
+def test_a_group_and_the_last_place_are_in_every_sentence() -> None:
+    inside = Estimate(0.294, 0.168, 0.456, 120, 15)
+    outside = Estimate(0.032, -0.008, 0.071, 208, 26)
+    everything = slot(4, 0.07, 0.21, 328)
+    in_group = replace(everything, group=GroupPreference(6, inside, outside))
+    told = order_conclusion("run", effect(0.2, 0.4), of_slots(in_group), unit="source_family")
+    finding = "follows the letter E in questions of 6 answers"
+    sides = "there +29.4 [+16.8, +45.6] (15 source families), elsewhere +3.2 [-0.8, +7.1]"
+    assert_says(order_words(told), finding[1:], "+14.0 [+7.0, +21.0] points", sides)
+    assert order_text(told).startswith(f"{finding.upper()}: chosen 14.0 points [7.0, 21.0]")
+    assert_says(order_text(told), sides)
+    assert order_mark(told) == f"{finding.upper()} (chosen 29.4 points above chance there)"
+    assert order_word(told) == "FOLLOWS E"
+    of_kind = replace(in_group, group=GroupPreference("choice", inside, outside))
+    kinds = order_conclusion("run", effect(0.2, 0.4), of_slots(of_kind))
+    assert order_words(kinds).finding == "Follows the letter E in choice questions"
+    last = order_conclusion(
+        "run",
+        effect(0.2, 0.4),
+        of_slots(slot(0, -0.1, 0.1, 400), replace(everything, is_last=True)),
+    )
+    assert order_words(last).finding == "Follows E, the last place"
+    assert (last.status, len(last.followed)) == ("follows a letter", 1)
+
+
+def test_what_cannot_be_told_has_its_flip_rate() -> None:
+    told = order_conclusion("run", effect(0.09, 0.16), of_slots(slot(0, -0.1, 0.1, 400)))
+    assert told.status == "cannot tell"
+    assert_says(order_words(told), "12.5 [9.0, 16.0]% of the answers change", "above 10%")
+    assert_says(order_text(told), "12.5% [9.0, 16.0] of answers change; too few items")
+    without = order_conclusion("run", effect(math.nan, math.nan, "one view"), of_slots())
+    assert order_text(without) == "cannot tell: every item was shown in one order (K is 1)"
+
+
+def test_few_families_follow_nothing() -> None:
+    four = replace(slot(0, 0.1, 0.3, 32), preference=Estimate(0.2, 0.1, 0.3, 32, 4))
+    assert order_conclusion("run", effect(0.2, 0.4), of_slots(four)).followed == ()
 
 
 def test_the_adjustment_is_named_if_it_takes_a_mark_away(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_what_is_made_from_a_run_on_training_data_is_refused(runs: Path, tmp_pat
     criteria = tmp_path / "criteria.toml"
     assert command("register", criteria, "--example").exit_code == 0
     commands = {
-        "calibrate": ("calibrate", run, "--out", tmp_path / "calibration.json"),
+        "calibrate": ("calibrate", run, "--force", "--out", tmp_path / "calibration.json"),
         "thresholds": ("thresholds", run, "--target-error", "0.4"),
         "sets": ("thresholds", "--sets", run, "--coverage", "0.6"),
         "scorecard": ("scorecard", criteria, run),
@@ -185,7 +185,7 @@ def test_files_made_from_such_a_run_say_so(runs: Path, tmp_path: Path) -> None:
     run, allow = runs / "leaking", ("--allow", "trained-on")
     gates, fitted = tmp_path / "thresholds.json", tmp_path / "calibration.json"
     command("thresholds", run, "--target-error", "0.4", "--out", gates, *allow)
-    command("calibrate", run, "--out", fitted, *allow)
+    command("calibrate", run, "--force", "--out", fitted, *allow)
     expected = {"families": 3, "files": ["train.jsonl"]}
     assert json.loads(gates.read_text("utf-8"))["chosen_on"]["trained_on"] == expected
     assert json.loads(fitted.read_text("utf-8"))["fit"]["trained_on"] == expected

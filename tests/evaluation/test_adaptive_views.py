@@ -255,7 +255,7 @@ def test_a_calibrator_of_one_view_is_of_view_0(
 ) -> None:
     files = [tmp_path / "adaptive.json", tmp_path / "full.json"]
     for folder, file in zip((run, full_run), files, strict=True):
-        runner(main, "calibrate")(folder, "--mode", "scalar", "--out", file)
+        runner(main, "calibrate")(folder, "--force", "--mode", "scalar", "--out", file)
     weights = [json.loads(file.read_text())["weights"] for file in files]
     assert weights[0] == weights[1]
     runner(main, "report")(other_items, "--calibration", files[0], "--resamples", 100)
@@ -265,7 +265,7 @@ def test_a_calibrator_of_all_views_is_refused_on_views_one_by_one(
     full_run: Path, other_items: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "ensemble.json"
-    calibrate = ("--mode", "scalar", "--decoding", "ensemble", "--out", file)
+    calibrate = ("--force", "--mode", "scalar", "--decoding", "ensemble", "--out", file)
     runner(main, "calibrate")(full_run, *calibrate)
     words = (other_items, "--calibration", file, "--decoding", "ensemble")
     assert_says(refuser(main)("report", *words), "calibrator", "all 4 views")

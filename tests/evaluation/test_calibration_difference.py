@@ -129,10 +129,27 @@ def test_equal_runs_and_runs_without_an_interval_have_a_reason() -> None:
     assert_says(none.reason, "confidence equals accuracy", "no direction", "interval")
 
 
+@pytest.mark.parametrize("gains", [(1.0, 1.0), (1.0, 1.8), (2.5, 1.0)])
+def test_no_end_lies_beyond_what_the_intervals_of_the_runs_allow(
+    gains: tuple[float, float],
+) -> None:
+    """The lowest A minus the highest B, or 0: an error near 0 cannot be far below 0."""
+    rng = np.random.default_rng(8)
+    shown, _ = runs(rng, gains, 80, alike=0.5)
+    family = np.arange(160) // 2
+    estimate = difference(shown, np.random.default_rng(9))
+    # The same draws as `difference` makes.
+    draws = np.random.default_rng(9)
+    a, b = (calibration_error(*run, family, 80, rng=draws, resamples=400) for run in shown)
+    assert estimate.low >= min(0.0, a.low - b.high)
+    assert estimate.high <= max(0.0, a.high - b.low)
+    assert max(a.high, b.high) <= 1
+
+
 def test_the_end_at_any_confidence_agrees_with_the_other_run_order() -> None:
     rng = np.random.default_rng(6)
     shown, _ = runs(rng, (1.0, 2.5), 100, alike=0.5)
     one = difference(shown, np.random.default_rng(7), confidence=0.99)
-    narrow = difference(shown, np.random.default_rng(7), confidence=0.9)
+    narrow = difference(shown, np.random.default_rng(7), confidence=0.5)
     assert one.low < narrow.low < narrow.high < one.high
     assert str(one.method).startswith("99% MOVER interval")

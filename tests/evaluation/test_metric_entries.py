@@ -61,6 +61,7 @@ SHOWN: dict[Summary, set[str]] = {
     "every run": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "view_tv", "flip_rate"),
         "order_accuracy",
+        "answer_mass",
     },
     "sweep": {
         *("accuracy", "pair_accuracy", "nll_nats", "ece", "view_tv", "flip_rate"),
@@ -96,7 +97,7 @@ def test_contexts_have_their_own_metrics() -> None:
     assert ablated == {
         *("ablated_confidence", "ablated_gap", "answer_mass", "view_tv", "flip_rate"),
     }
-    assert full & ablated == {"view_tv", "flip_rate"}
+    assert full & ablated == {"view_tv", "flip_rate", "answer_mass"}
     assert full | ablated == {*metric_names()} - {"mean_confidence"}
 
 

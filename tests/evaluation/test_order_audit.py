@@ -196,6 +196,7 @@ def test_report_names_what_is_not_known_and_stays_short(tmp_path: Path) -> None:
     assert "no repeats were measured" in report(run).stdout
     full = report(run, "--full").stdout
     assert_says(full, "`pact-eval probe --server URL --model NAME`", "measures")
+    assert_says(full, "how much of it is noise is not known")
     assert_says(full, "Slots: how often", "is chosen")
     experiment = Experiment.read([run], Settings(resamples=50))
     audit = experiment.order_audit(experiment.runs[0])

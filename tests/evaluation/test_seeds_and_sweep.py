@@ -110,7 +110,6 @@ def test_arms_are_compared_on_the_views_that_all_runs_have(decoding: Decoding) -
 def test_arms_without_a_common_seed_have_no_test() -> None:
     arms = {"a": arm(0, (1,), 1.0), "b": arm(50, (2,), 1.0)}
     compared_runs = compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=20)
-    assert compared_runs.tests == 0
     assert compared_runs.notes[-1] == UnmatchedSeeds("a", "b", (1,), (2,), 0)
 
 

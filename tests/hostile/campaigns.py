@@ -160,7 +160,7 @@ _TABLES_OF_RELEASED: Final = "cost,selection,calibration"
 _RELEASED: Final = ("paper", "released", "--out", "tables", "--tables", _TABLES_OF_RELEASED)
 _CHECK_SETS: Final = ("thresholds", "run", "--sets", "--check", "sets.json", "--json")
 _LENGTHS: Final = ("audit", "data", "data", "--tokenizer", "model")
-_EXPORT: Final = ("calibrate", "fitted", "--out", "t.json")
+_EXPORT: Final = ("calibrate", "fitted", "--force", "--out", "t.json")
 _BASE: Final = (*_ADAPTER, "--base-model", "model")
 _PAGE: Final = ("report", "run", "--html", "new.html", "--data", _HOLDOUT, *_FEW)
 
@@ -223,6 +223,7 @@ CAMPAIGNS: Final = {
         (
             "calibrate",
             "fitted",
+            "--force",
             "--out",
             "t.json",
             "--export",
@@ -522,7 +523,9 @@ def _write_runs(home: Path, frame: pl.DataFrame) -> None:
     write_jsonl(home / "adapter" / "log.jsonl", steps)
     other = other_items(rows(2, families=60, k=2))
     fitted = edit_run(write_run(home / "fitted", other, arm="method", seed=1), settings=model)
-    fit_on_run(fitted, [], mode="scalar", decoding="single").write(home / "calibration.json")
+    fit_on_run(fitted, [], mode="scalar", decoding="single").write(
+        home / "calibration.json", force=True
+    )
     fit_remedy(fitted, "k1_additive").write(home / "remedy.json")
     (home / "exported").mkdir()
     shutil.copy(home / "decision" / "decision.json", home / "exported" / "decision.json")

@@ -58,7 +58,15 @@ COMMANDS = {
     "arms": ("compare", "--arms", "a={0}/one-*", "b={0}/two-*", "--json"),
     "sweep": ("report", "--views", "{0}/one-1", "--json"),
     "calibrate": (
-        *("calibrate", "{0}/calibration", "--out", "{1}/calibration.json", "--mode", "scalar"),
+        *(
+            "calibrate",
+            "{0}/calibration",
+            "--force",
+            "--out",
+            "{1}/calibration.json",
+            "--mode",
+            "scalar",
+        ),
     ),
     "page": ("report", "{0}/one-1", "{0}/two-1", "--html", "{1}/page.html"),
     "tables": ("paper", "--tables", "all", "{0}/one-1", "{0}/two-1", "--out", "{1}/tables"),
@@ -137,7 +145,7 @@ def test_python_reads_urls(local: Path, remote: str) -> None:
 
 def test_a_calibrator_in_the_store_is_applied(local: Path, remote: str, bucket: Path) -> None:
     calibrated = local / "one-1" / "calibration.json"
-    run("calibrate", local / "calibration", "--out", calibrated, "--mode", "scalar")
+    run("calibrate", local / "calibration", "--force", "--out", calibrated, "--mode", "scalar")
     shutil.copy(calibrated, bucket / "runs" / "one-1")
     words = ("--calibrated", "--json", *FEW)
     errors = runner(main)("compare", f"{remote}/one-1", f"{remote}/two-1", *words, code=1).stderr

@@ -304,7 +304,7 @@ def test_extreme_values_are_imported_and_every_report_shows_them(
     for words in (
         ["report", tmp_path / "run", "--json", "--resamples", "100"],
         ["compare", tmp_path / "run", tmp_path / "run", "--json", "--resamples", "100"],
-        ["calibrate", tmp_path / "run", "--out", tmp_path / "calibration.json"],
+        ["calibrate", tmp_path / "run", "--force", "--out", tmp_path / "calibration.json"],
     ):
         result = CliRunner().invoke(main, [str(word) for word in words])
         assert isinstance(result.exception, SystemExit | None), result.exc_info

@@ -13,7 +13,6 @@ from pact_eval.stats.bootstrap_p_values import (
     ResampledInference,
     inverted_p_value,
     least_p_value,
-    resamples_needed,
 )
 
 
@@ -25,13 +24,6 @@ def test_least_p_value_by_hand() -> None:
     assert least_p_value(1, 5) == 1.0
     beyond = Resampled(1.0, np.linspace(0.5, 1.5, 9), 5, 5)
     assert ResampledInference(beyond).p_value() == least_p_value(9, 5)
-
-
-@pytest.mark.parametrize("clusters", [8, 30, 162])
-@pytest.mark.parametrize("level", [0.05, 0.01])
-def test_resamples_needed_are_the_fewest(clusters: int, level: float) -> None:
-    needed = resamples_needed(level, clusters)
-    assert least_p_value(needed, clusters) <= level < least_p_value(needed - 1, clusters)
 
 
 @settings(max_examples=30, deadline=None)

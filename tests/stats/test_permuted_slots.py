@@ -168,7 +168,7 @@ def test_t_over_families_by_hand() -> None:
     )
     # One of the ten has three items: the squares are 1 and 9, and 18^2 / (9 + 81) = 3.6.
     cluster = np.r_[np.arange(10), 9, 9]
-    orders, picked = [[[0, 1], [1, 0]]] * 12, [[0, 1]] * 12
+    orders, picked = np.array([[[0, 1], [1, 0]]] * 12), [[0, 1]] * 12
     rng = np.random.default_rng(0)
     unequal = slot_preferences(orders, picked, cluster, rng=rng).slots[1].family_p_value
     assert unequal == pytest.approx(2 * stats.t.sf(12 / math.sqrt(18), 3 - 1))

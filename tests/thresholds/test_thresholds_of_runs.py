@@ -218,7 +218,9 @@ def test_nothing_is_promised_without_evidence_and_the_line_says_what_it_takes(
 def test_gates_on_calibrated_probabilities_need_their_calibrator(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
-    runner(main, "calibrate")(runs["march"], "--mode", "scalar", "--out", tmp_path / "c.json")
+    runner(main, "calibrate")(
+        runs["march"], "--force", "--mode", "scalar", "--out", tmp_path / "c.json"
+    )
     calibrated = ("--calibration", tmp_path / "c.json")
     options = ("--target-error", 0.1, "--out", tmp_path / "t.json", *calibrated)
     command(runs["january"], *options)
@@ -228,7 +230,9 @@ def test_gates_on_calibrated_probabilities_need_their_calibrator(
     assert json.loads(output.stdout)["verdict"] == "cannot tell"
     refused = command("--check", tmp_path / "t.json", runs["few"], code=1)
     assert "calibration.json" in refused.stderr
-    runner(main, "calibrate")(runs["worse"], "--mode", "scalar", "--out", tmp_path / "d.json")
+    runner(main, "calibrate")(
+        runs["worse"], "--force", "--mode", "scalar", "--out", tmp_path / "d.json"
+    )
     other = ("--calibration", tmp_path / "d.json")
     refused = command("--check", tmp_path / "t.json", runs["few"], *other, code=1)
     assert "another calibrator" in refused.stderr
@@ -264,7 +268,9 @@ def test_every_signal_is_an_alternative_under_every_decoding_that_changes_it(
 ) -> None:
     """Temperatures change neither the answers nor whether views disagree: 4 signals, 2 decodings,
     and a calibrator for three of the signals."""
-    runner(main, "calibrate")(runs["march"], "--mode", "scalar", "--out", tmp_path / "c.json")
+    runner(main, "calibrate")(
+        runs["march"], "--force", "--mode", "scalar", "--out", tmp_path / "c.json"
+    )
     settings = Settings(calibration=tmp_path / "c.json")
     chosen = choose_thresholds(runs["january"], Target.of_error(0.1), settings=settings)
     rules = [

@@ -400,7 +400,7 @@ def test_another_calibrator_than_that_of_the_page(reported: tuple[Path, Path, Pa
 def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:
     # README's own sequence gave exit code 5: "fitted on 12 of the 12 families it is applied to".
     folder = write_run(tmp_path / "run", rows(1, families=12, k=3), arm="a", seed=1)
-    fitted = CliRunner().invoke(main, ["calibrate", str(folder), "--mode", "scalar"])
+    fitted = CliRunner().invoke(main, ["calibrate", str(folder), "--force", "--mode", "scalar"])
     assert fitted.exit_code == 0, fitted.output
     assert outcomes(folder)["calibrator"] == "ok"
 

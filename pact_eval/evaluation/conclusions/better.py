@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pact_eval._hints import readable_hints
 from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
@@ -20,8 +20,6 @@ from pact_eval.stats.estimate import Estimate
 
 if TYPE_CHECKING:  # a report of one run needs no arms
     from pact_eval.evaluation.arms.differences import ArmDifference
-
-_Difference = TypeVar("_Difference", MetricComparison, "ArmDifference")
 
 BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
 """Of the first run or arm. equivalent: only with a margin."""
@@ -39,6 +37,7 @@ class Claim:
         status: better or worse if the difference is shown.
         difference: the first minus the second, with its interval.
         evidence: the test behind the status, adjusted with all that one first line may name.
+        verdict: the difference compared with the margin; None without a margin.
     """
 
     metric: str
@@ -48,6 +47,7 @@ class Claim:
     status: BetterStatus
     difference: Estimate
     evidence: Evidence
+    verdict: EquivalenceVerdict | None = None
 
     @property
     def shown(self) -> bool:
@@ -96,6 +96,15 @@ class BetterConclusion(Conclusion):
         """Return the claims about a metric: view 0, or the mean over repeats, then K views."""
         claims = (claim for claim in self.claims if claim.metric == metric)
         return tuple(sorted(claims, key=lambda claim: claim.k))
+
+    @property
+    def by_metric(self) -> dict[str, Claim]:
+        """The claims by metric, under the decoding of the settings."""
+        return {
+            claim.metric: claim
+            for claim in self.claims
+            if claim.decoding == self.claims[0].decoding or claim.metric == ANSWER_MASS
+        }
 
     @property
     def leading(self) -> Claim | None:
@@ -251,29 +260,15 @@ def adjusted_together(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _with_evidence(claim: Claim, test: Evidence) -> Claim:
-    # An interval that excludes 0 is never equivalent, so a claim without its mark is not shown.
-    lost = claim.shown and not test.marked
-    return replace(claim, evidence=test, status="not shown" if lost else claim.status)
+    verdict = _adjusted_verdict(claim.verdict, test)
+    status = claim_status(claim.difference, test, verdict)
+    return replace(claim, evidence=test, status=status, verdict=verdict)
 
 
-def with_claims(
-    metrics: Mapping[str, _Difference], conclusion: BetterConclusion
-) -> dict[str, _Difference]:
-    """Return the differences of all items with the tests of a conclusion on the same runs or arms.
-
-    Args:
-        metrics: by name, under the decoding of the settings.
-        conclusion: its claims are adjusted together.
-    """
-    tests = {
-        claim.metric: claim.evidence
-        for claim in conclusion.claims
-        if claim.decoding == conclusion.claims[0].decoding or claim.metric == ANSWER_MASS
-    }
-    return {
-        name: replace(metric, evidence=tests.get(name, metric.evidence))
-        for name, metric in metrics.items()
-    }
+def _adjusted_verdict(
+    verdict: EquivalenceVerdict | None, test: Evidence
+) -> EquivalenceVerdict | None:
+    return verdict if verdict is None or test.marked else verdict.without_difference
 
 
 def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
@@ -325,6 +320,7 @@ def _claim(metric: MetricComparison, decoded: DecodedComparison) -> Claim:
         claim_status(metric.difference, metric.evidence, metric.verdict),
         metric.difference,
         metric.evidence,
+        metric.verdict,
     )
 
 
@@ -334,7 +330,7 @@ def _arm_claim(metric: str, arms: DecodedArms, margin: float | None) -> Claim:
     verdict = None if margin is None else equivalence_verdict(tested, margin)
     status = claim_status(tested, difference.evidence, verdict)
     views = arms.decoding, arms.k, arms.repeats
-    return Claim(metric, *views, status, tested, difference.evidence)
+    return Claim(metric, *views, status, tested, difference.evidence, verdict)
 
 
 def claim_status(

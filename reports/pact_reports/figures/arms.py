@@ -281,8 +281,10 @@ def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
     name = "mean over seeds" if several else "difference"
     handles, labels = [dot_mark(ax, hollow=True)], [name]
     if result.families is not None:
-        handles = [dot_mark(ax), dot_mark(ax, hollow=True), line_mark(ax)]
-        labels = [f"{name}, shown", "not shown", _interval_of(result)]
+        drawn = sorted({group.shown for group in result.groups}, reverse=True)
+        handles = [*(dot_mark(ax, hollow=not filled) for filled in drawn), line_mark(ax)]
+        labels = [f"{name}, {'shown' if filled else 'not shown'}" for filled in drawn]
+        labels.append(_interval_of(result))
     if several:
         handles.append(dot_mark(ax, small=True))
         labels.append("one seed")

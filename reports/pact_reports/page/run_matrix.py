@@ -6,6 +6,7 @@ script computes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -94,7 +95,8 @@ def _references(request: PageRequest) -> _References:
         return _References(chosen, {})
     runs = len(experiment.runs)
     every = range(runs) if runs <= MOST_REFERENCES else (chosen,)
-    return _References(chosen, dict(zip(every, run_differences(experiment, every), strict=True)))
+    rows = run_differences(experiment, every, chosen)
+    return _References(chosen, dict(zip(every, rows, strict=True)))
 
 
 def _copies(
@@ -226,8 +228,8 @@ def _data(data: DataConclusion, at: int) -> Html:
 
 
 def _order(order: OrderConclusion, at: int) -> Html:
-    changes = value_text(order.flip_rate.value, "percent")
-    number = "" if order.status == "cannot tell" else f"{changes}% change"
+    changes = order.flip_rate.value
+    number = "" if math.isnan(changes) else f"{value_text(changes, 'percent')}% change"
     return _concluded(order, order_words(order).finding, number, items_href(at, outcome="flips"))
 
 

@@ -107,7 +107,7 @@ def _test(claim: Claim) -> str:
     """Give the p-value that decides: of a difference that is shown, or is not after adjustment."""
     tests = claim.evidence.tests
     adjusted = f", adjusted for {tests:,} tests" if tests > 1 else ""
-    if claim.shown or (adjusted and claim.difference.excludes_zero):
+    if claim.shown or (claim.status == "not shown" and claim.difference.excludes_zero):
         return f" ({p_value_text(claim.evidence.deciding)}{adjusted})"
     return ""
 

@@ -14,7 +14,7 @@ from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.run_rates import DecodedRates
 from pact_eval.stats.estimate import Estimate
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import sample_text, views_words
+from pact_reports.numbers import sample_text, value_text, views_words
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.brief import (
     acting_line,
@@ -79,7 +79,7 @@ def _rates(rates: Sequence[DecodedRates], evaluation: Evaluation) -> Iterator[Fa
     if len(rates) > 1:
         accuracy = _by_views([(rate.accuracy, rate) for rate in rates], adaptive)
         if not math.isnan(over_orders.value):
-            accuracy += f", {rate_text(over_orders)} (mean over the orders)"
+            accuracy += f", {value_text(over_orders.value, 'percent')}% (mean of orders)"
         yield Fact("accuracy", accuracy)
     if not math.isnan(rates[0].pair_accuracy.value):
         pairs = [(rate.pair_accuracy, rate) for rate in rates]

@@ -110,7 +110,10 @@ def test_the_legend_describes_only_what_is_drawn(tmp_path: Path) -> None:
         ax = drawn(partial(draw_means, result, looks=Looks.of(experiment)))
         assert legend_texts(ax) == ["95% over families"]
     (file,) = FIGURES["differences"].build(experiment, Looks.of(experiment)).files
-    assert legend_texts(drawn(file.panels[0])) == ["difference", "95% over families"]
+    assert legend_texts(drawn(file.panels[0])) == [
+        "difference, not shown",
+        "95% over families",
+    ]
     assert "same sign" not in file.note
 
 
@@ -310,9 +313,12 @@ def test_differences_are_drawn_with_same_sign_marks(experiment: Experiment, look
     assert ax.get_xlabel() == "Difference in accuracy (points)"
     assert "pact − base" in all_text(ax)
     assert {"← base better", "pact better →"} <= set(all_text(ax).splitlines())
+    drawn_marks = {group.shown for group in result.groups}
+    words = [
+        word for shown, word in ((True, "shown"), (False, "not shown")) if shown in drawn_marks
+    ]
     assert legend_texts(ax) == [
-        "mean over seeds, shown",
-        "not shown",
+        *(f"mean over seeds, {word}" for word in words),
         "95% over families",
         "one seed",
     ]
@@ -324,12 +330,11 @@ def test_filled_means_shown(experiment: Experiment, looks: Looks, other: str) ->
     """As on the page: a mark is filled if and only if the interval drawn with it excludes 0."""
     result = arm_differences(experiment, "pact", other)
     ax = drawn(partial(draw_differences, result, looks=looks))
-    filled = {
-        round(float(y)): dots.get_facecolor()[0].tolist() != list(to_rgba(PAPER))
-        for dots in _dots(ax)
-        for _, y in dots.get_offsets()
-        if len(dots.get_offsets()) == 1
-    }
+    filled = {}
+    for dots in _dots(ax):
+        places, faces = np.asarray(dots.get_offsets()), np.asarray(dots.get_facecolor())
+        if len(places) == 1:  # a mean; seeds are drawn together
+            filled[round(places[0, 1])] = faces[0].tolist() != list(to_rgba(PAPER))
     assert filled == {at: group.mean.excludes_zero for at, group in enumerate(result.groups)}
     assert filled == {at: group.shown for at, group in enumerate(result.groups)}
 

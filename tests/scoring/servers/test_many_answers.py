@@ -70,7 +70,7 @@ def test_a_run_with_many_answers_supports_what_every_run_does(tmp_path: Path) ->
     ran("report", "--views", run)
     ran("compare", run, run)
     calibrator = tmp_path / "calibrator.json"
-    ran("calibrate", run, "--mode", "scalar", "--out", calibrator)
+    ran("calibrate", run, "--force", "--mode", "scalar", "--out", calibrator)
     assert json.loads(calibrator.read_text())
 
 
