@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         sign_flip_test,
     )
     from pact_eval.stats.permuted_slots import (
+        GroupPreference,
         SlotPreference,
         SlotPreferences,
         distinct_orders,
@@ -101,6 +102,7 @@ __all__ = [
     "DetectableDifference",
     "EquivalenceVerdict",
     "Estimate",
+    "GroupPreference",
     "GroupShift",
     "GroupedOutcomes",
     "HolmAdjustment",
