@@ -11,7 +11,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
+.PHONY: demo docs test test-all test-fast test-kernels pytest mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -31,6 +31,9 @@ pytest: $(VENV)/.dev
 
 mypy: $(VENV)/.dev
 	$(BIN)/mypy
+
+test-all: test  ## `make test`, and the rates of false claims in docs/statistics.md with their limits: 20 minutes more
+	$(BIN)/python benchmarks/claim_rates.py --check --write docs/statistics.md
 
 test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast

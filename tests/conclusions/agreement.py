@@ -17,8 +17,17 @@ from conclusions import surfaces as printed
 
 from pact_eval.drift.run_comparison import RunComparison, compare_runs
 from pact_eval.evaluation import diagnostics, notes
-from pact_eval.evaluation.diagnostics import diagnose
+from pact_eval.evaluation.diagnostics import (
+    ConfidentErrors,
+    Diagnostic,
+    DifferenceNotShown,
+    LowAnswerMass,
+    NearChance,
+    SameAnswer,
+    diagnose,
+)
 from pact_eval.evaluation.experiment import Experiment, RunReport
+from pact_eval.stats.estimate import Estimate
 from pact_eval.thresholds.report_acting import with_acting
 from pact_reports.page.assembly import make_page
 from pact_reports.page.request import PageRequest
@@ -126,9 +135,21 @@ class Surfaces:
         body = re.sub(rf"</?(?:{BLOCKS})\b[^>]*>", "\n", body)
         return html.unescape(re.sub(r"<[^>]*>", "", body))
 
+    @cached_property
+    def _page_intervals(self) -> list[list[str]]:
+        return [[found["low"], found["high"]] for found in INTERVAL.finditer(self.page)]
+
+    def page_has(self, low: float, high: float) -> bool:
+        """Return whether the page has an interval, in % or in points of either sign."""
+        ends = [100 * low, 100 * high]
+        return math.isnan(low) or any(
+            _prints(texts, ends) or _prints(texts, [-ends[1], -ends[0]])
+            for texts in self._page_intervals
+        )
+
 
 def _json(presenter: Presenter) -> dict[str, Any]:
-    return getattr(presenter, "json", presenter.to_json)()
+    return presenter.json()
 
 
 def _text(presenter: Presenter) -> str:
@@ -287,7 +308,12 @@ def _of_comparison(surfaces: Surfaces) -> Iterator[str]:
                 width = RANGES.get(name, (0, math.inf))
                 reach = width[1] - width[0]
                 yield from _of_range(metric["difference"], (-reach, reach), where)
-                yield from _of_evidence(metric["difference"], metric["evidence"], where)
+                yield from _of_evidence(
+                    metric["difference"],
+                    metric["evidence"],
+                    where,
+                    better=metric["spec"]["better"],
+                )
     brief, full = surfaces.comparison_texts
     for text in (brief, full):
         yield from _of_text(text)
@@ -317,7 +343,7 @@ def _of_first_line(surfaces: Surfaces) -> Iterator[str]:
     if conclusion["text"] not in full:
         yield f"--full lacks: {conclusion['text']}"
     first = brief.splitlines()[0]
-    if "headline" in surfaces.comparison and not first.startswith(surfaces.comparison["headline"]):
+    if not first.startswith(surfaces.comparison["headline"]):
         yield f"headline {surfaces.comparison['headline']!r}, first line {first!r}"
 
 
@@ -347,16 +373,21 @@ def _of_better(conclusion: Mapping[str, Any], margin: float | None) -> Iterator[
 
 
 def _of_evidence(
-    difference: Mapping[str, Any], evidence: Mapping[str, Any], where: str
+    difference: Mapping[str, Any], evidence: Mapping[str, Any], where: str, *, better: int = 1
 ) -> Iterator[str]:
-    """A p-value is at most 5% if and only if the interval excludes 0; a mark needs both."""
+    """A p-value is at most 5% if and only if the interval excludes 0.
+
+    A difference in a metric with a direction is marked if and only if it is shown: the adjusted
+    p-value, if there is one, is at most 5% as well.
+    """
     p_value, adjusted = evidence["p_value"], evidence["adjusted_p_value"]
-    ends = f"[{difference['low']}, {difference['high']}]"
-    if difference["low"] is not None and p_value is not None:
-        if (p_value <= LEVEL) != excludes_zero(difference) and abs(p_value - LEVEL) > ROUNDING:
-            yield f"{where}: p = {p_value}, {ends}"
-    if evidence["marked"] and (not excludes_zero(difference) or (adjusted or 0) > LEVEL):
-        yield f"{where}: marked, p = {p_value}, adjusted {adjusted}, {ends}"
+    shown, text = excludes_zero(difference), f"[{difference['low']}, {difference['high']}]"
+    if difference["low"] is None or p_value is None:
+        shown = False
+    elif (p_value <= LEVEL) != shown and abs(p_value - LEVEL) > ROUNDING:
+        yield f"{where}: p = {p_value}, {text}"
+    if bool(evidence["marked"]) != bool(shown and better and not (adjusted or 0) > LEVEL):
+        yield f"{where}: marked {evidence['marked']}, p = {p_value}, adjusted {adjusted}, {text}"
 
 
 def _of_stars(text: str) -> Iterator[str]:
@@ -449,51 +480,50 @@ def _of_page(surfaces: Surfaces) -> Iterator[str]:
     for question, word in words.items():
         if question in answers and answers[question]["status"] != word:
             yield f"card: {question} is {answers[question]['status']}, printed {word}"
-    known = [[found["low"], found["high"]] for found in INTERVAL.finditer(surfaces.page)]
-    expected: list[tuple[str, Any]] = []
-    for report in surfaces.reports:
-        expected += [*estimates(report["groups"][0]["metrics"]["accuracy"], "accuracy")]
-        if report["answer"]["order"]["status"] in ("stable", "unstable"):
-            expected += [*estimates(report["answer"]["order"]["flip_rate"], "flips")]
-    if len(surfaces.reports) > 1:
-        for conclusion in surfaces.comparison["answer"]["better"]:
-            for claim in conclusion["claims"]:
-                expected += [*estimates(claim["difference"], f"{claim['metric']} {claim['k']}")]
-    for path, estimate in expected:
-        if estimate["low"] is None:
-            continue
-        ends = [100 * estimate["low"], 100 * estimate["high"]]
-        turned = [-ends[1], -ends[0]]
-        if not any(_prints(texts, ends) or _prints(texts, turned) for texts in known):
+    for path, estimate in _expected(surfaces):
+        ends = (estimate["low"], estimate["high"])
+        if ends[0] is not None and not surfaces.page_has(*ends):
             yield f"page lacks {path} {ends}"
+
+
+def _expected(surfaces: Surfaces) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the intervals of JSON that a page must have, with their names."""
+    for report in surfaces.reports:
+        yield "accuracy", report["groups"][0]["metrics"]["accuracy"]
+        if report["answer"]["order"]["status"] in ("stable", "unstable"):
+            yield "flips", report["answer"]["order"]["flip_rate"]
+    better = surfaces.comparison["answer"]["better"] if len(surfaces.reports) > 1 else ()
+    for conclusion in better:
+        for claim in conclusion["claims"]:
+            yield f"{claim['metric']} {claim['k']}", claim["difference"]
 
 
 def _of_diagnostics(surfaces: Surfaces) -> Iterator[str]:
     """What is critical or a warning has an interval beyond its limit, and the page has both."""
-    known = [[found["low"], found["high"]] for found in INTERVAL.finditer(surfaces.page)]
-    for found in diagnose(surfaces.experiment):
-        where = f"{found.severity}: {found}"
-        estimate, beyond = None, True
-        match found:
-            case diagnostics.ConfidentErrors():
-                estimate = found.rate
-                beyond = estimate.low > diagnostics.CONFIDENT_WRONG
-            case diagnostics.SameAnswer():
-                estimate = found.rate
-                beyond = estimate.low > diagnostics.SAME_ANSWER
-            case diagnostics.NearChance():
-                estimate = found.accuracy
-                beyond = estimate.high < found.chance + diagnostics.NEAR_CHANCE
-            case diagnostics.LowAnswerMass():
-                estimate = found.mass
-                beyond = estimate.high < notes.LOW_ANSWER_MASS
-            case diagnostics.DifferenceNotShown():
-                beyond = False
-        if estimate is None or math.isnan(estimate.low):
-            beyond = beyond and estimate is None
-        elif not any(_prints(ends, [100 * estimate.low, 100 * estimate.high]) for ends in known):
-            yield f"page lacks the interval of {where}"
-        if (found.severity != "info") and not beyond:
+    for diagnostic in diagnose(surfaces.experiment):
+        where = f"{diagnostic.severity}: {diagnostic}"
+        estimate, beyond = _tested(diagnostic)
+        alarms = diagnostic.severity != "info"
+        if alarms and (not beyond or (estimate is not None and math.isnan(estimate.low))):
             yield where
-        if not re.search(rf"(?i){found.severity}", surfaces.page):
+        if estimate is not None and not surfaces.page_has(estimate.low, estimate.high):
+            yield f"page lacks the interval of {where}"
+        if diagnostic.severity not in surfaces.page.lower():
             yield f"page lacks {where}"
+
+
+def _tested(diagnostic: Diagnostic) -> tuple[Estimate | None, bool]:
+    """Return the interval behind a diagnostic, and whether it is beyond the limit."""
+    match diagnostic:
+        case ConfidentErrors(rate=rate):
+            return rate, rate.low > diagnostics.CONFIDENT_WRONG
+        case SameAnswer(rate=rate):
+            return rate, rate.low > diagnostics.SAME_ANSWER
+        case NearChance(accuracy=accuracy, chance=chance):
+            return accuracy, accuracy.high < chance + diagnostics.NEAR_CHANCE
+        case LowAnswerMass(mass=mass):
+            return mass, mass.high < notes.LOW_ANSWER_MASS
+        case DifferenceNotShown():
+            return None, False
+        case _:
+            return None, True

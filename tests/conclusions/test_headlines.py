@@ -96,4 +96,5 @@ def test_python_has_the_same_headline(home: Path) -> None:
     comparison = pact_eval.compare(home / "plain", home / "letters", Settings(resamples=200))
     words = ("compare", "plain", "letters", *RESAMPLES)
     first = run(home, words).stdout.splitlines()[0]
-    assert comparison.to_json()["headline"] == str(comparison).splitlines()[0] == first
+    assert comparison.to_json()["headline"] == first
+    assert " ".join(str(comparison).split()).startswith(first)  # `print` wraps at 92 columns

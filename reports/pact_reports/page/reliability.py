@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.probabilities import BinnedCurve, binned_reliability
 from pact_eval.evaluation.experiment import Experiment
@@ -125,7 +123,7 @@ def _counts(curve: BinnedCurve, run: int, colour: str) -> Iterator[Html]:
 
 def _curve(curve: BinnedCurve, run: int, colour: str) -> Iterator[Html]:
     bins = curve.bins
-    filled = np.flatnonzero(bins.count).tolist()
+    filled = [at for at, count in enumerate(bins.count.tolist()) if count]
     places = [(_x(bins.mean_confidence[at]), _y(bins.accuracy[at])) for at in filled]
     points = " ".join(f"{_number(x)},{_number(y)}" for x, y in places)
     look = "calibrated" if curve.calibrated else "raw"
