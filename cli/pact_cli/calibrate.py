@@ -73,7 +73,6 @@ _OF_TEMPERATURES: Final = ("mode", "holdout", "export", "force", "decoding")
 @option(
     "--force",
     is_flag=True,
-    first_page=True,
     help="Write the calibrator even if NLL does not fall on left-out families.",
 )
 @settings_options("decoding", "allow")

@@ -184,7 +184,7 @@ def confidence_gap(
         >>> drawn = 0.9 - rng.binomial(12, 0.9, 2_000) / 12
         >>> gap = confidence_gap(np.full(12, 0.9), right, drawn, 12)
         >>> [round(number, 2) for number in (gap.low, gap.value, gap.high)], gap.p_value < 0.01
-        ([0.27, 0.73, 0.86], True)
+        ([0.49, 0.73, 0.85], True)
     """
     mean, accuracy = float(confidence.mean()), float(correct.mean())
     value, ranked = mean - accuracy, np.sort(drawn)
@@ -192,8 +192,9 @@ def confidence_gap(
     p_value = min(1.0, 2 * (1 + min(tails)) / (drawn.size + 1))
     if n_families < 2:
         one = ClusterText("one {cluster}: no interval")
+        nan = math.nan
         return ConfidenceGap(
-            value, math.nan, math.nan, correct.size, n_families, GAP_METHOD, one, p_value=p_value
+            value, nan, nan, correct.size, n_families, GAP_METHOD, one, p_value=p_value
         )
     beyond = max(0, math.floor(LEVEL / 2 * (drawn.size + 1) + _ROUNDING) - 1)
     below, above = max(0.0, -float(ranked[beyond])), max(0.0, float(ranked[-1 - beyond]))

@@ -586,8 +586,7 @@ def on_probabilities(
     """Check whether the probabilities of a run are shown to be wrong; arguments as `on_order`."""
     if conclusion.tone != "bad":
         return ()
-    p_value = getattr(conclusion.ece, "p_value", np.nan)
-    return (Miscalibrated(_shown(p_value, tests), conclusion.run, conclusion),)
+    return (Miscalibrated(_shown(conclusion.p_value, tests), conclusion.run, conclusion),)
 
 
 def _shown(p_value: float, tests: int) -> Severity:

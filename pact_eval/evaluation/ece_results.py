@@ -77,7 +77,7 @@ class ChanceError:
         """Summarise the inference on the ECE of runs; None if one of them has none.
 
         Examples:
-            >>> runs = [CalibrationError(0.07, 0, 0.1, 324, 162, "", None, floor, 0.1, p)
+            >>> runs = [CalibrationError(0.07, 0, 0.1, 324, 162, floor=floor, p_value=p)
             ...         for floor, p in ((0.06, 0.3), (0.05, 0.02))]
             >>> summary = ChanceError.of(runs)
             >>> round(summary.floor, 3), summary.lowest_p, summary.highest_p

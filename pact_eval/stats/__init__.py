@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         sign_flip_test,
     )
     from pact_eval.stats.permuted_slots import (
+        GroupPreference,
         SlotPreference,
         SlotPreferences,
         distinct_orders,
@@ -91,6 +92,7 @@ __all__ = [
     "CrossedDifference",
     "EquivalenceVerdict",
     "Estimate",
+    "GroupPreference",
     "GroupShift",
     "GroupedOutcomes",
     "HolmAdjustment",

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -190,7 +189,6 @@ class LinearInference:
             the tails are heavy.
         outer: Whether each end is the outer one of both intervals.
         concentration: The few clusters that have more than a quarter of the rows, if there are.
-        resamples: None are behind it.
 
     References:
         Hall, "On the removal of skewness by transformation", Journal of the Royal Statistical
@@ -216,7 +214,6 @@ class LinearInference:
     degrees: int
     outer: bool = False
     concentration: ClusterText | None = None
-    resamples: ClassVar[int] = 0
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the value with its interval; without one, with a reason, if clusters agree."""

@@ -329,24 +329,17 @@ class _Views:
             surplus=surplus,
         )
 
-    def by_cluster(self, slot: int, rows: BoolArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the (F,) choices of a slot beyond chance and the views that have it."""
-        rows = np.ones(len(self.at), dtype=np.bool_) if rows is None else rows
-        codes, clusters = self.cluster[rows], int(self.cluster.max()) + 1
-        return (
-            np.bincount(codes, self.surplus[rows, slot], minlength=clusters).astype(np.float64),
-            np.bincount(codes, self.shown[rows, slot], minlength=clusters).astype(np.float64),
-        )
-
     def inference(self, slot: int, rows: BoolArray | None = None) -> LinearInference:
         """Return the choices beyond chance as a share of the views that have the slot."""
-        surplus, shown = self.by_cluster(slot, rows)
+        rows = np.ones(len(self.at), dtype=np.bool_) if rows is None else rows
+        surplus, shown = self.surplus[rows, slot], self.shown[rows, slot]
+        linear = linearised_ratio(surplus, shown, self.cluster[rows], int(self.cluster.max()) + 1)
         n = int(shown.sum())
-        return linear_inference(float(surplus.sum()) / n, linearised_ratio(surplus, shown), n=n)
+        return linear_inference(float(surplus.sum()) / n, linear, n=n)
 
     def family_p_value(self, slot: int, inference: LinearInference) -> float:
         """Return the two-sided p-value of t over families; see `slot_preferences`."""
-        surplus, _ = self.by_cluster(slot)
+        surplus = np.bincount(self.cluster, self.surplus[:, slot]).astype(np.float64)
         squares, p_value = surplus**2, inference.p_value()
         if inference.value > 0 and not math.isnan(p_value):
             return p_value

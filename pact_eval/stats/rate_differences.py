@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +58,6 @@ class PairedRates:
         degrees: Degrees of freedom of t: F - 1 for clusters of one size, fewer otherwise.
         flip_p: P-value of the sign flip over clusters; 0 leaves it out.
         concentration: The few clusters that have more than a quarter of the rows, if there are.
-        resamples: None are behind it.
 
     References:
         Tango, "Equivalence test and confidence interval for the difference in proportions for the
@@ -82,7 +80,6 @@ class PairedRates:
     degrees: int
     flip_p: float = 0.0
     concentration: ClusterText | None = None
-    resamples: ClassVar[int] = 0
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return b - c with its interval; no interval from one cluster."""

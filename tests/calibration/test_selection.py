@@ -213,7 +213,7 @@ def test_the_nll_of_left_out_families_against_fits_without_them(mode: Mode) -> N
     assert nll is not None
     by_family = held_out(replace(few, source_family=few.family), mode).mean()
     assert nll.fitted == pytest.approx(by_family, abs=1e-7)
-    assert str(nll.unit) == "families"
+    assert nll.unit == "families"
     assert left_out_nll(few.take(np.arange(2)), mode=mode) is None
 
 

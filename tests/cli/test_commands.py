@@ -134,7 +134,7 @@ def test_json_carries_every_number_of_the_table(published: Path, experiment_file
     for group in value["groups"]:
         assert set(group["metrics"]) == {spec.name for spec in registered_metrics()}
         for name, estimate in group["metrics"].items():
-            more = {"noise_floor", "noise_floor_95", "p_calibrated", "debiased"}
+            more = {"noise_floor", "noise_floor_95", "p_calibrated", "debiased", "bins"}
             assert set(estimate) == {
                 *("value", "infinite", "low", "high", "n", "families", "method", "reason"),
                 *(more if name == "ece" else ()),

@@ -141,7 +141,8 @@ def test_the_adjustment_is_named_if_it_takes_a_mark_away(tmp_path: Path) -> None
     p_values = [claim.evidence.p_value for claim in adjusted.of("accuracy")]
     assert 0.025 < min(p_values) < 0.05
     assert claim.evidence.deciding == pytest.approx(2 * min(p_values))
-    assert_says(better_words(adjusted).finding, "No accuracy difference shown (p = ", "2 tests")
+    assert_says(better_words(adjusted).finding, "No accuracy difference shown (p = ", "adjusted)")
+    assert "for 2 tests (Holm)" in better_words(adjusted).numbers
     assert_says(better_words(adjusted).numbers, "(view 0, not shown after adjustment, p = ")
 
 

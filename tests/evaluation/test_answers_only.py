@@ -28,7 +28,7 @@ from pact_eval.runs.folder import read_run
 run = runner(main)
 refused = refuser(main)
 
-OF_ANSWERS = {"accuracy", "pair_accuracy", "flip_rate", "score_level_mae"}
+OF_ANSWERS = {"accuracy", "pair_accuracy", "flip_rate", "order_accuracy", "score_level_mae"}
 
 
 def rows(seed: int, *, probabilities: bool) -> list[dict[str, Any]]:

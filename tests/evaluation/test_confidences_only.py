@@ -31,7 +31,7 @@ run = runner(main)
 refused = refuser(main)
 
 REASON = "only the confidence of the answer is known"
-DEFINED = {"accuracy", "pair_accuracy", "flip_rate", "score_level_mae"}
+DEFINED = {"accuracy", "pair_accuracy", "flip_rate", "order_accuracy", "score_level_mae"}
 DEFINED |= {"ece", "aurc", "confident_errors"}
 LABELS = ("refund", "reject", "replace")
 

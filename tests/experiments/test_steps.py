@@ -104,6 +104,7 @@ def test_commands_of_a_training(paper: tuple[Step, ...]) -> None:
         ("--mode", "contextual"),
         ("--holdout", "out/runs/no_cf-17"),
     }
+    assert "--force" in calibrate  # hypotheses on calibrated runs need the file
 
 
 def options_of(words: tuple[str, ...]) -> set[tuple[str, str]]:

@@ -215,11 +215,19 @@ def better_of_arms(
 
 
 def _concluded(names: tuple[str, str], claims: Sequence[Claim], **fields: Any) -> BetterConclusion:
-    """Conclude from claims, of which the first is on accuracy; undefined ones are left out."""
+    """Conclude from claims, of which the first is on accuracy.
+
+    Undefined ones are left out, and so is an answer mass that does not differ beyond rounding.
+    """
     if math.isnan(claims[0].difference.value):
         reason = claims[0].difference.reason or "the difference in accuracy is undefined"
         return not_comparable(names, reason)
-    defined = tuple(claim for claim in claims if not math.isnan(claim.difference.value))
+    defined = tuple(
+        claim
+        for claim in claims
+        if not math.isnan(claim.difference.value)
+        and (claim.metric != ANSWER_MASS or not math.isnan(claim.difference.low))
+    )
     leading = _leading(defined) or claims[0]
     left, right = names
     return BetterConclusion(status=leading.status, left=left, right=right, claims=defined, **fields)

@@ -76,7 +76,7 @@ def better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
         right: what the second is called.
 
     Example:
-        "pact is more accurate than base (p = 0.004, adjusted for 2 tests)"
+        "pact is more accurate than base (p = 0.004, adjusted)"
     """
     first, *others = (claim for claim in conclusion.claims if claim.metric == "accuracy")
     phrases = {
@@ -105,8 +105,7 @@ def adjustment(conclusion: BetterConclusion) -> str:
 
 def _test(claim: Claim) -> str:
     """Give the p-value that decides: of a difference that is shown, or is not after adjustment."""
-    tests = claim.evidence.tests
-    adjusted = f", adjusted for {tests:,} tests" if tests > 1 else ""
+    adjusted = ", adjusted" if claim.evidence.tests > 1 else ""
     if claim.shown or (claim.status == "not shown" and claim.difference.excludes_zero):
         return f" ({p_value_text(claim.evidence.deciding)}{adjusted})"
     return ""
@@ -178,7 +177,7 @@ def better_line(
         names: display names of arms.
 
     Example:
-        "pact is more accurate than base (p = 0.004, adjusted for 2 tests): 5.1 points [2.0, 8.3]"
+        "pact is more accurate than base (p = 0.004, adjusted): 5.1 points [2.0, 8.3]"
     """
     conclusion = conclusion.better_first
     left, right = short_names([names.arm(name) for name in (conclusion.left, conclusion.right)])

@@ -15,7 +15,6 @@ from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.notes import LowAnswerMass, Unanswered
 from pact_eval.evaluation.registry import ABLATED_CONFIDENCE
 from pact_eval.evaluation.report import Evaluation
@@ -34,12 +33,12 @@ from pact_reports.sentences.conclusions import (
     adjusted_text,
     corp_text,
     data_words,
+    ece_text,
     followed_together,
     followed_words,
     gap_text,
     group_words,
     is_other_letter,
-    of_bins,
     ties_words,
     verb_of,
 )
@@ -252,22 +251,13 @@ def probabilities_text(conclusion: ProbabilitiesConclusion) -> str:
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
     details = [gap_text(conclusion)] if conclusion.status in UNDIRECTED else []
-    details.append(f"ECE{of_bins(conclusion)} {_against_chance(conclusion)}")
+    details.append(ece_text(conclusion, "chance"))
     if conclusion.only_corp:
         details.append(corp_text(conclusion, "chance"))
     if conclusion.tone == "bad" or conclusion.shown_alone:
         details.append(adjusted_text(conclusion))
     finding = loud(conclusion, conclusion.status)
     return f"{finding}: says {says}%, is {right}% right ({'; '.join(details)})"
-
-
-def _against_chance(conclusion: ProbabilitiesConclusion) -> str:
-    """Write the ECE next to that of chance."""
-    ece = conclusion.ece
-    text = value_text(ece.value, "percent")
-    if isinstance(ece, CalibrationError):
-        text += f", chance {value_text(ece.floor, 'percent')}"
-    return text
 
 
 def probabilities_mark(conclusion: ProbabilitiesConclusion) -> str:

@@ -222,7 +222,7 @@ def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:
         value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
     )
     numbers = f"mean confidence {confidence}%, accuracy {accuracy}%"
-    details = [f"ECE{of_bins(conclusion)} {_against_chance(conclusion, '%')}"]
+    details = [ece_text(conclusion, "by chance", "%")]
     if conclusion.status in UNDIRECTED:
         numbers += f", {gap_text(conclusion)}"
     if conclusion.only_corp:
@@ -244,16 +244,18 @@ def gap_text(conclusion: ProbabilitiesConclusion) -> str:
     return f"gap {interval_text(conclusion.gap, 'points', ' points')}"
 
 
-def of_bins(conclusion: ProbabilitiesConclusion) -> str:
-    """Write the number of bins of ECE unless it is the usual one.
+def ece_text(conclusion: ProbabilitiesConclusion, by_chance: str, unit: str = "") -> str:
+    """Write the ECE next to that of a calibrated model, with the number of bins if it is unusual.
 
     Example:
-        " (30 bins)"
+        "ECE (30 bins) 7.7%, by chance 6.7%"
     """
     ece = conclusion.ece
-    if not isinstance(ece, CalibrationError) or ece.bins == CalibrationError.bins:
-        return ""
-    return f" ({ece.bins} bins)"
+    value = f"{value_text(ece.value, 'percent')}{unit}"
+    if not isinstance(ece, CalibrationError):
+        return f"ECE {value}"
+    bins = "" if ece.bins == CalibrationError.bins else f" ({ece.bins} bins)"
+    return f"ECE{bins} {value}, {by_chance} {value_text(ece.floor, 'percent')}{unit}"
 
 
 def corp_text(conclusion: ProbabilitiesConclusion, by_chance: str) -> str:
@@ -276,14 +278,6 @@ def adjusted_text(conclusion: ProbabilitiesConclusion) -> str:
     """
     p_value = p_value_text(conclusion.p_value)
     return f"{p_value} after adjustment for three tests" if conclusion.shown_alone else p_value
-
-
-def _against_chance(conclusion: ProbabilitiesConclusion, unit: str) -> str:
-    ece = conclusion.ece
-    text = f"{value_text(ece.value, 'percent')}{unit}"
-    if isinstance(ece, CalibrationError):
-        text += f", by chance {value_text(ece.floor, 'percent')}{unit}"
-    return text
 
 
 _NAMES: Final = {

@@ -33,7 +33,7 @@ from pact_reports.tables.brief_comparison import (
     claim_heads,
     decoding_text,
     difference_facts,
-    shown_fact,
+    shown_text,
 )
 
 _LONGEST_NAME: Final = 20
@@ -69,8 +69,7 @@ def brief_arms(
             data_fact(experiment.data),
             *(_facts_of_two(conclusions[0], arms, names) if two else ()),
             Fact("seeds", _seeds(conclusions, arms)),
-            Fact("sample", _sample(experiment)),
-            *(() if two else [shown_fact(conclusions)]),
+            Fact("sample", _sample(experiment) + ("" if two else f"; {shown_text(conclusions)}")),
         ],
         notes=[named_note(note, names) for note in comparison.notes],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",

@@ -195,10 +195,9 @@ def brief_comparisons(
             *cautions(experiment),
         ),
         facts=[
-            Fact("sample", f"{sample}; {decoding_text(experiment)}"),
+            Fact("sample", f"{sample}; {decoding_text(experiment)}; {shown_text(conclusions)}"),
             data_fact(experiment.data),
             *_views_taken(notes),
-            shown_fact(conclusions),
         ],
         notes=[note for note in notes if not _is_adaptive(note)],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
@@ -301,9 +300,8 @@ def claim_cells(conclusions: Sequence[BetterConclusion]) -> list[list[str]]:
     return [[""] * columns, *map(texts, conclusions)]
 
 
-def shown_fact(conclusions: Sequence[BetterConclusion]) -> Fact:
+def shown_text(conclusions: Sequence[BetterConclusion]) -> str:
     """Explain the mark of `claim_cells`."""
     accuracy = (claim for conclusion in conclusions for claim in _accuracy(conclusion))
     tests = max((claim.evidence.tests for claim in accuracy), default=0)
-    how = f"p, adjusted for {tests:,} tests (Holm)," if tests > 1 else "p"
-    return Fact("*", f"shown: {how} is at most 0.05")
+    return "* shown" + (f", adjusted for {tests:,} tests (Holm)" if tests > 1 else "")

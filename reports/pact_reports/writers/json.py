@@ -106,6 +106,7 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
             "noise_floor_95": to_json(estimate.floor_high),
             "p_calibrated": to_json(estimate.p_value),
             "debiased": to_json(estimate.debiased),
+            "bins": estimate.bins,
         }
     return values
 

@@ -134,17 +134,18 @@ def test_a_registration_that_does_not_hold_comes_first_and_mutes(
 
 
 @pytest.mark.slow
-def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
+def test_paired_tests_name_decoding_and_n_and_leave_p_to_the_answer(
     folders: list[Path], tmp_path: Path
 ) -> None:
     third = run_of(tmp_path / "c", share(20, 60), arm="c", seed=17, k=2)
     page = words(page_of([*folders, third], method="a"))
     paired = page[page.index("Paired tests of a ") :]
-    assert_says(paired, "single pass (view 0), raw", "60 items", "30 families", "2 tests")
-    assert_says(paired, "p unadjusted", "95% intervals", "families", "exact sign flips")
+    assert_says(paired, "single pass (view 0), raw", "60 items", "30 families", "2 pairs")
+    assert_says(paired, "95% intervals", "families", "each alone")
+    assert "sign flip" not in paired
     together = words(page_of(folders, decoding="ensemble"))
     paired = together[together.index("Paired tests of a ") :]
-    assert_says(paired, "K views together, raw", "60 items", "30 families", "1 test)")
+    assert_says(paired, "K views together, raw", "60 items", "30 families", "1 pair of runs)")
     assert "confidence: K views together" in together
 
 
