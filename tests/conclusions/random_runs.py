@@ -16,6 +16,7 @@ import polars as pl
 from builders import write_jsonl
 from run_frames import write_run
 
+from pact_eval._choices import Decoding
 from pact_eval.importing.writing import import_run
 from pact_eval.runs.rows import SCHEMA
 
@@ -105,7 +106,7 @@ class RandomRuns:
     runs: tuple[RandomRun, ...]
     alike: float
     margin: float | None
-    decoding: str
+    decoding: Decoding
 
     @classmethod
     def of(cls, seed: int) -> RandomRuns:
@@ -141,7 +142,7 @@ class RandomRuns:
             return np.zeros(self.items, dtype=np.int64)
         if turn == (-1,):
             half = self.items // 2
-            return np.r_[np.zeros(half, dtype=np.int64), 1 + np.arange(self.items - half)]
+            return np.maximum(np.arange(self.items) - half + 1, 0)
         rows = np.resize(turn, self.items)
         return np.arange(self.items).repeat(rows)[: self.items]
 
