@@ -250,10 +250,12 @@ def _item_interval(group: GroupComparison) -> str:
 def _remarks(comparison: Comparison) -> Iterator[str]:
     group = comparison.groups[0]
     tests = group.accuracy
+    adjusted = group.metrics["accuracy"].evidence.tests
+    how = f" That of all items is adjusted for {adjusted} tests (Holm)." if adjusted > 1 else ""
     yield (
-        f"p decides; it, the first interval and the sign flip take {CLUSTERS[comparison.unit]} as "
-        "the units; "
-        "McNemar and the last interval treat items as independent, as papers do."
+        f"p decides.{how} The first interval, p and the sign flip take "
+        f"{CLUSTERS[comparison.unit]} as the units; McNemar and the last interval treat items as "
+        "independent, as papers do."
     )
     if group.answers > group.items:
         yield (
