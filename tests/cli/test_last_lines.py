@@ -49,14 +49,14 @@ def test_the_answer_of_compare_has_the_numbers_of_its_json(home: Path) -> None:
     assert accuracies[0]["difference"] == whole["difference"]
     assert [claim["k"] for claim in accuracies] == [1, 3]
     first, *others = run(*pair).stdout.splitlines()
-    assert first.startswith(f"{MORE_ACCURATE} (p < 0.001): ")
+    assert first.startswith(f"{MORE_ACCURATE} (p < 0.001, adjusted): ")
     lead, ensemble = (points(claim["difference"]["value"]) for claim in accuracies)
     assert f"{lead.removeprefix('+')} points [" in first
     assert any(line.startswith("  3 views") and f"{ensemble} [" in line for line in others)
     turned = run("compare", home / "b-1", home / "a-1", *FAST).stdout.splitlines()
     assert turned[0] == first
     last = text_of(*pair, "--full").rpartition(MORE_ACCURATE)[2]
-    assert last.startswith(" (p < 0.001): a-1 - b-1 +")
+    assert last.startswith(" (p < 0.001, adjusted): a-1 - b-1 +")
 
 
 def test_every_table_of_arms_ends_with_its_answer(home: Path) -> None:
