@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._typing import FloatArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats.bootstrap import Resampled, cluster_sums
+from pact_eval.stats.clusters import effective_clusters
 from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
-from pact_eval.stats.estimate import LEVEL, ClusterText, Method
+from pact_eval.stats.estimate import FEWEST, LEVEL, ClusterText, Method
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -145,12 +146,12 @@ def calibration_error(
         p_value=p_value,
         debiased=debiased,
         bins=bins,
-        gap=confidence_gap(c, right, drawn.sum(axis=1) / c.size, n_families),
+        gap=confidence_gap(c, right, drawn.sum(axis=1) / c.size, np.bincount(families)),
     )
 
 
 def confidence_gap(
-    confidence: FloatArray, correct: npt.NDArray[np.bool_], drawn: FloatArray, n_families: int
+    confidence: FloatArray, correct: npt.NDArray[np.bool_], drawn: FloatArray, rows: IntArray
 ) -> ConfidenceGap:
     r"""Compute mean confidence minus accuracy, with its test of calibration and its interval.
 
@@ -170,10 +171,10 @@ def confidence_gap(
         confidence: (n,) probabilities in [0, 1], one or more.
         correct: (n,) bool.
         drawn: (B,) gaps of a calibrated model (`calibrated_gaps`), as fractions.
-        n_families: number of families F.
+        rows: (F,) number of items of each family.
 
     Returns:
-        Fractions; no interval from one family.
+        Fractions; no interval if the families are worth fewer than five of one size.
 
     References:
         Wilson, "Probable inference, the law of succession, and statistical inference", Journal of
@@ -182,7 +183,7 @@ def confidence_gap(
     Examples:
         >>> rng, right = np.random.default_rng(1), np.arange(12) < 2
         >>> drawn = 0.9 - rng.binomial(12, 0.9, 2_000) / 12
-        >>> gap = confidence_gap(np.full(12, 0.9), right, drawn, 12)
+        >>> gap = confidence_gap(np.full(12, 0.9), right, drawn, np.ones(12))
         >>> [round(number, 2) for number in (gap.low, gap.value, gap.high)], gap.p_value < 0.01
         ([0.49, 0.73, 0.85], True)
     """
@@ -190,11 +191,12 @@ def confidence_gap(
     value, ranked = mean - accuracy, np.sort(drawn)
     tails = (int((drawn >= value - _ROUNDING).sum()), int((drawn <= value + _ROUNDING).sum()))
     p_value = min(1.0, 2 * (1 + min(tails)) / (drawn.size + 1))
-    if n_families < 2:
-        one = ClusterText("one {cluster}: no interval")
+    n_families = int(np.count_nonzero(rows))
+    if effective_clusters(rows.astype(np.float64)) < FEWEST - _ROUNDING:
+        few = ClusterText(f"{{clusters}} worth fewer than {FEWEST} of one size: no interval")
         nan = math.nan
         return ConfidenceGap(
-            value, nan, nan, correct.size, n_families, GAP_METHOD, one, p_value=p_value
+            value, nan, nan, correct.size, n_families, GAP_METHOD, few, p_value=p_value
         )
     beyond = max(0, math.floor(LEVEL / 2 * (drawn.size + 1) + _ROUNDING) - 1)
     below, above = max(0.0, -float(ranked[beyond])), max(0.0, float(ranked[-1 - beyond]))

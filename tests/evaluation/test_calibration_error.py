@@ -155,7 +155,7 @@ def test_a_gap_lies_within_what_is_possible_and_agrees_with_its_test(items: int)
     for number in range(150):
         confidence = rng.choice([0.5, 0.8, 0.9, 0.999, 1.0], items)
         right = rng.random(items) < rng.choice([0.0, 0.3, 0.8, 0.95, 1.0])
-        families = items if number % 2 else items // 2
+        families = items if number % 2 else max(5, items // 2)
         gap = calibration_error(
             confidence, right, np.arange(items) % families, families, rng=rng, resamples=200
         ).gap
@@ -165,6 +165,16 @@ def test_a_gap_lies_within_what_is_possible_and_agrees_with_its_test(items: int)
         assert gap.excludes_zero == (gap.p_value <= 0.05)
         excluded += gap.excludes_zero
     assert 20 < excluded < 140
+
+
+def test_a_gap_has_no_interval_if_one_family_has_half_of_the_items() -> None:
+    """100 items in one family, 100 alone: 200^2 / (100^2 + 100) is below 4."""
+    rng = np.random.default_rng(2)
+    family = np.r_[np.zeros(100, dtype=np.int64), np.arange(1, 101)]
+    error = calibration_error(np.full(200, 0.9), rng.random(200) < 0.9, family, 101, rng=rng)
+    assert error.gap is not None
+    assert math.isnan(error.gap.low)
+    assert error.gap.reason == "families worth fewer than 5 of one size: no interval"
 
 
 def test_twelve_items_of_which_two_are_right_are_over_confident() -> None:
