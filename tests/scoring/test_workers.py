@@ -92,12 +92,12 @@ def _wait_for_parts(process: subprocess.Popen[str], run: Path, least: int) -> No
         time.sleep(0.005)
 
 
-def _ended(process: subprocess.Popen[str]) -> str:
+def _ended(process: subprocess.Popen[str], seconds: float = SECONDS) -> str:
     try:
-        return process.communicate(timeout=SECONDS)[1]
+        return process.communicate(timeout=seconds)[1]
     except subprocess.TimeoutExpired:
         process.kill()
-        pytest.fail(f"still running after {SECONDS:.0f} s: {process.communicate()[1]}")
+        pytest.fail(f"still running after {seconds:.0f} s: {process.communicate()[1]}")
 
 
 def _recorded(run: Path) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def test_workers_of_a_quantised_base_give_the_rows_of_one_process(
     workers = ("--workers", "2", "--ray", cluster["address"])
     words = _command(adapter, MODEL, tmp_path / "two", *more, *workers)
     process = _started(words, **token_of(cluster), **forked_workers())
-    errors = _ended(process)
+    errors = _ended(process, seconds=720)  # a minute on two idle cores
     assert process.returncode == 0, errors
     assert "Quantised: nf4" in errors
     assert _same_rows(tmp_path / "two", tmp_path / "one")
