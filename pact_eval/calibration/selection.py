@@ -187,18 +187,18 @@ def left_out_nll(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -> 
 
     Returns:
         The NLL of both: on source families left out, or on families if all items have one source
-        family. None if there are not two of these.
+        family, or each family has its own. None if there are not two of these.
     """
     source = np.unique(items.source_family, return_inverse=True)[1].astype(np.int64)
-    if several := bool(source.any()):
-        cluster, clusters = source, int(source.max()) + 1
-    else:
-        cluster, clusters = items.family_codes()
+    cluster, clusters = items.family_codes()
+    unit: Literal["families", "source families"] = "families"
+    if source.any() and source.max() + 1 < clusters:
+        cluster, clusters, unit = source, int(source.max()) + 1, "source families"
     if clusters < 2:
         return None
     nll = _held_out_nll(items, _folds(cluster, clusters), [(mode, ridge)])[mode, ridge]
     raw = item_mean(_nll(items, neutral_calibrator()))
-    return LeftOutNll(raw, item_mean(nll), "source families" if several else "families")
+    return LeftOutNll(raw, item_mean(nll), unit)
 
 
 def _forms(items: CalibrationItems, ridges: Sequence[float]) -> tuple[list[_Form], tuple[str, ...]]:
