@@ -267,7 +267,7 @@ def _held_out_nll(
         likelihood = TemperatureLikelihood.of_items(train)
         designs = {mode: make_design(train, mode) for mode, _ in forms}
         fitted: dict[Mode, FloatArray] = {}
-        for mode, ridge in tracked(forms, "Fitting", "forms", counts=1):
+        for mode, ridge in forms:
             minimum = minimise(likelihood, designs[mode], ridge, start=fitted.get(mode))
             fitted[mode] = minimum.fitted
             nll[mode, ridge][test] = _nll(unseen, designs[mode].calibrator(minimum.fitted))
