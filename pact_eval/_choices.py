@@ -110,6 +110,9 @@ DATA_CHECK_NAMES: Final = (
 )  # fmt: skip
 """The checks of a dataset, in the order in which they run: modules of `audit` with a `CHECK`."""
 
+ECE_BINS: Final = 15
+"""Bins of ECE, of equal width."""
+
 CONFIDENCE: Final = 0.95
 """Confidence of the guarantee of a gate."""
 

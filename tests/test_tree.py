@@ -208,7 +208,7 @@ def test_the_audit_of_data_imports_few_modules(options: tuple[str, ...]) -> None
     assert not loaded.intersection(others)
 
 
-@pytest.mark.parametrize(("dataset", "most"), [(None, 115), (DATA / "holdout.jsonl", 157)])
+@pytest.mark.parametrize(("dataset", "most"), [(None, 118), (DATA / "holdout.jsonl", 158)])
 def test_a_report_imports_few_modules(tmp_path: Path, dataset: Path | None, most: int) -> None:
     """If the dataset of the run is at hand, it is audited, which needs the checks."""
     run = write_run(tmp_path / "run", rows(0, k=2, families=12), arm="a", seed=1)

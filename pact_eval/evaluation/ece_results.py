@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pact_eval.metrics import BINS
+from pact_eval._choices import ECE_BINS
 from pact_eval.stats.estimate import LEVEL, Estimate
 
 
@@ -49,7 +49,7 @@ class CalibrationError(Estimate):
     floor_high: float = math.nan
     p_value: float = math.nan
     debiased: float = math.nan
-    bins: int = BINS
+    bins: int = ECE_BINS
     gap: ConfidenceGap | None = field(default=None, repr=False)
 
     @property

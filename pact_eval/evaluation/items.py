@@ -605,9 +605,8 @@ def _in_parallel(
 
 def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:
     """Return the columns that the scores of a slice need, without those of groups."""
-    columns = ["reference", "n_choices", "logits", "family", "variant"]
+    columns = ["reference", "n_choices", "logits", "family", "variant", "answer_mass"]
     columns += ["id", "code_order"] if several_views or scoring.letters else []
-    columns += ["answer_mass"] if scoring.letters else []
     return columns + (["prompt_tokens"] if scoring.calibrator is not None else [])
 
 

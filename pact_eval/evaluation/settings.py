@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from pact_eval._choices import Allowance, Bins, ClusterUnit, Decoding, GroupBy
+from pact_eval._choices import ECE_BINS, Allowance, Bins, ClusterUnit, Decoding, GroupBy
 from pact_eval.errors import InputError
-from pact_eval.metrics import BINS
 from pact_eval.results import short_repr
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ class Settings:
     without_leaks: bool = False
     target_error: float | None = None
     bins: Bins | None = None
-    ece_bins: int = BINS
+    ece_bins: int = ECE_BINS
     relabels: tuple[Relabel, ...] = ()
 
     def __repr__(self) -> str:

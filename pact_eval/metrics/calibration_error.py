@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._choices import ECE_BINS
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.metrics._arrays import TIE, check_confidence
 from pact_eval.metrics.reduction import item_mean
 
-BINS = 15
+BINS = ECE_BINS
 """Number of equal-width bins of ECE."""
 
 # A confidence of 0.6 is the edge 9/15: logarithm and softmax leave it a digit below or above.

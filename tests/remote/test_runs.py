@@ -274,7 +274,7 @@ def test_nothing_is_written_to_a_store(remote: str, bucket: Path, local: Path) -
         assert_says(refused(*words, code=2), "local path", "URL")
     with pytest.raises(InputError, match="nothing is written"):
         RunWriter(Path(f"{remote}/new"), {}, {})
-    message = refused("calibrate", f"{remote}/calibration", "--mode", "scalar")
+    message = refused("calibrate", f"{remote}/calibration", "--mode", "scalar", "--force")
     assert_says(message, f"{remote}/calibration/calibration.json: ", "nothing is written")
     assert sorted(path for path in bucket.rglob("*")) == before
     assert not Path("s3:").exists()
