@@ -218,7 +218,7 @@ def test_a_report_imports_few_modules(tmp_path: Path, dataset: Path | None, most
     assert {"pact_eval.evaluation.report", "pact_reports.writers.terminal"} <= loaded
     assert ("pact_eval.audit.separation" in loaded) == (dataset is not None)
     assert len(loaded) <= most
-    for others in ("comparison", "run_comparisons", "chance_miscalibration"):
+    for others in ("comparison", "run_comparisons"):
         assert f"pact_eval.evaluation.{others}" not in loaded
     files = ("pact_reports.page", "pact_reports.figures", "pact_reports.files")
     assert not [name for name in loaded if name.startswith(files)]
