@@ -204,6 +204,19 @@ class FittedRun(Result):
         return path
 
 
+def _fit(
+    items: CalibrationItems, mode: Mode | Literal["auto"]
+) -> tuple[ModeChoice | None, CalibratorFit, LeftOutNll | None]:
+    """Return why the form was chosen, the fit, and what it does on families left out."""
+    choice = choose_mode(items) if mode == "auto" else None
+    form, ridge = (choice.mode, choice.ridge) if choice is not None else (mode, 0.0)
+    form = "scalar" if form == "auto" else form
+    with step("Fitting"):
+        fit = fit_calibrator(items, mode=form, ridge=ridge)
+        left_out = choice.nll if choice is not None else None
+        return choice, fit, left_out or left_out_nll(items, mode=form, ridge=ridge)
+
+
 def fit_on_run(
     source: RunSource,
     holdouts: Sequence[RunSource] = (),
@@ -248,13 +261,7 @@ def fit_on_run(
         for read in (run, *others.values()):
             read.predictions.require_all_views(f"{read.place}: a calibrator of several views")
     items = CalibrationItems.from_predictions(run.predictions, decoding)
-    choice = choose_mode(items) if mode == "auto" else None
-    form, ridge = (choice.mode, choice.ridge) if choice is not None else (mode, 0.0)
-    form = "scalar" if form == "auto" else form
-    with step("Fitting"):
-        fit = fit_calibrator(items, mode=form, ridge=ridge)
-        left_out = choice.nll if choice is not None else None
-        left_out = left_out or left_out_nll(items, mode=form, ridge=ridge)
+    choice, fit, left_out = _fit(items, mode)
     applied = {
         name: CalibrationItems.from_predictions(other.predictions, decoding)
         for name, other in others.items()
