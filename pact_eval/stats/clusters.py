@@ -105,7 +105,8 @@ def pooled_design_effect(sums: FloatArray, squares: FloatArray, rows: FloatArray
 
     Args:
         sums: (F,) sum of each cluster.
-        squares: (F,) sum of the squares of its rows.
+        squares: (F,) sum of the squares of its rows. That of fractions may be given by their sum,
+            which makes the result smaller.
         rows: (F,) number of its rows, above 0.
 
     Returns:
@@ -163,7 +164,11 @@ def intraclass_correlation(sums: FloatArray, squares: FloatArray, rows: FloatArr
 
 
 def pooled_variance(values: FloatArray, cluster: IntArray, n_clusters: int) -> float:
-    """Return the variance of the sum of rows: that of independent rows times the design effect.
+    r"""Return the variance of the sum of rows: that of independent rows times the design effect.
+
+    .. math:: V = n\, s^2\, deff, \quad s^2 = \frac{1}{n - 1} \sum_i (x_i - \bar x)^2
+
+    with deff of `pooled_design_effect`.
 
     Args:
         values: (n,) finite numbers.
