@@ -66,12 +66,12 @@ class LeftOutNll:
     Attributes:
         raw: at T = 1.
         fitted: under the fitted temperatures.
-        unit: what was left out.
+        unit: what was left out: families if there is one source family, or each has its own.
     """
 
     raw: float
     fitted: float
-    unit: Literal["families", "source families"] = "source families"
+    unit: Literal["families", "source families"]
 
     @property
     def falls(self) -> bool:
@@ -91,8 +91,7 @@ class ModeChoice:
         left_out: why some forms are not in the table, in sentences.
         source_families: number of source families.
         folds: number of folds they were dealt to; 0 where nothing was compared.
-        nll: of the chosen form and of T = 1 on left-out source families; None where nothing was
-            compared.
+        nll: of the chosen form and of T = 1 on families left out; None where nothing was compared.
     """
 
     mode: Mode
@@ -165,15 +164,16 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     table = [_candidate(None, 0.0, 0, raw, best, source)]
     table += [_candidate(*form, sizes[form], nll[form], best, source) for form in forms]
     chosen = _simplest(table[1:])
+    unit = _unit(n_source, items.family_codes()[1])
     return ModeChoice(
         mode=chosen.mode or "scalar",
         ridge=chosen.ridge,
-        why=_why(chosen, table[1:], n_source),
+        why=_why(chosen, table[1:], f"{n_source} {unit}"),
         candidates=tuple(table),
         left_out=left_out,
         source_families=n_source,
         folds=int(fold.max()) + 1,
-        nll=LeftOutNll(table[0].nll, chosen.nll),
+        nll=LeftOutNll(table[0].nll, chosen.nll, unit),
     )
 
 
@@ -191,14 +191,20 @@ def left_out_nll(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -> 
     """
     source = np.unique(items.source_family, return_inverse=True)[1].astype(np.int64)
     cluster, clusters = items.family_codes()
-    unit: Literal["families", "source families"] = "families"
-    if source.any() and source.max() + 1 < clusters:
-        cluster, clusters, unit = source, int(source.max()) + 1, "source families"
+    n_source = int(source.max(initial=-1)) + 1
+    unit = _unit(n_source, clusters)
+    if unit == "source families":
+        cluster, clusters = source, n_source
     if clusters < 2:
         return None
     nll = _held_out_nll(items, _folds(cluster, clusters), [(mode, ridge)])[mode, ridge]
     raw = item_mean(_nll(items, neutral_calibrator()))
     return LeftOutNll(raw, item_mean(nll), unit)
+
+
+def _unit(source_families: int, families: int) -> Literal["families", "source families"]:
+    """Return what is left out: families if there is one source family, or each has its own."""
+    return "source families" if 1 < source_families < families else "families"
 
 
 def _forms(items: CalibrationItems, ridges: Sequence[float]) -> tuple[list[_Form], tuple[str, ...]]:
@@ -311,11 +317,11 @@ def _simplest(table: Sequence[Candidate]) -> Candidate:
     return min(near, key=lambda entry: (entry.parameters, entry.nll))
 
 
-def _why(chosen: Candidate, forms: Sequence[Candidate], n_source: int) -> str:
-    """Say why a form was chosen."""
+def _why(chosen: Candidate, forms: Sequence[Candidate], left_out: str) -> str:
+    """Say why a form was chosen; `left_out` counts the families, such as "40 families"."""
     best = min(forms, key=lambda entry: entry.nll)
     others = [entry for entry in forms if entry is not chosen]
-    of_it = f"its NLL on {n_source} source families left out, {chosen.nll:.4f} nats,"
+    of_it = f"its NLL on {left_out} left out, {chosen.nll:.4f} nats,"
     if not others:
         return f"{_name(chosen)}: the only form that can be fitted here"
     if chosen is best:

@@ -20,7 +20,7 @@ from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats.bootstrap import Resampled, cluster_sums
-from pact_eval.stats.clusters import effective_clusters
+from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.consistency_resampling import calibrated_gaps, centred_sums
 from pact_eval.stats.estimate import FEWEST, LEVEL, ClusterText, Method
 
@@ -192,7 +192,7 @@ def confidence_gap(
     tails = (int((drawn >= value - _ROUNDING).sum()), int((drawn <= value + _ROUNDING).sum()))
     p_value = min(1.0, 2 * (1 + min(tails)) / (drawn.size + 1))
     n_families = int(np.count_nonzero(rows))
-    if effective_clusters(rows.astype(np.float64)) < FEWEST - _ROUNDING:
+    if few_worth(rows.astype(np.float64)) is not None:
         few = ClusterText(f"{{clusters}} worth fewer than {FEWEST} of one size: no interval")
         nan = math.nan
         return ConfidenceGap(

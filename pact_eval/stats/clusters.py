@@ -34,6 +34,23 @@ def effective_clusters(rows: FloatArray) -> float:
     return float(rows.sum()) ** 2 / float((rows**2).sum())
 
 
+def few_worth(rows: FloatArray) -> float | None:
+    """Return what clusters are worth if that is fewer than five of one size; None otherwise.
+
+    How far the luck of one large cluster may carry a statistic is not known then.
+
+    Args:
+        rows: (F,) number of rows of each cluster, 0 or more; not all 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> few_worth(np.array([50.0] + [1.0] * 50)), few_worth(np.full(5, 2.0))
+        (3.9215686274509802, None)
+    """
+    worth = effective_clusters(rows)
+    return worth if worth < FEWEST - _ROUNDING else None
+
+
 def degrees_of_freedom(rows: FloatArray) -> int:
     """Return the degrees of t quantiles: effective clusters minus one, rounded down, at least 1.
 

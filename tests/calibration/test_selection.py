@@ -217,6 +217,15 @@ def test_the_nll_of_left_out_families_against_fits_without_them(mode: Mode) -> N
     assert left_out_nll(few.take(np.arange(2)), mode=mode) is None
 
 
+def test_source_families_of_one_family_are_called_families() -> None:
+    items = simulate(60, np.random.default_rng(4), constant(1.6), sources=6)
+    choice = choose_mode(replace(items, source_family=items.family))
+    families = np.unique(items.family).size
+    assert choice.nll is not None
+    assert (choice.nll.unit, choice.source_families) == ("families", families)
+    assert_says(choice.why, f"its NLL on {families} families left out")
+
+
 def test_excess_and_its_standard_error_by_hand() -> None:
     """Sums of a difference over 5 source families of 10 to 90 items, by the formula."""
     items = simulate(200, np.random.default_rng(3), by_kind(1.3, 2.4, 0.8), sources=5)
@@ -288,7 +297,7 @@ def test_the_choice_follows_from_its_table(seed: int) -> None:
     fewest = min(entry.parameters for entry in near)
     chosen = min((e for e in near if e.parameters == fewest), key=lambda entry: entry.nll)
     assert (choice.mode, choice.ridge) == (chosen.mode, chosen.ridge)
-    assert choice.nll == LeftOutNll(raw.nll, chosen.nll)
+    assert choice.nll == LeftOutNll(raw.nll, chosen.nll, "source families")
     assert choice.why.startswith(choice.mode)
 
 

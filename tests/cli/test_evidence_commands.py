@@ -53,7 +53,9 @@ def test_two_runs_side_by_side(a: Path, b: Path) -> None:
     options = ("--mcnemar", "--equivalence-margin", 0.5)
     text = run("compare", a, b, *FAST, *options, "--full").stdout
     first, rest = text.split("\nDecoding: ", maxsplit=1)
-    assert run("compare", a, b, *FAST, *options).stdout.startswith(f"{first}\n")
+    brief = run("compare", a, b, *FAST, *options).stdout
+    assert brief.startswith(f"{first}\n")
+    assert_says(brief, "50.0 points: a-17 and b-17 are equivalent")
     assert rest.startswith(f"single, raw.\nA = {a}\nB = {b}\n60 items, 30 families;")
     for words in ("Holm", "McNemar over items", "sign flip", "only a-17 right", "only b-17 right"):
         assert words in text

@@ -12,7 +12,7 @@ import numpy as np
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
 from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
-from pact_eval.stats.clusters import effective_clusters
+from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm
 
@@ -164,7 +164,7 @@ def _untold(items: ScoredItems, ece: Estimate, *, tested: bool) -> str | None:
         return f"too few families: {families:,}"
     if not tested:
         return str(ece.reason or "no test of calibration")
-    worth = effective_clusters(np.bincount(items.cluster).astype(np.float64))
-    if worth < FEWEST_FAMILIES:
+    worth = few_worth(np.bincount(items.cluster).astype(np.float64))
+    if worth is not None:
         return f"too few families: {families:,} of unequal size are worth {worth:.1f} of one size"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -83,7 +84,7 @@ def brief_comparison(
             Fact("items", _discordant(comparison, names, turn)),
             *difference_facts(conclusion),
             *_views_taken(notes),
-            *_tested(comparison, conclusion),
+            *_tested(comparison, conclusion, names[::turn]),
         ],
         notes=[note for note in notes if not _is_adaptive(note)],
         more="All metrics: --full." if items else "Items: --mcnemar.  All metrics: --full.",
@@ -162,12 +163,16 @@ def difference_facts(conclusion: BetterConclusion) -> Iterator[Fact]:
     yield Fact("answer mass", ", ".join(masses))
 
 
-def _tested(comparison: RunComparison, conclusion: BetterConclusion) -> Iterator[Fact]:
-    """Write the verdict on the margin, and what could be shown."""
+def _tested(
+    comparison: RunComparison, conclusion: BetterConclusion, names: Sequence[str]
+) -> Iterator[Fact]:
+    """Write the verdict on the margin, with the names of A and B, and what could be shown."""
     verdict = comparison.groups[0].metrics["accuracy"].verdict
     if verdict is not None:
         margin = value_text(verdict.margin, "percent")
-        yield Fact("margin", f"{margin} points: {verdict.sentence}")
+        called = dict(zip("AB", names, strict=True))
+        sentence = re.sub(r"\b[AB]\b", lambda letter: called[letter[0]], verdict.sentence)
+        yield Fact("margin", f"{margin} points: {sentence}")
     yield Fact("power", power_words(conclusion))
 
 

@@ -45,7 +45,8 @@ def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
             )
             for candidate in choice.candidates
         ]
-        title = f"NLL on source families left out ({choice.folds} folds)"
+        unit = "source families" if choice.nll is None else choice.nll.unit
+        title = f"NLL on {unit} left out ({choice.folds} folds)"
         parts.append(_table("choice", title, "form", titles, rows))
     return (*parts, *(Line(sentence) for sentence in (choice.why, *choice.left_out)))
 
