@@ -152,7 +152,7 @@ def difference_of_other_rows(drawn: Resampled) -> CombinedDifference:
         if not isinstance(statistic, TotalsStatistic) or (linear := statistic.linearised()) is None:
             return none
         (counted,), (positive,) = statistic.by_cluster()
-        rates.append(rate_estimate(positive, counted))
+        rates.append(rate_estimate(positive, counted, squares=statistic.squares()))
         influences.append(linear.influence)
     if any(math.isnan(rate.low) for rate in rates):
         return none

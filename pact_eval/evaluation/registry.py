@@ -149,18 +149,20 @@ def rate_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generat
 
     The mean of such shares over runs is the share in the rows of all runs, if these are as many.
     """
-    counts = [
-        statistic.by_cluster()
-        for _, statistic in drawn.terms
-        if isinstance(statistic, TotalsStatistic)
+    statistics = [
+        statistic for _, statistic in drawn.terms if isinstance(statistic, TotalsStatistic)
     ]
-    if len(counts) < max(1, len(drawn.terms)) or not math.isfinite(drawn.value):
+    if len(statistics) < max(1, len(drawn.terms)) or not math.isfinite(drawn.value):
         return drawn.estimate()
+    counts = [statistic.by_cluster() for statistic in statistics]
     (counted,), _ = counts[0]
     if not all(np.array_equal(rows, counted) for (rows,), _ in counts):
         return _linear(drawn, outer=False).estimate()
     positive = np.sum([positive for _, (positive,) in counts], axis=0)
-    return replace(rate_estimate(positive, len(counts) * counted), value=drawn.value)
+    by_term = [squares for one in statistics if (squares := one.squares()) is not None]
+    squares = np.sum(by_term, axis=0) if len(by_term) == len(counts) else None
+    rate = rate_estimate(positive, len(counts) * counted, squares=squares)
+    return replace(rate, value=drawn.value)
 
 
 def gain_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:

@@ -254,6 +254,15 @@ class TotalsStatistic:
             return None
         return np.asarray(top.values, dtype=np.float64), counted
 
+    def squares(self) -> FloatArray | None:
+        """Return the (F,) sums of the squares of the rows; None if it is not a mean of rows."""
+        of_rows = self.rows()
+        if of_rows is None:
+            return None
+        values, counted = of_rows
+        squares = values**2 if counted is None else np.where(counted, values**2, 0.0)
+        return np.bincount(self.cluster, squares, self.n_clusters)
+
     def over(self, codes: IntArray, n_clusters: int) -> TotalsStatistic:
         """Return the same statistic with the clusters renumbered: f becomes codes[f]."""
         return replace(self, cluster=codes[self.cluster], n_clusters=n_clusters)

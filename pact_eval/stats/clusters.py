@@ -122,8 +122,7 @@ def pooled_design_effect(sums: FloatArray, squares: FloatArray, rows: FloatArray
 
     Args:
         sums: (F,) sum of each cluster.
-        squares: (F,) sum of the squares of its rows. That of fractions may be given by their sum,
-            which makes the result smaller.
+        squares: (F,) sum of the squares of its rows; for rows of 0 and 1, their sum.
         rows: (F,) number of its rows, above 0.
 
     Returns:

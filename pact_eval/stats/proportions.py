@@ -20,7 +20,11 @@ _ROUNDING = 1e-12
 
 
 def rate_estimate(
-    positive: npt.ArrayLike, counted: npt.ArrayLike, *, confidence: float = 0.95
+    positive: npt.ArrayLike,
+    counted: npt.ArrayLike,
+    *,
+    squares: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
 ) -> Estimate:
     r"""Estimate a rate from counts by cluster, with an interval that holds for few clusters.
 
@@ -42,6 +46,8 @@ def rate_estimate(
     Args:
         positive: (F,) number of positive rows of each cluster.
         counted: (F,) number of rows of each cluster; clusters of 0 rows do not count.
+        squares: (F,) sum of the squares of the rows of each cluster if they are fractions, such as
+            the share of its views that answer an item correctly; None if they are 0 or 1.
         confidence: Nominal coverage, in (0, 1).
 
     Returns:
@@ -75,7 +81,7 @@ def rate_estimate(
         why = "one {cluster}: no interval" if clusters else "no rows: nothing to estimate"
         return Estimate(rate, math.nan, math.nan, n, clusters, method, ClusterText(why))
     t = t_quantile((1 + confidence) / 2, degrees_of_freedom(rows[rows > 0]))
-    independent = effective_rows(successes, rows)
+    independent = effective_rows(successes, rows, squares)
     low, high = wilson_interval(rate, independent, t)
     low = min(low, rare_limit(rate, independent, confidence))
     high = max(high, 1 - rare_limit(1 - rate, independent, confidence))
@@ -124,7 +130,9 @@ def rare_limit(rate: float, n: float, confidence: float) -> float:
     return beta_quantile(1 - confidence, x, n - x + 1) if x > 0 else 0.0
 
 
-def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
+def effective_rows(
+    positive: npt.ArrayLike, counted: npt.ArrayLike, squares: npt.ArrayLike | None = None
+) -> float:
     r"""Return how many independent rows would say as much on a rate as the clusters do.
 
     .. math:: n^* = \frac{n}{\max(deff, 1)}, \quad deff = \frac{V}{p (1 - p) / n}, \quad
@@ -136,6 +144,10 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
     an error would move it. A design effect below 1 is not used: from few clusters it is mostly
     noise.
 
+    Rows may be fractions. Their variance :math:`s^2 = \sum_i x_i^2 / n - p^2` is below p (1 - p), and
+    n / deff independent ones would have :math:`V = s^2 deff / n`. So deff is then at least
+    `pooled_design_effect` times :math:`s^2 / (p (1 - p))`.
+
     Where all clusters have the same rate (none or all positive, say), V is 0 and says nothing of
     the dependence within clusters. Then the rows of a cluster are taken to be copies of one
     another, :math:`n^* = n^2 / \sum_f n_f^2`, which is F for clusters of one size: the least that
@@ -144,6 +156,7 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
     Args:
         positive: (F,) number of positive rows of each cluster.
         counted: (F,) number of rows of each cluster, in two clusters or more.
+        squares: (F,) sum of the squares of the rows of each cluster; None if they are 0 or 1.
 
     Returns:
         A number above 0, at most n.
@@ -159,7 +172,8 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
         4.0
     """
     successes, rows = _check_counts(positive, counted)
-    successes, rows = successes[rows > 0], rows[rows > 0]
+    of_squares = successes if squares is None else np.asarray(squares, dtype=np.float64)
+    successes, of_squares, rows = (each[rows > 0] for each in (successes, of_squares, rows))
     n, clusters = float(rows.sum()), rows.size
     rate = float(successes.sum()) / n
     apart = successes - rate * rows
@@ -167,8 +181,10 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
         return effective_clusters(rows)
     apart = jackknifed(apart, rows)
     variance = clusters / (clusters - 1) * float((apart**2).sum()) / n**2
-    pooled = pooled_design_effect(successes, successes, rows)
-    return n / max(pooled, variance * n / (rate * (1 - rate)))
+    of_rate = rate * (1 - rate)
+    spread = 1 - float((successes - of_squares).sum()) / n / of_rate
+    pooled = spread * pooled_design_effect(successes, of_squares, rows)
+    return n / max(1.0, pooled, variance * n / of_rate)
 
 
 def _check_counts(

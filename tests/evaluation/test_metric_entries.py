@@ -26,6 +26,7 @@ from pact_eval.evaluation.report import evaluate_items
 from pact_eval.evaluation.resampled_groups import group_statistics, point_values
 from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.proportions import rate_estimate
 
 INFINITE = math.inf
 # Unit, direction, smallest and largest value; whether few errors leave it without an interval, and
@@ -261,6 +262,23 @@ def test_views_of_a_run_by_hand() -> None:
     together = metrics.predicted(views.log_probs("ensemble")) == views.reference
     single = tops[:, 0] == views.reference
     assert by_name["ensemble_gain"] == pytest.approx(together.mean() - single.mean())
+
+
+def test_the_share_of_views_is_a_rate_of_fractions() -> None:
+    """Its interval, over families of unequal size, knows how much items differ."""
+    views = predictions(1, families=30, k=3)
+    shares = (metrics.predicted(views.log_probs_by_view) == views.reference[:, None]).mean(axis=1)
+    # Members of a family agree; those of the large one are near the mean.
+    code = np.argsort(np.argsort(shares)) // 2
+    code[np.argsort(np.abs(shares - shares.mean()))[:16]] = 30
+    code = np.unique(code, return_inverse=True)[1]
+    scored = ScoredItems.of(replace(views, family=code.astype(str)), "single")
+    sums, squares = np.bincount(code, shares), np.bincount(code, shares**2)
+    expected = rate_estimate(sums, np.bincount(code), squares=squares)
+    found = estimates(scored)["order_accuracy"]
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    as_counts = rate_estimate(sums, np.bincount(code))
+    assert abs(found.high - as_counts.high) + abs(found.low - as_counts.low) > 1e-3
 
 
 def test_ablated_contexts_by_hand() -> None:
