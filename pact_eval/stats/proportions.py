@@ -144,9 +144,8 @@ def effective_rows(
     an error would move it. A design effect below 1 is not used: from few clusters it is mostly
     noise.
 
-    Rows may be fractions. Their variance :math:`s^2 = \sum_i x_i^2 / n - p^2` is below p (1 - p), and
-    n / deff independent ones would have :math:`V = s^2 deff / n`. So deff is then at least
-    `pooled_design_effect` times :math:`s^2 / (p (1 - p))`.
+    Rows may be fractions. Their variance :math:`s^2 = \sum_i x_i^2 / n - p^2` is below
+    :math:`p (1 - p)`, and V is at least :math:`s^2 / n` times `pooled_design_effect`.
 
     Where all clusters have the same rate (none or all positive, say), V is 0 and says nothing of
     the dependence within clusters. Then the rows of a cluster are taken to be copies of one

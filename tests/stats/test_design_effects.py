@@ -13,7 +13,9 @@ from pact_eval.stats.clusters import concentration, pooled_design_effect, pooled
 from pact_eval.stats.equivalence import equivalence_verdict
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
+from pact_eval.stats.permuted_slots import slot_preferences
 from pact_eval.stats.proportions import effective_rows, rate_estimate
+from pact_eval.stats.rate_decomposition import GroupedOutcomes, mix_shift
 from pact_eval.stats.rate_differences import paired_rates
 
 TEN_AND_ONE = np.array([10] * 16 + [1] * 146)
@@ -171,3 +173,55 @@ def test_the_interval_of_fractions_covers_with_families_of_ten_and_one() -> None
         estimate = rate_estimate(sums, rows, squares=squares)
         held += estimate.low <= 0.1 * 0.25 + 0.9 * 0.98 <= estimate.high
     assert held >= stats.binom.ppf(1e-3, draws, 0.95)
+
+
+LARGE = np.array([10] * 3 + [2] * 60)
+"""Items of families: what the small ones show of their dependence, the large ones do not."""
+
+
+def pooled_error(values: npt.NDArray[np.float64], cluster: npt.NDArray[np.int64]) -> float:
+    """Returns the standard error of a sum of rows with mean 0, by scipy's F test of one factor."""
+    rows = np.bincount(cluster)
+    f = stats.f_oneway(*(values[cluster == code] for code in range(rows.size))).statistic
+    n, squares = rows.sum(), (rows**2).sum()
+    typical = (n - squares / n) / (rows.size - 1)
+    icc = 1.0 if np.isinf(f) else (f - 1) / (f + typical - 1)
+    return float(np.sqrt(n * values.var(ddof=1) * (1 + (squares / n - 1) * icc)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # scipy: rows of a family do not differ
+def test_the_interval_of_a_letter_has_the_design_effect() -> None:
+    """Two orders of two answers. Large families never follow a letter; 30 small ones follow each.
+
+    An item that follows A chooses it in both views, once more than by chance, of 300 views.
+    """
+    follows = np.repeat([0, 1, -1], [3, 30, 30])  # by family: no letter, A, B
+    cluster = np.repeat(np.arange(LARGE.size), LARGE)
+    extra = follows[cluster]
+    orders = np.tile([[0, 1], [1, 0]], (cluster.size, 1, 1))
+    picked = np.where(extra[:, None] == 0, 0, np.where(extra[:, None] > 0, [0, 1], [1, 0]))
+    letter = slot_preferences(orders, picked, cluster, rng=np.random.default_rng(0)).slots[0]
+    error = pooled_error(extra / 300, cluster)
+    residual = 2 / 300 * np.sqrt(60)
+    assert error > 1.3 * residual
+    # Degrees of copies: (sum n^2)^2 / sum n^4 = 540^2 / 30,960 = 9.4 families, less one.
+    assert letter.preference.high == pytest.approx(stats.t.ppf(0.975, 8) * error, rel=1e-9)
+    assert letter.preference.low == pytest.approx(-letter.preference.high, rel=1e-9)
+
+
+def test_the_interval_of_a_mix_shift_has_the_design_effect() -> None:
+    """Two samples of other families; half of a large one is right, and all or none of a small."""
+    of_small = np.repeat([1.0, 0.0], 60)
+    right = np.concatenate([np.tile([1.0, 0.0], 15), of_small])
+    cluster = np.repeat(np.arange(LARGE.size), LARGE)
+    group = np.zeros(right.size, dtype=np.int64)
+    a = GroupedOutcomes(right, group, cluster)
+    b = GroupedOutcomes(right, group, cluster + LARGE.size)
+    within = mix_shift(a, b, groups=1, clusters=2 * LARGE.size).within
+    added = np.concatenate([0.5 - right, right - 0.5]) / 150
+    error = pooled_error(added, np.concatenate([a.cluster, b.cluster]))
+    residual = 1 / 150 * np.sqrt(120)
+    assert error > 1.25 * residual
+    # 300^2 / (2 * 540) = 83.3 families of one size, less one.
+    assert within.high == pytest.approx(stats.t.ppf(0.975, 82) * error, rel=1e-9)
+    assert within.low == pytest.approx(-within.high, rel=1e-9)
