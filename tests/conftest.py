@@ -52,7 +52,7 @@ _LONGEST = [
         "templates/test_export.py",
         "reports/figures/test_figure_files.py",
         "hostile/test_campaigns.py",
-        "conclusions/test_error_rates.py",
+        "conclusions/test_false_words.py",
         "conclusions/test_planted.py",
         "experiments/test_ray_tasks.py",
         "reports/page/test_large.py",
