@@ -24,8 +24,8 @@ from pact_eval.drift.distances import Distance, distance, joint_floor
 from pact_eval.drift.mix import Mix, mix_of
 from pact_eval.drift.pairing import PairedRuns, Pairing, opened_runs
 from pact_eval.drift.tempering import Tempering, temperings
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.data import DataConclusion
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import SameRun, same_runs

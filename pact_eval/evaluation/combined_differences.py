@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.stats.bootstrap import Resampled, TotalsStatistic
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 from pact_eval.stats.proportions import rate_estimate

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.registry import Metric
 from pact_eval.stats.estimate import ClusterText, Estimate
 from pact_eval.stats.few_errors import few_clusters, few_outcomes, lowest_share, without_interval

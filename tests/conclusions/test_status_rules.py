@@ -10,6 +10,7 @@ import pytest
 from messages import assert_says
 from run_frames import frame_of
 
+from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
     BetterStatus,
@@ -33,7 +34,6 @@ from pact_eval.evaluation.conclusions.probabilities import (
     probabilities_conclusion,
 )
 from pact_eval.evaluation.decoding import DecodingName
-from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import evidence
 from pact_eval.evaluation.order_effect import NoiseFloor, OrderEffect, OrderFinding

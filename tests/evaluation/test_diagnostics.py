@@ -19,9 +19,9 @@ from scipy import stats
 
 from pact_eval import metrics
 from pact_eval.evaluation import diagnostics as d
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus
 from pact_eval.evaluation.conclusions.conclusion import Severity
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.notes import SmallGroups
 from pact_eval.evaluation.settings import Settings

@@ -15,8 +15,8 @@ from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.differences import arm_difference, best_mean, standings
 from pact_eval.evaluation.arms.matching import against
 from pact_eval.evaluation.arms.run_metrics import collection_metrics
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.decoding import SINGLE, MetricDecoding
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.stats.estimate import Estimate
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pact_eval.evaluation.arms.differences import Standing
-from pact_eval.evaluation.ece_results import ChanceError
+from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.seeds import seed_summary
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.decoding import DECODINGS, MetricDecoding
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.registry import metric_names
 from pact_eval.stats.estimate import Estimate
 

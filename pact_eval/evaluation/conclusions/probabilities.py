@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 
+from pact_eval.evaluation.calibration_error import CalibrationError, ConfidenceGap
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone
 from pact_eval.evaluation.conclusions.order import FEWEST_FAMILIES
-from pact_eval.evaluation.ece_results import CalibrationError, ConfidenceGap
 from pact_eval.stats.clusters import few_worth
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.multiplicity import holm

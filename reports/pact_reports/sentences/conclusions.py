@@ -12,11 +12,11 @@ from typing import Final
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import position_name
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.stats.permuted_slots import Group, SlotPreference
 from pact_reports.numbers import (
     CLUSTERS,

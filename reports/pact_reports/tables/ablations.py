@@ -6,7 +6,7 @@ from typing import Final
 
 from pact_eval.evaluation.arms.ablations import Ablation, Ablations, ablations
 from pact_eval.evaluation.arms.arm_metrics import MetricQuestion
-from pact_eval.evaluation.ece_results import ChanceError
+from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE

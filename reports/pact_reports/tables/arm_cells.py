@@ -9,8 +9,8 @@ from typing import Final
 
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.differences import Standing
+from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_reports.table import Cell, Column, Mark

@@ -13,8 +13,8 @@ from pact_eval.evaluation.arms.single_runs import (
     CalibratedRun,
     calibrated_runs,
 )
+from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.registry import find_metric, metric_spec
 from pact_eval.evaluation.report import Calibration
 from pact_reports.arm_names import KEYS, ArmNames

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.ece_results import ChanceError
 from pact_eval.evaluation.metric_specs import MetricSpec, Unit
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.arm_names import ArmNames

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pact_eval._choices import ClusterUnit
 from pact_eval.data.records import LETTERS, position_name
-from pact_eval.evaluation.ece_results import CalibrationError
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.experiment import RunReport
 from pact_eval.evaluation.metric_specs import MetricSpec
 from pact_eval.evaluation.order_audit import OrderAudit

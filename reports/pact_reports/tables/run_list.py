@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.notes import LowAnswerMass
 from pact_eval.evaluation.run_list import ListedRun, RunState
 from pact_eval.runs.provenance import EVALUATION

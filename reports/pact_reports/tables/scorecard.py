@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.arms.margins import margin_unit
-from pact_eval.evaluation.ece_results import ChanceError
+from pact_eval.evaluation.calibration_error import ChanceError
 from pact_eval.evaluation.registry import metric_spec
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_reports.arm_names import KEYS, ArmNames

@@ -13,10 +13,10 @@ import numpy as np
 from pact_eval._choices import ClusterUnit
 from pact_eval._json import Json
 from pact_eval.evaluation.alignment import ItemMismatch
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
 from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.decoding import MetricDecoding
-from pact_eval.evaluation.ece_results import CalibrationError
 from pact_eval.evaluation.joins import Notice
 from pact_eval.evaluation.notes import Note
 from pact_eval.runs.remote.urls import shown
