@@ -261,7 +261,7 @@ class TotalsStatistic:
             return None
         values, counted = of_rows
         squares = values**2 if counted is None else np.where(counted, values**2, 0.0)
-        return np.bincount(self.cluster, squares, self.n_clusters)
+        return np.bincount(self.cluster, squares, self.n_clusters).astype(np.float64)
 
     def over(self, codes: IntArray, n_clusters: int) -> TotalsStatistic:
         """Return the same statistic with the clusters renumbered: f becomes codes[f]."""
