@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
+
+pytest_plugins = ["border", "pytester"]
 
 _ROOT = Path(__file__).parent
 _PARENTS = (_ROOT, *(_ROOT / name for name in ("cli", "reports", "fixtures")))
@@ -19,9 +22,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
         return None
     text = collection_path.read_text(encoding="utf-8")
-    slow = "\npytestmark = pytest.mark.slow\n" in text and "not slow" in config.option.markexpr
+    slow = re.search(r"^pytestmark = .*\bmark\.slow\b", text, re.MULTILINE)
     is_test = collection_path.name.startswith("test_") or ">>>" in text
-    return True if slow or not is_test else None
+    is_wanted = is_test and not (slow and "not slow" in config.option.markexpr)
+    return None if is_wanted else True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -137,7 +137,6 @@ def search(browser: Chrome, site: Path, words: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.browser
 @pytest.mark.parametrize("words", SEARCHES)
 def test_a_search_leads_to_a_guide(browser: Chrome, site: Path, words: str) -> None:
     pages = list(dict.fromkeys(search(browser, site, words)))
@@ -147,13 +146,11 @@ def test_a_search_leads_to_a_guide(browser: Chrome, site: Path, words: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.browser
 def test_a_name_of_the_api_is_found_where_no_guide_has_it(browser: Chrome, site: Path) -> None:
     assert search(browser, site, "crossed_difference")[0] == "reference/arrays.html"
 
 
 @pytest.mark.slow
-@pytest.mark.browser
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [

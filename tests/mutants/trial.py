@@ -24,7 +24,7 @@ from mutants.reach import Reach
 
 _PYTEST: Final = (
     *("-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed=0"),
-    *("-m", "not slow and not browser"),
+    *("-m", "not slow"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # a fork has the libraries already
 )
 _FAST: Final = "--hypothesis-profile=fast"  # of tests/conftest.py, which doctests do not load
