@@ -57,8 +57,8 @@ style: $(VENV)/.dev
 fuzz: $(VENV)/.dev  ## 10,000 hostile inputs to every reader, and every mode of a hostile server; `make test` runs a part
 	PACT_FUZZ=10000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
 
-mutants: $(VENV)/.mutation  ## do the tests of a package notice its mutants? make mutants PACKAGE=metrics
-	PYTHONPATH=tests $(BIN)/python -m mutants $(PACKAGE) $(MUTANTS)
+mutants: $(VENV)/.mutation  ## do the tests of a package notice its mutants? make mutants PACKAGE=metrics MUTANTS='--size 55 --seed 36'
+	$(BIN)/python tests/mutants/__main__.py $(PACKAGE) $(MUTANTS)
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 from collections import Counter
 
 # Before any test imports torch: idle OpenMP threads of one worker must not spin on the cores that
@@ -30,6 +31,10 @@ from published import SOURCES, shared_path
 # pytest collects a million objects that stay. To visit all of them again and again took a third of
 # its time, and 15 s of a test that imports a large library.
 gc.disable()
+
+# A shell ignores Ctrl-C in what it starts in the background, and so would all processes of tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is not a failure: benchmarks measure speed, tests do not.
 settings.register_profile("pact", deadline=None)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import polars as pl
 import pytest
 from adapters import MODEL, copied
 from builders import question, record, write_jsonl
 from commands import runner
 from messages import assert_says
-from ray_cluster import forked_workers
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import serving, systemone
 from spoiled_datasets import healthy
@@ -24,11 +20,9 @@ import pact_eval
 from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
 from pact_eval.data.ablated_records import write_ablated_records
-from pact_eval.importing.options import LogOptions
 from pact_eval.preregistration.parsing import write_example
 from pact_eval.preregistration.registration import lock_path, read_lock
 from pact_eval.runs.folder import Run
-from pact_eval.scoring.options import ScoreOptions
 from pact_reports.files import write_report
 from pact_reports.outputs import Outputs
 from pact_reports.presenters.registry import presenter_of
@@ -119,11 +113,7 @@ def test_an_import(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [None, 2])
-def test_a_local_model(
-    tmp_path: Path, workers: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in forked_workers().items():
-        monkeypatch.setenv(name, value)
+def test_a_local_model(tmp_path: Path, workers: int | None) -> None:
     adapter = copied(tmp_path / "adapter")
     more = () if workers is None else ("--workers", workers)
     words = ("score", adapter, "--data", HOLDOUT, "--k", 2, "--limit", 70, "--role", "selection")
@@ -244,29 +234,6 @@ def test_a_registration(tmp_path: Path) -> None:
     lock = read_lock(lock_path(criteria))
     assert lock.to_json() == json.loads(lock_path(criteria).read_text(encoding="utf-8"))
     assert shown.stdout == f"{lock_path(criteria)}: {lock}\n"
-
-
-@pytest.mark.parametrize(
-    ("command", "function", "options", "others"),
-    [
-        ("score", pact_eval.score, ScoreOptions, set()),
-        ("import", pact_eval.import_run, LogOptions, {"from": "source"}),
-    ],
-)
-def test_options_have_the_names_of_the_command_line(
-    command: str, function: Callable[..., Any], options: Any, others: Any
-) -> None:
-    group = main.commands[command]
-    of_command = {
-        max(parameter.opts, key=len).removeprefix("--").replace("-", "_")
-        for parameter in group.params
-        if isinstance(parameter, click.Parameter) and not getattr(parameter, "hidden", False)
-    }
-    of_function = {*inspect.signature(function).parameters} - {"options"}  # **options
-    of_function |= {*options.__annotations__}
-    for name, ours in dict(others).items():
-        of_command = of_command - {name} | {ours}
-    assert of_function == of_command - {"json", "help"}
 
 
 @pytest.mark.parametrize(
