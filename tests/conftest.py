@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings, strategies
 from needs import leave_out
 from published import SOURCES, shared_path
 
@@ -91,7 +91,11 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From now on garbage is collected, among the objects that tests make."""
+    """From now on garbage is collected, among the objects that tests make.
+
+    No test has to pay for the tables of Unicode, which Hypothesis makes once in a checkout.
+    """
+    strategies.text().validate()
     gc.freeze()
     gc.enable()
 

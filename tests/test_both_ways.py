@@ -177,7 +177,7 @@ def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ("--figures", "differences,training"),
             {"figures": Path("paper"), "figure_names": ("differences", "training")},
         ),
-        (
+        pytest.param(
             ("--figures", "main", "--tables", "main", "--format", "csv"),
             {
                 "figures": Path("paper"),
@@ -186,6 +186,7 @@ def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 "table_names": ("main",),
                 "table_formats": ("csv",),
             },
+            marks=pytest.mark.slow,
         ),
     ],
 )
