@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -60,6 +60,7 @@ class Border:
         self.slowness = slowness()
         self.start = self.left_out = 0.0  # seconds of imports and of shared fixtures are left out
         self.shared: list[tuple[str, Any]] = []
+        self.shared_seconds: dict[str, float] = {}
         self.entries: dict[str, tuple[float, float, bool]] = {}
         self.problems: list[str] = []
         plain, is_outer = imports.SourceFileLoader.exec_module, True
@@ -75,7 +76,7 @@ class Border:
                 is_outer = True
                 self.left_out += time.process_time() - start
 
-        imports.SourceFileLoader.exec_module = timed  # type: ignore[method-assign]
+        imports.SourceFileLoader.exec_module = timed  # type: ignore[assignment, method-assign]
         config.add_cleanup(lambda: setattr(imports.SourceFileLoader, "exec_module", plain))
 
     def seconds(self) -> float:
@@ -85,7 +86,7 @@ class Border:
         return time.process_time() + waited_for + _below(os.getpid()) - self.left_out
 
     def entry(self, name: str, seconds: float, *, slow: bool = False) -> tuple[str, Any]:
-        """Return what reports carry: name, seconds, limit and whether it is marked slow."""
+        """Return what reports carry: name, seconds, limit, whether it is slow by its mark alone."""
         start = time.process_time()
         now = slowness() if seconds > self.limit_s else 1.0
         self.left_out += time.process_time() - start
@@ -103,12 +104,14 @@ class Border:
         value = yield
         seconds = self.seconds() - start
         self.left_out += seconds
+        self.shared_seconds[fixturedef.argname] = seconds
         self.shared.append(self.entry(f"{fixturedef.baseid}::{fixturedef.argname}", seconds))
         return value
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        slow = item.get_closest_marker("slow") is not None
+        uses = [self.shared_seconds.get(name, 0) for name in getattr(item, "fixturenames", ())]
+        slow = item.get_closest_marker("slow") is not None and max(uses, default=0) < FAST_S
         measured = self.entry(item.nodeid, self.seconds() - self.start, slow=slow)
         item.user_properties += [measured, *self.shared]
         self.shared = []
@@ -117,8 +120,9 @@ class Border:
         if report.when == "teardown":
             for key, value in report.user_properties:
                 if key == "border":
-                    name, *rest = value
-                    self.entries[name] = max(tuple(rest), self.entries.get(name, (0.0,)))
+                    name, seconds, limit, slow = cast("tuple[str, float, float, bool]", value)
+                    measured = (seconds, limit, slow)
+                    self.entries[name] = max(measured, self.entries.get(name, measured))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -31,7 +31,8 @@ HERE = Path(__file__).parent
 
 def sample(items: list[Any], settings: dict[str, str], size: int, seed: int) -> list[Any]:
     """Draw mutants: places first, then one operator for each place."""
-    draw, places = random.Random(seed), {}
+    draw = random.Random(seed)
+    places: dict[tuple[str, tuple[int, int]], list[Any]] = {}
     for item in items:
         (mutation,) = item.mutations
         line = mutation.module_path.read_text("utf-8").splitlines()[mutation.start_pos[0] - 1]
