@@ -11,7 +11,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-all test-fast test-kernels pytest mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
+.PHONY: demo docs test test-all test-kernels pytest pytest-all mypy lint style fuzz mutants lock vulnerabilities bench replicate tetris tetris-training clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -20,23 +20,25 @@ demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both r
 	$(BIN)/pact-eval thresholds $(RUNS)/demo-pact --target-error 0.1 --brief
 
 # The tests start dozens of Python processes: none has to compile our modules again.
-test test-fast: export PYTHONDONTWRITEBYTECODE :=
+test test-all pytest pytest-all: export PYTHONDONTWRITEBYTECODE :=
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The type checker runs beside the tests, which wait for servers, browsers and killed processes.
-test: style  ## everything that CI runs
+test: style  ## for every change, and what CI runs: each test takes below a second of processor time
 	@$(MAKE) --no-print-directory --jobs 2 mypy pytest
 
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m 'not slow' --border=fail --hypothesis-profile=fast
+
+test-all: style  ## before a release, and every night: all tests, and the rates of docs/statistics.md with their limits
+	@$(MAKE) --no-print-directory --jobs 2 mypy pytest-all
+	$(BIN)/python benchmarks/claim_rates.py --check --write docs/statistics.md
+
+pytest-all: $(VENV)/.dev
+	$(PYTEST) --border=show
 
 mypy: $(VENV)/.dev
 	$(BIN)/mypy
-
-test-all: test  ## `make test`, and the rates of false claims in docs/statistics.md with their limits: 20 minutes more
-	$(BIN)/python benchmarks/claim_rates.py --check --write docs/statistics.md
-
-test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast
 
 test-kernels: $(VENV)/.dev  ## the tests that compare logits, with either kernel of float32 products and 1, 2 and 4 threads
 	set -e; for products in mkl onednn; do for threads in 1 2 4; do \
@@ -55,8 +57,8 @@ style: $(VENV)/.dev
 fuzz: $(VENV)/.dev  ## 10,000 hostile inputs to every reader, and every mode of a hostile server; `make test` runs a part
 	PACT_FUZZ=10000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
 
-mutants: $(VENV)/.mutation  ## do the tests of a package notice its mutants? make mutants PACKAGE=metrics
-	PYTHONPATH=tests $(BIN)/python -m mutants $(PACKAGE) $(MUTANTS)
+mutants: $(VENV)/.mutation  ## do the tests of a package notice its mutants? make mutants PACKAGE=metrics MUTANTS='--size 55 --seed 36'
+	$(BIN)/python tests/mutants/__main__.py $(PACKAGE) $(MUTANTS)
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
 from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
+
+pytest_plugins = ["border", "pytester"]
 
 _ROOT = Path(__file__).parent
 _PARENTS = (_ROOT, *(_ROOT / name for name in ("cli", "reports", "fixtures")))
@@ -19,26 +23,31 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
         return None
     text = collection_path.read_text(encoding="utf-8")
-    slow = "\npytestmark = pytest.mark.slow\n" in text and "not slow" in config.option.markexpr
+    slow = re.search(r"^pytestmark = .*\bmark\.slow\b", text, re.MULTILINE)
     is_test = collection_path.name.startswith("test_") or ">>>" in text
-    return True if slow or not is_test else None
+    is_wanted = is_test and not (slow and "not slow" in config.option.markexpr)
+    return None if is_wanted else True
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collect_file(file_path: Path) -> None:
-    """Import a module of a package before pytest does.
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Import a module of a package before pytest does, and search examples only where some are.
 
     If its package is not loaded yet, pytest imports the module twice and puts the second copy into
-    the package. There it replaces a function of the same name: `pact_eval.data.word_diff`.
+    the package. There it replaces a function of the same name: `pact_eval.data.word_diff`. To
+    search a module for examples looks at all that it imports, which loads most of transformers.
     """
-    if file_path.suffix != ".py" or ">>>" not in file_path.read_text(encoding="utf-8"):
-        return
-    for parent in _PARENTS:
+    has_examples = file_path.suffix == ".py" and ">>>" in file_path.read_text(encoding="utf-8")
+    for parent in _PARENTS if has_examples else ():
         if file_path.is_relative_to(parent):
             parts = file_path.relative_to(parent).with_suffix("").parts
             if parts[0] in _PACKAGES:
                 with suppress(ImportError):  # pytest reports it, with its traceback
                     importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    collectors = yield
+    return [each for each in collectors if has_examples or not isinstance(each, DoctestModule)]
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Helpers of the benchmarks: options, machine description, interleaved timing, tables, sections.
 
-Every benchmark has `--smallest`, with which it takes seconds and does every step once. `make test`
-runs each so (`tests/test_benchmarks.py`). A peer that is not installed is named as not measured.
+Every benchmark has `--smallest`, with which it takes seconds and does every step once. A test runs
+each so (`tests/test_benchmarks.py`). A peer that is not installed is named as not measured.
 
 Contestants take turns, so a busy moment affects all of them alike. Results are medians over turns.
 A benchmark whose numbers have a goal in seconds and a peer that does the same work can describe

@@ -37,7 +37,7 @@ _LINK: Final = re.compile(r"\]\((?P<target>\.\./[^)#]+)(?P<anchor>#[^)]*)?\)")
 _COMMANDS: Final = "<!-- commands -->"
 _NAMES: Final = re.compile(r"<!-- names of (?P<module>[\w.]+) -->")
 _GENERATED: Final = frozenset(
-    ("reference/arrays.md", "reference/pact_eval.md", "reference/pact_losses.md", "tree.md")
+    ("reference/arrays.md", "reference/pact_eval.md", "reference/pact_losses.md")
 )
 _BEHIND_GUIDES: Final = 0.0005
 """Factor of a search, in which a title counts 1,000 times as much as text: guides are above."""

@@ -66,7 +66,7 @@ _OPAQUE: Final = frozenset(
 def on_page_content(text: str, page: Page, **_: Any) -> str:
     """Define the terms of a page; generated references and the glossary have none."""
     path = page.file.src_uri
-    if path.startswith("reference/") or path in ("glossary.md", "tree.md"):
+    if path.startswith("reference/") or path == "glossary.md":
         return text
     return with_definitions(text, terms())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -35,6 +36,12 @@ def refuser(program: Group) -> Callable[..., str]:
         return result.stderr
 
     return refused
+
+
+def command_line(program: str, *words: object) -> list[str]:
+    """Returns the words that start `pact-eval`, `pact-audit` or `python`, as a user starts it."""
+    modules = {"pact-eval": ["-m", "pact_cli"], "pact-audit": ["-m", "pact_cli.audit"]}
+    return [sys.executable, *modules.get(program, []), *map(str, words)]
 
 
 def started(*words: object) -> ForkServerProcess:

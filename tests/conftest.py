@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
+from collections import Counter
 
 # Before any test imports torch: idle OpenMP threads of one worker must not spin on the cores that
 # the other workers need. See pact_eval/scoring/__init__.py.
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings, strategies
 from needs import leave_out
 from published import SOURCES, shared_path
 
@@ -30,35 +32,14 @@ from published import SOURCES, shared_path
 # its time, and 15 s of a test that imports a large library.
 gc.disable()
 
+# A shell ignores Ctrl-C in what it starts in the background, and so would all processes of tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # A busy machine is not a failure: benchmarks measure speed, tests do not.
 settings.register_profile("pact", deadline=None)
-settings.register_profile("fast", deadline=None, max_examples=25)  # for `make test-fast`
+settings.register_profile("fast", deadline=None, max_examples=25)  # for `make test`
 settings.load_profile("pact")
-
-
-# Files that take 30 s and more, the longest first; the first three wait most of the time.
-_LONGEST = [
-    Path(__file__).parent / name
-    for name in (
-        "scoring/test_workers.py",
-        "scoring/test_quantisation.py",
-        "experiments/test_kills.py",
-        "experiments/test_running.py",
-        "losses/test_trainers.py",
-        "remedies/test_comparison.py",
-        "test_readme.py",
-        "fixtures/test_replicate.py",
-        "hostile/test_kills.py",
-        "templates/test_export.py",
-        "reports/figures/test_figure_files.py",
-        "hostile/test_campaigns.py",
-        "conclusions/test_false_words.py",
-        "conclusions/test_planted.py",
-        "experiments/test_ray_tasks.py",
-        "reports/page/test_large.py",
-        "runs/test_import_lm_eval.py",
-    )
-]
 
 
 @pytest.fixture(scope="session")
@@ -110,14 +91,18 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From now on garbage is collected, among the objects that tests make."""
+    """From now on garbage is collected, among the objects that tests make.
+
+    No test has to pay for the tables of Unicode, which Hypothesis makes once in a checkout.
+    """
+    strategies.text().validate()
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what the machine lacks. The longest files run first, then others with slow tests."""
+    """Skip what the machine lacks. The files with most slow tests run first."""
     left_out = leave_out(items)
     items[:] = [item for item in items if item not in set(left_out)]
     config.hook.pytest_deselected(items=left_out)
@@ -125,6 +110,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("posix"):
                 item.add_marker(pytest.mark.skip(reason="needs POSIX"))
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    ranks = {path: rank - len(_LONGEST) for rank, path in enumerate(_LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path, item.path not in slow))
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from forked_processes import forked
 
 HOLD = """
 import os, sys
@@ -24,9 +20,7 @@ with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
 
 
 def forked_workers() -> dict[str, str]:
-    """The environment of a process whose workers of Ray are forks."""
-    environment = {"py_executable": shlex.join(forked("python"))}
-    return {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps({"runtime_env": environment})}
+    return {}
 
 
 @contextmanager

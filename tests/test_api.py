@@ -16,10 +16,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from commands import runner
 from run_frames import ablated_rows, rows, write_run
 from thresholds.simulated import run as simulated
 
 import pact_eval
+from pact_cli.main import main
 from pact_eval.api import AuditOptions
 from pact_eval.audit.context import DataAuditSettings
 from pact_eval.evaluation.experiment import Experiment
@@ -72,6 +74,7 @@ def test_type_hints_can_be_read(name: str, value: Any) -> None:
     assert "typing.ForwardRef" not in str(typing.get_type_hints(value))
 
 
+@pytest.mark.slow
 def test_type_hints_load_what_they_name_and_nothing_before() -> None:
     code = (
         "import sys, typing, pact_eval; assert 'polars' not in sys.modules;"
@@ -116,6 +119,7 @@ def test_options_are_the_fields_that_they_set(options: Any, request_of: Any, own
         pact_eval.score("data", "run", devise="cpu")  # type: ignore[call-arg]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_read_is_not_read_again(runs: tuple[Path, Path]) -> None:
     """Once, `evaluate(run)` kept the folder alone and read its files a second time."""
     from_folders = pact_eval.compare(*runs, SETTINGS)
@@ -131,10 +135,7 @@ def test_a_run_that_was_read_is_not_read_again(runs: tuple[Path, Path]) -> None:
 
 def test_the_report_of_python_has_the_json_of_the_command(runs: tuple[Path, Path]) -> None:
     """Rates, order and digest were once put together by the command alone."""
-    command = [sys.executable, "-m", "pact_cli", "report", str(runs[0]), "--json", "--full"]
-    printed = subprocess.run(
-        [*command, "--resamples", "200"], capture_output=True, text=True, check=True
-    )
+    printed = runner(main)("report", runs[0], "--json", "--full", "--resamples", 200)
     report = Experiment.read([runs[0]], SETTINGS).report()
     assert presenter_of(report).json() == json.loads(printed.stdout)
     assert "Accuracy" in str(report)
@@ -161,6 +162,7 @@ def test_notebooks_show_results_as_tables_with_inert_text(tmp_path: Path) -> Non
     assert "<table" in pact_eval.compare(run, run, settings)._repr_html_()
 
 
+@pytest.mark.slow
 def test_every_result_is_shown_as_tables(runs: tuple[Path, Path], tmp_path: Path) -> None:
     chosen_on, new = simulated(tmp_path / "january", 1), simulated(tmp_path / "march", 2)
     thresholds, sets = (

@@ -10,13 +10,11 @@ import multiprocessing
 import os
 import re
 import runpy
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from messages import assert_says
 
 pytestmark = [pytest.mark.slow, pytest.mark.posix]
 
@@ -61,21 +59,3 @@ def test_a_benchmark_runs_at_its_smallest_size(name: str, tmp_path: Path) -> Non
         processor = re.search(r".+, \d+ cores, (.+)", text)
         assert processor, text
         assert re.fullmatch(r"\w+, \w+ \d+\.\d+\.\d+.*", processor[1]), text
-
-
-def test_a_peer_that_is_not_installed_is_named() -> None:
-    command = [sys.executable, str(FOLDER / WORKER), "folder"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert_says(done.stderr, "expected", "Python with vLLM")
-
-
-def test_modules_without_a_main_are_parts_of_benchmarks() -> None:
-    modules = {name.removesuffix(".py") for name in TEXTS if name not in (*SCRIPTS, WORKER)}
-    imported = re.findall(r"^from (\w+) import", "\n".join(TEXTS.values()), re.MULTILINE)
-    assert modules <= {*imported}
-
-
-def test_make_bench_names_benchmarks() -> None:
-    makefile = (FOLDER.parent / "Makefile").read_text(encoding="utf-8")
-    assert {*re.findall(r"benchmarks/(\w+\.py)", makefile)} <= {*SCRIPTS}

@@ -1,41 +1,27 @@
-"""Python does what the command line does: the JSON of both ways, and the files that they write."""
+"""Python does what the command line does: the JSON of both ways."""
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import polars as pl
 import pytest
 from adapters import MODEL, copied
 from builders import question, record, write_jsonl
 from commands import runner
 from messages import assert_says
-from ray_cluster import forked_workers
 from run_frames import edit_run, rows, write_run
 from scoring.servers.loopback import serving, systemone
-from spoiled_datasets import healthy
 
 import pact_eval
-from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
-from pact_eval.data.ablated_records import write_ablated_records
-from pact_eval.importing.options import LogOptions
-from pact_eval.preregistration.parsing import write_example
-from pact_eval.preregistration.registration import lock_path, read_lock
 from pact_eval.runs.folder import Run
-from pact_eval.scoring.options import ScoreOptions
-from pact_reports.files import write_report
-from pact_reports.outputs import Outputs
 from pact_reports.presenters.registry import presenter_of
 from pact_reports.presenters.run_report import present
-from pact_reports.presenters.written_report import present as present_written
 
-run, audit = runner(main), runner(audit_main)
+run = runner(main)
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
 OF_A_PROCESS = ("created", "finished", "wall_seconds", "command_line", "seal", "workers")
 OF_A_MODEL: dict[str, Any] = {
@@ -119,11 +105,7 @@ def test_an_import(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [None, 2])
-def test_a_local_model(
-    tmp_path: Path, workers: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in forked_workers().items():
-        monkeypatch.setenv(name, value)
+def test_a_local_model(tmp_path: Path, workers: int | None) -> None:
     adapter = copied(tmp_path / "adapter")
     more = () if workers is None else ("--workers", workers)
     words = ("score", adapter, "--data", HOLDOUT, "--k", 2, "--limit", 70, "--role", "selection")
@@ -174,99 +156,6 @@ def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             no_probe=True,
         )
     assert_same(tmp_path / "command" / "run", made, command)
-
-
-@pytest.mark.parametrize(
-    ("options", "outputs"),
-    [
-        (
-            ("--tables", "main,views,scorecard"),
-            {"tables": Path("paper"), "table_names": ("main", "views", "scorecard")},
-        ),
-        (
-            ("--figures", "differences,training"),
-            {"figures": Path("paper"), "figure_names": ("differences", "training")},
-        ),
-        (
-            ("--figures", "main", "--tables", "main", "--format", "csv"),
-            {
-                "figures": Path("paper"),
-                "tables": Path("paper"),
-                "figure_names": ("main",),
-                "table_names": ("main",),
-                "table_formats": ("csv",),
-            },
-        ),
-    ],
-)
-def test_written_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Any, outputs: dict[str, Any]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_run(Path("a"), rows(1), arm="a")
-    write_run(Path("b"), rows(2), arm="b")
-    words = ("paper", "a", "b", "--method", "a", "--resamples", 200, *options)
-    done = run(*words, "--json")
-    settings = pact_eval.Settings(method="a", resamples=200)
-    experiment = pact_eval.Experiment.read(["a", "b"], settings)
-    written = write_report(experiment, Outputs(**outputs))
-    assert present_written(written).json() == written.to_json() == json.loads(done.stdout)
-    shown = run(*words)
-    assert shown.stdout == "".join(f"{path}\n" for path in written.paths) != ""
-    text = str(written)
-    assert shown.stdout.rstrip() in text
-    result = json.loads(done.stdout)
-    remarks = [line for line in shown.stderr.splitlines() if not line.startswith("Warning: ")]
-    noted = [f"figure {name}" for name, texts in result["notes"].items() for _ in texts]
-    assert [line.partition(": ")[0] for line in remarks] == [*noted, *result["skipped"]]
-
-
-def test_ablated_contexts(tmp_path: Path) -> None:
-    data = healthy(families=4)
-    del data.holdout[0]["evidence_certificate"]
-    source = data.write(tmp_path) / "holdout.jsonl"
-    words = ("ablate", source, "--allow-missing", "--out")
-    done = audit(*words, tmp_path / "ablated.jsonl", "--json")
-    (tmp_path / "ablated.jsonl").unlink()
-    written = write_ablated_records(source, tmp_path / "ablated.jsonl", allow_missing=True)
-    command = json.loads(done.stdout)
-    assert written.to_json() == {"ablated": command["ablated"]}
-    (tmp_path / "ablated.jsonl").unlink()
-    shown = audit(*words, tmp_path / "ablated.jsonl")
-    assert f"{source}:2 (id {data.holdout[1]['id']}): " in shown.stderr
-    assert str(written) == f"{shown.stderr}{shown.stdout}".rstrip("\n")
-
-
-def test_a_registration(tmp_path: Path) -> None:
-    criteria = tmp_path / "hypotheses.toml"
-    write_example(criteria)
-    shown = run("register", criteria)
-    lock = read_lock(lock_path(criteria))
-    assert lock.to_json() == json.loads(lock_path(criteria).read_text(encoding="utf-8"))
-    assert shown.stdout == f"{lock_path(criteria)}: {lock}\n"
-
-
-@pytest.mark.parametrize(
-    ("command", "function", "options", "others"),
-    [
-        ("score", pact_eval.score, ScoreOptions, set()),
-        ("import", pact_eval.import_run, LogOptions, {"from": "source"}),
-    ],
-)
-def test_options_have_the_names_of_the_command_line(
-    command: str, function: Callable[..., Any], options: Any, others: Any
-) -> None:
-    group = main.commands[command]
-    of_command = {
-        max(parameter.opts, key=len).removeprefix("--").replace("-", "_")
-        for parameter in group.params
-        if isinstance(parameter, click.Parameter) and not getattr(parameter, "hidden", False)
-    }
-    of_function = {*inspect.signature(function).parameters} - {"options"}  # **options
-    of_function |= {*options.__annotations__}
-    for name, ours in dict(others).items():
-        of_command = of_command - {name} | {ours}
-    assert of_function == of_command - {"json", "help"}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_remedy_of_several_mistakes_comes_once() -> None:
 
 def test_the_rows_of_random_problems_are_all_counted() -> None:
     rng = np.random.default_rng(5)
-    for _ in range(200):
+    for _ in range(60):
         problems = [
             Problem(
                 int(rng.integers(1, 99)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +13,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from forked_processes import forked
 
-_OFFLINE = """
-import huggingface_hub.constants
-huggingface_hub.constants.HF_HUB_OFFLINE = True  # the fork has imported it before
-from transformers.cli.transformers import main
-main()
-"""
+SERVER = "from transformers.cli.transformers import main; main()"
 
 
 @contextmanager
@@ -29,12 +25,12 @@ def serving(model: Path, *dtype: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
-        *forked("python", "-c", _OFFLINE, "serve", model),
+        *(sys.executable, "-c", SERVER, "serve", str(model)),
         *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu"),
         *(dtype or ("--dtype", "float32")),
     ]
-    nowhere = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=nowhere, stderr=nowhere) as process:
+    nowhere, environment = subprocess.DEVNULL, os.environ | {"HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(command, stdout=nowhere, stderr=nowhere, env=environment) as process:
         try:
             wait_for(f"http://127.0.0.1:{port}/health", process)
             yield f"http://127.0.0.1:{port}"

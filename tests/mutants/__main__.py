@@ -1,143 +1,105 @@
-"""Mutation tests by package: `make mutants PACKAGE=metrics`.
+"""Do the tests of a package notice its mutants? `make mutants PACKAGE=metrics`.
 
-    PYTHONPATH=tests .venv/bin/python -m mutants metrics stats --size 55 --seed 36
-    PYTHONPATH=tests .venv/bin/python -m mutants metrics --again   # only those that survived before
-
-Draws a seeded sample of mutants of each package, and runs each of them in a copy of the tree. It
-runs only the fast tests of the package itself that run the changed line: coverage.py says which. A
-mutant that these do not notice has survived, unless `equivalent.toml` says why nobody could.
+cosmic-ray makes all mutants of the package. A seeded sample of them, at most one of each place, is
+tried in a copy of the tree, by the settings in `cosmic-ray.toml`. A mutant that survives is
+printed, unless `equivalent.toml` says why nobody could notice it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
-import time
 import tomllib
-from dataclasses import dataclass, field
+from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-# As tests/conftest.py does, before anything imports numpy: mutants run in forks of this process.
-os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+from cosmic_ray.commands import execute, init
+from cosmic_ray.config import load_config
+from cosmic_ray.modules import find_modules
+from cosmic_ray.work_db import use_db
 
-from mutants.drawing import Mutant, drawn
-from mutants.reach import tests_of
-from mutants.trial import TrialError, copied, outcome, reached
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-EQUIVALENT: Final = Path(__file__).with_name("equivalent.toml")
-STATE: Final = ROOT / "runs" / "mutants"
-PACKAGES: Final = {
-    "metrics": ("pact_eval/metrics", "tests/metrics"),
-    "stats": ("pact_eval/stats", "tests/stats"),
-    "evaluation": ("pact_eval/evaluation", "tests/evaluation", "tests/conclusions"),
-    "thresholds": ("pact_eval/thresholds", "tests/thresholds"),
-    "calibration": ("pact_eval/calibration", "tests/calibration"),
-    "prompts": ("pact_eval/prompts", "tests/prompts"),
-    "audit": ("pact_eval/audit", "tests/audit"),
-    "pact_losses": ("pact_losses", "tests/losses"),
-}
-"""The folder of each package, which also has doctests, and the folders of its tests."""
-
-_Key = tuple[str, str, str]
+HERE = Path(__file__).parent
 
 
-@dataclass
-class Results:
-    """The mutants of one package by what became of them."""
+def sample(items: list[Any], settings: dict[str, str], size: int, seed: int) -> list[Any]:
+    """Draw mutants: places first, then one operator for each place."""
+    draw = random.Random(seed)
+    places: dict[tuple[str, tuple[int, int]], list[Any]] = {}
+    for item in items:
+        (mutation,) = item.mutations
+        line = mutation.module_path.read_text("utf-8").splitlines()[mutation.start_pos[0] - 1]
+        if not re.fullmatch(
+            settings["without-operators"], mutation.operator_name
+        ) and not re.search(settings["without-lines"], line):
+            places.setdefault((str(mutation.module_path), mutation.start_pos), []).append(item)
+    drawn = draw.sample(sorted(places), min(size, len(places)))
+    return [draw.choice(sorted(places[place], key=_operator)) for place in drawn]
 
-    killed: list[Mutant] = field(default_factory=list)
-    survived: list[Mutant] = field(default_factory=list)
-    equivalent: list[Mutant] = field(default_factory=list)
 
-    def __len__(self) -> int:
-        return sum(map(len, vars(self).values()))
+def _operator(item: Any) -> tuple[str, int]:
+    return item.mutations[0].operator_name, item.mutations[0].occurrence
 
-    def row(self, package: str) -> str:
-        changing = len(self.killed) + len(self.survived)
-        counts = (len(self), len(self.killed), len(self.equivalent), len(self.survived))
-        cells = (f"`{package}`", *counts, f"{len(self.killed) / max(changing, 1):.0%}")
-        return f"| {' | '.join(map(str, cells))} |"
 
-    def as_json(self) -> str:
-        keys = {name: [_key(mutant) for mutant in mutants] for name, mutants in vars(self).items()}
-        return json.dumps(keys, indent=1)
+def changed_lines(diff: str) -> tuple[str, ...]:
+    """Return the lines before and after a change, without indentation."""
+    lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
+    return tuple(
+        " ".join(" ".join(line[1:] for line in lines if line.startswith(sign)).split())
+        for sign in "-+"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("packages", nargs="*", help=f"of {', '.join(PACKAGES)}; all by default")
-    parser.add_argument("--size", type=int, default=55, help="mutants of each package")
+    settings = tomllib.loads((HERE / "cosmic-ray.toml").read_text("utf-8"))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("package", choices=settings["tests"])
+    parser.add_argument("--size", type=int, default=55)
     parser.add_argument("--seed", type=int, default=36)
-    parser.add_argument("--again", action="store_true", help="only those that survived before")
-    arguments = parser.parse_args()
-    rows = ["| package | mutants | killed | equivalent | survived | killed of those that change |"]
-    rows += ["|---|---|---|---|---|---|"]
-    for package in arguments.packages or PACKAGES:
-        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            copy = copied(ROOT, Path(folder) / "repository")
-            try:
-                results = _tried(copy, package, arguments)
-            except TrialError as error:
-                sys.exit(str(error))
-        rows.append(results.row(package))
-    _say("\n".join(rows))
-
-
-def _tried(copy: Path, package: str, arguments: argparse.Namespace) -> Results:
-    folder, *tests = PACKAGES[package]
-    state = STATE / f"{package}-{arguments.seed}.json"
-    before = json.loads(state.read_text("utf-8")) if arguments.again else {"killed": []}
-    killed_before = {tuple(key) for key in before["killed"]}
-    results, equivalent = Results(), _equivalent(folder)
-    reach = reached(copy, folder, tuple(tests))
-    for mutant in drawn(copy, folder, arguments.seed):
-        if len(results) == arguments.size:
-            break
-        if _key(mutant) in equivalent:
-            results.equivalent.append(mutant)
-        elif _key(mutant) in killed_before:
-            results.killed.append(mutant)
-        else:
-            _try(copy, mutant, tests_of(reach.get(str(copy / mutant.path), {}), mutant), results)
-    state.parent.mkdir(parents=True, exist_ok=True)
-    state.write_text(results.as_json(), "utf-8")
-    return results
-
-
-def _try(copy: Path, mutant: Mutant, tests: list[str], results: Results) -> None:
-    started = time.monotonic()
-    ended = outcome(copy, mutant, tests)
-    if ended == "survived":  # what a test caches, another one in its file may look at
-        ended = outcome(copy, mutant, sorted({test.partition("::")[0] for test in tests}))
-    if ended == "not importable":
-        return
-    (results.survived if ended == "survived" else results.killed).append(mutant)
-    _say(f"{ended}: {len(tests)} tests, {time.monotonic() - started:.1f} s\n  {mutant}")
-
-
-def _equivalent(folder: str) -> set[_Key]:
-    """Return the mutants of a package that change nothing; say which entries are stale."""
-    entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["mutant"]
-    keys = {(entry["path"], entry["before"], entry["after"]) for entry in entries}
-    keys = {key for key in keys if key[0].startswith(f"{folder}/")}
-    for path, before, _ in sorted(keys):
-        if not (ROOT / path).exists() or before not in " ".join((ROOT / path).read_text().split()):
-            _say(f"{EQUIVALENT.name}: {path} no longer has the line {before}")
-    return keys
-
-
-def _key(mutant: Mutant) -> _Key:
-    return mutant.path, mutant.before, mutant.after
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    options = parser.parse_args()
+    known = tomllib.loads((HERE / "equivalent.toml").read_text("utf-8"))["mutant"]
+    equivalent = {(each["path"], each["before"], each["after"]) for each in known}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in subprocess.check_output(["git", "ls-files"], text=True).splitlines():
+            if Path(name).is_file():
+                (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(name, Path(folder) / name)
+        os.chdir(folder)
+        parents = (".", "cli", "reports", "fixtures")
+        os.environ["PYTHONPATH"] = os.pathsep.join(f"{folder}/{name}" for name in parents)
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # or a mutant of the same second may be missed
+        config = load_config(str(HERE / "cosmic-ray.toml"))
+        package, *_ = folders = settings["tests"][options.package]
+        config["test-command"] = f"{config.test_command} {' '.join(folders)}"
+        subprocess.run(shlex.split(config.test_command), check=True)
+        outcomes: Counter[str] = Counter()
+        with use_db(f"{folder}/mutants.sqlite") as database:
+            init(find_modules([Path(package)]), database, {})
+            drawn = sample(list(database.work_items), settings["draw"], options.size, options.seed)
+            database.clear()
+            database.add_work_items(drawn)
+            execute(database, config)
+            results = dict(database.results)
+        for item in drawn:
+            (mutation,), result = item.mutations, results[item.job_id]
+            before, after = changed_lines(result.diff or "")
+            outcome = str(result.test_outcome.value)
+            if (mutation.module_path.as_posix(), before, after) in equivalent:
+                outcome = "equivalent"
+            elif outcome == "survived":
+                place = f"{mutation.module_path}:{mutation.start_pos[0]}"
+                sys.stdout.write(f"{place}\n    - {before}\n    + {after}\n")
+            outcomes[outcome] += 1
+    counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items()))
+    sys.stdout.write(f"{options.package}: {counts}\n")
 
 
 if __name__ == "__main__":
