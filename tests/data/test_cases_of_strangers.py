@@ -126,20 +126,6 @@ def test_a_prediction_in_every_row_says_the_order_of_a_list(
     assert states(tmp_path, nll(made), "nll")()
 
 
-def test_an_order_that_is_not_alphabetical_is_found_from_predictions(tmp_path: Path) -> None:
-    """The sibling whose order is neither that of the alphabet nor of the first occurrence."""
-    order = ("replace", "reject", "refund")
-    made = tickets(seed=4)
-    rows = [
-        {"id": f"t{n}", "label": right, "probabilities": values}
-        | {"prediction": order[max(range(3), key=values.__getitem__)]}
-        for n, (right, values) in enumerate(made)
-    ]
-    result = import_file(tmp_path, write_jsonl(tmp_path / "rows.jsonl", rows))
-    assert result.exit_code == 0, result.output
-    assert states(tmp_path, accuracy(made, order))()
-
-
 def test_a_prediction_that_contradicts_every_order_is_refused(tmp_path: Path) -> None:
     made = tickets(seed=5)
     rows = [
@@ -359,25 +345,6 @@ def test_an_empty_family_is_no_family(
     assert report(tmp_path / "run-0")["groups"][0]["families"] == families
 
 
-def test_confidences_at_edges_of_bins_against_theory(tmp_path: Path) -> None:
-    """ECE over 15 equal bins, closed on the right, of confidences at 1, 0.8, 0.6 and 0.5."""
-    rows: list[dict[str, Any]] = []
-    gaps: list[float] = []
-    confidences = [(1.0, 0.9), (0.8, 0.7), (0.6, 0.55), (0.5000001, 0.5)]
-    for confidence, share in confidences:
-        for n in range(20):
-            right = n < round(20 * share)
-            rows.append(
-                {"id": f"q{len(rows)}", "kind": "boolean", "reference": int(not right)}
-                | {"probabilities": [confidence, 1 - confidence]}
-            )
-        gaps.append(abs(confidence - round(20 * share) / 20) / len(confidences))
-    result = import_file(tmp_path, write_jsonl(tmp_path / "rows.jsonl", rows))
-    assert result.exit_code == 0, result.output
-    stated = report(tmp_path / "run-0")["groups"][0]["metrics"]["ece"]["value"]
-    assert stated == pytest.approx(sum(gaps), abs=1e-9)
-
-
 # levels
 
 
@@ -517,14 +484,6 @@ def test_negative_levels_are_in_order_of_value(tmp_path: Path) -> None:
     assert asks(tmp_path, [Question(names, names[n % 5], "score") for n in range(15)])()
 
 
-def test_levels_of_two_digits_are_in_order_of_value(tmp_path: Path) -> None:
-    rows = [{"text": f"t{n}", "label": str(n % 12), "type": "score"} for n in range(24)]
-    result = convert(tmp_path, write_jsonl(tmp_path / "rows.jsonl", rows))
-    assert result.exit_code == 0, result.output
-    names = tuple(map(str, range(12)))
-    assert asks(tmp_path, [Question(names, names[n % 12], "score") for n in range(24)])()
-
-
 @pytest.mark.parametrize(
     ("variants", "classes"),
     [
@@ -568,128 +527,6 @@ def test_a_bar_inside_an_option_does_not_split_it(tmp_path: Path) -> None:
 
 
 # shapes
-
-
-def _shape(
-    row: Callable[[int], dict[str, Any]], question: Callable[[int], Question]
-) -> tuple[Callable[[int], dict[str, Any]], Callable[[int], Question]]:
-    return row, question
-
-
-SHAPES = {
-    "agieval": _shape(
-        lambda n: {"query": f"Q {n}", "choices": ["(A) x", "(B) y", "(C) z"], "gold": [n % 3]},
-        lambda n: Question(("(A) x", "(B) y", "(C) z"), ("(A) x", "(B) y", "(C) z")[n % 3]),
-    ),
-    "copa": _shape(
-        lambda n: (
-            {"premise": f"It rained {n}", "choice1": f"wet {n}", "choice2": f"dry {n}"}
-            | {"question": ("effect", "cause")[n % 3 == 0], "idx": n, "label": n % 2}
-        ),
-        lambda n: Question((f"wet {n}", f"dry {n}"), f"{('wet', 'dry')[n % 2]} {n}"),
-    ),
-    "hellaswag": _shape(
-        lambda n: {"ctx": f"A man {n} lifts", "endings": [*"abcd"], "label": str(n % 4)},
-        lambda n: Question(tuple("abcd"), "abcd"[n % 4]),
-    ),
-    "nli": _shape(
-        lambda n: {"premise": f"premise {n}", "hypothesis": f"hypothesis {n}", "label": n % 3},
-        lambda n: Question(tuple("012"), str(n % 3)),
-    ),
-    "openbookqa": _shape(
-        lambda n: (
-            {"question_stem": f"Stem {n}", "answerKey": "ABCD"[n % 4]}
-            | {"choices": {"text": [f"{x}{n}" for x in "abcd"], "label": [*"ABCD"]}}
-        ),
-        lambda n: Question(tuple(f"{x}{n}" for x in "abcd"), f"{'abcd'[n % 4]}{n}"),
-    ),
-    "piqa": _shape(
-        lambda n: (
-            {"goal": f"open jar {n}", "sol1": f"twist {n}", "sol2": f"smash {n}"} | {"label": n % 2}
-        ),
-        lambda n: Question((f"twist {n}", f"smash {n}"), f"{('twist', 'smash')[n % 2]} {n}"),
-    ),
-    "siqa": _shape(
-        lambda n: (
-            {"context": f"Kai {n} fell.", "question": "How would Kai feel?"}
-            | {"answerA": "sad", "answerB": "glad", "answerC": f"calm{n}", "label": str(n % 3 + 1)}
-        ),
-        lambda n: Question(("sad", "glad", f"calm{n}"), ("sad", "glad", f"calm{n}")[n % 3]),
-    ),
-    "truthfulqa": _shape(
-        lambda n: (
-            {"question": f"Question {n}"}
-            | {"mc1_targets": {"choices": [f"{x}{n}" for x in "abc"], "labels": [1, 0, 0]}}
-        ),
-        lambda n: Question(tuple(f"{x}{n}" for x in "abc"), f"a{n}"),
-    ),
-    "winogrande": _shape(
-        lambda n: (
-            {"sentence": f"Ann{n} told Bob{n} that _ won.", "option1": f"Ann{n}"}
-            | {"option2": f"Bob{n}", "answer": str(n % 2 + 1)}
-        ),
-        lambda n: Question((f"Ann{n}", f"Bob{n}"), f"{('Ann', 'Bob')[n % 2]}{n}"),
-    ),
-    "options in columns": _shape(
-        lambda n: (
-            {"question": f"Question {n}", "option_a": f"x{n}", "option_b": f"y{n}"}
-            | {"option_c": f"z{n}", "answer": f"{'xyz'[n % 3]}{n}"}
-        ),
-        lambda n: Question((f"x{n}", f"y{n}", f"z{n}"), f"{'xyz'[n % 3]}{n}"),
-    ),
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_public_shape_is_converted_with_its_options(tmp_path: Path, shape: str) -> None:
-    row, question = SHAPES[shape]
-    path = write_jsonl(tmp_path / "rows.jsonl", [row(n) for n in range(12)])
-    result = convert(tmp_path, path)
-    assert result.exit_code == 0, result.output
-    assert last_questions(tmp_path) == [question(n) for n in range(12)]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_public_shape_with_predictions_is_imported(tmp_path: Path, shape: str) -> None:
-    row, question = SHAPES[shape]
-    rng = random.Random(shape)
-    rows, hits = [], []
-    for n in range(24):
-        asked = question(n)
-        values = drawn(rng, len(asked.options))
-        rows.append(row(n) | {"probabilities": values})
-        hits.append(asked.options[max(range(len(values)), key=values.__getitem__)] == asked.right)
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    read_or_asked(
-        lambda *words: import_file(tmp_path, path, *words), states(tmp_path, sum(hits) / 24)
-    )
-
-
-def test_the_correct_answer_of_sciq_is_one_of_its_options(tmp_path: Path) -> None:
-    rows = [
-        {"question": f"Question {n}", "correct_answer": f"c {n}", "support": ""}
-        | {f"distractor{k}": f"d{k} {n}" for k in (1, 2, 3)}
-        for n in range(12)
-    ]
-    result = convert(tmp_path, write_jsonl(tmp_path / "rows.jsonl", rows))
-    assert result.exit_code == 0, result.output
-    for n, question in enumerate(last_questions(tmp_path)):
-        assert sorted(question.options) == [f"c {n}", f"d1 {n}", f"d2 {n}", f"d3 {n}"]
-        assert question.right == f"c {n}"
-
-
-def test_columns_of_probabilities_with_decimal_commas(tmp_path: Path) -> None:
-    made = tickets(seed=9, n=30)
-    rows = [
-        {"id": f"t{n}", "text": f"ticket {n}", "label": right}
-        | {f"p_{name}": value for name, value in zip(DECISIONS, values, strict=True)}
-        for n, (right, values) in enumerate(made)
-    ]
-    path = write_table(tmp_path, rows, Dialect("semicolon.csv", decimal_comma=True))
-    result = import_file(tmp_path, path)
-    assert result.exit_code == 0, result.output
-    assert states(tmp_path, accuracy(made))()
-    assert states(tmp_path, nll(made), "nll")()
 
 
 def test_a_run_is_named_after_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

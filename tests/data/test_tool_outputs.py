@@ -175,7 +175,6 @@ OUTPUTS: Final[Mapping[str, Output]] = {
     "pandas, saved twice": Output(
         table(lambda n: {"Unnamed: 0.1": n, "Unnamed: 0": n} | frame(n) | by_name(n, "prob_"))
     ),
-    "pandas, records": Output(document([frame(n) | by_name(n, "p_") for n in ROWS])),
     "pandas, split": Output(
         document(
             {"columns": ["text", "label", "pred"], "index": [*ROWS]}
@@ -183,22 +182,6 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         ),
         must_read=False,
         may_refuse=True,
-    ),
-    "pandas, table": Output(
-        document(
-            {"schema": {"fields": [{"name": "index", "type": "integer"}], "pandas_version": "1.4"}}
-            | {"data": [{"index": n} | frame(n) for n in ROWS]}
-        ),
-        must_read=False,
-        may_refuse=True,
-    ),
-    "pandas, by column": Output(
-        document({name: {str(n): frame(n)[name] for n in ROWS} for name in frame(0)}),
-        must_read=False,
-        may_refuse=True,
-    ),
-    "pandas, by index": Output(
-        document({str(n): frame(n) for n in ROWS}), must_read=False, may_refuse=True
     ),
     "sklearn, numbered columns": Output(
         table(
@@ -277,22 +260,6 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         must_read=False,
         may_refuse=True,
     ),
-    "evals": Output(
-        lines(
-            lambda n: (
-                {"run_id": "r", "event_id": n, "sample_id": f"s.{n}", "type": "match"}
-                | {
-                    "data": {
-                        "correct": RIGHT[n] == CHOSEN[n],
-                        "expected": label(n),
-                        "picked": said(n),
-                    }
-                }
-            )
-        ),
-        must_read=False,
-        may_refuse=True,
-    ),
     "W&B, rows": Output(
         table(
             lambda n: (
@@ -305,19 +272,11 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             )
         )
     ),
-    "W&B, columns and data": Output(
-        document({"columns": ["text", "label", "pred"], "data": [split_frame(n) for n in ROWS]}),
-        must_read=False,
-        may_refuse=True,
-    ),
     "MLflow": Output(
         table(lambda n: {"inputs": f"ticket {n}", "targets": label(n), "outputs": said(n)}),
         must_read=False,
     ),
     "Excel": Output(text("\ufeff" + excel()), must_read=False),
-    "Excel, without its first line": Output(
-        text("\ufeff" + excel().partition("\r\n")[2]), must_read=False
-    ),
     "R, with row names": Output(text(r_table()), must_read=False),
     "mlr3": Output(
         table(
@@ -330,32 +289,7 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         table(lambda n: {".pred_class": said(n)} | by_name(n, ".pred_") | {"truth": label(n)}),
         must_read=False,
     ),
-    "caret": Output(
-        table(
-            lambda n: (
-                {"pred": said(n), "obs": label(n)}
-                | by_name(n)
-                | {"rowIndex": n + 1, "Resample": f"Fold{n % 5 + 1}"}
-            )
-        ),
-        must_read=False,
-    ),
-    "H2O": Output(
-        table(lambda n: {"predict": said(n)} | by_name(n) | {"actual": label(n)}),
-        must_read=False,
-    ),
     "Weka": Output(text(weka()), must_read=False),
-    "Azure": Output(
-        table(
-            lambda n: (
-                {"Label": label(n)}
-                | {f'Scored Probabilities for Class "{k}"': p for k, p in by_name(n).items()}
-                | {"Scored Labels": said(n)}
-            )
-        ),
-        must_read=False,
-        may_refuse=True,
-    ),
     "BigQuery ML": Output(
         lines(
             lambda n: (
@@ -363,20 +297,6 @@ OUTPUTS: Final[Mapping[str, Output]] = {
                 | {"predicted_label_probs": ranked(n, "label", "prob")}
             )
         )
-    ),
-    "Comprehend": Output(
-        lines(lambda n: {"Line": n, "label": label(n), "Classes": ranked(n, "Name", "Score")}),
-        must_read=False,
-    ),
-    "Vertex": Output(
-        lines(
-            lambda n: (
-                {"instance": {"content": f"ticket {n}", "label": label(n)}}
-                | {"prediction": {"displayNames": [*NAMES], "confidences": VALUES[n]}}
-            )
-        ),
-        must_read=False,
-        may_refuse=True,
     ),
     "spaCy": Output(
         lines(lambda n: {"text": f"ticket {n}", "label": label(n), "cats": by_name(n)}),
