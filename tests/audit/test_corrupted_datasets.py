@@ -22,7 +22,7 @@ from pact_eval.audit.registry import CODES
 
 MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures" / "model"
 
-FAMILIES = 24
+FAMILIES = 10
 NEXT = 2 * FAMILIES + 1
 """The line after the last of a file."""
 

@@ -25,7 +25,6 @@ from pact_eval.runs.provenance import read_provenance
 from pact_eval.verification.family_roles import family_roles
 
 SCORE = ("--limit", 4, "--k", 1)
-FAMILIES = ("f000", "f001", "f002")
 
 
 def command(*arguments: object) -> Result:
@@ -53,13 +52,6 @@ def test_score_refuses_an_adapter_trained_on_the_data(leak: Path, tmp_path: Path
     assert "holdout.jsonl" in result.stderr
     assert "--allow trained-on" in result.stderr
     assert not (tmp_path / "run").exists()
-
-
-def test_workers_refuse_it_too(leak: Path, tmp_path: Path) -> None:
-    words = ("--data", HOLDOUT, "--out", tmp_path / "run", "--workers", 2, *SCORE)
-    result = command("score", leak, *words)
-    assert result.exit_code == 3
-    assert "--allow trained-on" in result.stderr
 
 
 def test_python_refuses_it_too(leak: Path, tmp_path: Path) -> None:
@@ -191,17 +183,11 @@ def test_files_made_from_such_a_run_say_so(runs: Path, tmp_path: Path) -> None:
     assert json.loads(fitted.read_text("utf-8"))["fit"]["trained_on"] == expected
 
 
-def test_every_surface_begins_with_the_leak(runs: Path, tmp_path: Path) -> None:
+def test_a_report_and_a_comparison_begin_with_the_leak(runs: Path) -> None:
     run = runs / "leaking"
     leak_line = "6 items (3 families) are also in train.jsonl"
     assert command("report", run).stdout.startswith(f"Leak: {leak_line}")
-    value = json.loads(command("report", run, "--json").stdout)
-    text = json.dumps(value)
-    assert '"status": "leak"' in text
-    assert str(pact_eval.evaluate(run)).splitlines()[0].startswith(f"Leak: {leak_line}")
-    page = tmp_path / "page.html"
-    assert command("report", run, "--html", page).exit_code == 3
-    assert leak_line in page.read_text("utf-8")
+    assert '"status": "leak"' in command("report", run, "--json").stdout
     compared = command("compare", run, runs / "clean")
     assert compared.exit_code == 3
     assert f"Leak: {leak_line}" in compared.stdout
@@ -216,7 +202,7 @@ def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
     assert len(experiment.runs[0].predictions) == len(whole) - 6
 
 
-def test_unknown_training_data_are_named_and_no_error(runs: Path, tmp_path: Path) -> None:
+def test_unknown_training_data_are_named_and_no_error(runs: Path) -> None:
     run, warning = runs / "unknown", "training data not stated"
     result = command("report", run)
     assert result.exit_code == 0
@@ -224,9 +210,6 @@ def test_unknown_training_data_are_named_and_no_error(runs: Path, tmp_path: Path
     value = json.loads(command("report", run, "--json").stdout)
     data = value["answer"]["data"]
     assert {"name": "training data", "reason": "not stated"} in data["unchecked"]
-    page = tmp_path / "page.html"
-    assert command("report", run, "--html", page).exit_code == 0
-    assert warning in page.read_text("utf-8")
     assert warning not in command("report", runs / "clean").stdout
 
 

@@ -196,13 +196,6 @@ def glue(first: str, second: str, **more: Any) -> RowOf:
     return lambda n: pair((first, second), n) | {"label": right(n, 2), "idx": n} | more
 
 
-def qasc(n: int) -> dict[str, Any]:
-    return arc("ABCDEFGH")(n) | {
-        "fact1": "Water moves.",
-        "fact2": "Moving water makes power.",
-        "combinedfact": "Water makes power.",
-        "formatted_question": f"What melts at {n} degrees? (A) ...",
-    }
 
 
 def lm_eval_document(doc: RowOf) -> RowOf:
@@ -297,11 +290,6 @@ SHAPES: Final[Mapping[str, Shape]] = {
         lambda n: {"goal": f"Open jar {n}", **named(n, 2, ("sol1", "sol2")), "label": right(n, 2)},
         of_words(2),
     ),
-    "PIQA with class names": Shape(
-        lambda n: {"goal": f"Open jar {n}", **named(n, 2, ("sol1", "sol2")), "label": right(n, 2)},
-        of_words(2),
-        classes={"label": ["0", "1"]},
-    ),
     "WinoGrande": Shape(winogrande, of_words(2)),
     "COPA": Shape(copa, of_words(2)),
     "COPA with class names": Shape(copa, of_words(2), classes={"label": ["choice1", "choice2"]}),
@@ -309,13 +297,6 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "SciQ": Shape(sciq, sciq_question, any_order=True),
     "BoolQ": Shape(
         boolq, lambda n: Question(("false", "true"), ("false", "true")[right(n, 2)], "boolean")
-    ),
-    "BoolQ of SuperGLUE": Shape(
-        lambda n: (
-            {"question": f"is gate {n} open", "passage": f"Gate {n} is wide.", "idx": n}
-            | {"label": right(n, 2)}
-        ),
-        of_labels("0", "1"),
     ),
     "OpenBookQA": Shape(
         lambda n: (
@@ -331,10 +312,6 @@ SHAPES: Final[Mapping[str, Shape]] = {
         of_labels(*NLI),
         classes={"label": NLI},
     ),
-    "SNLI without class names": Shape(
-        lambda n: pair(("premise", "hypothesis"), n) | {"label": right(n, 3)},
-        of_labels("0", "1", "2"),
-    ),
     "SNLI as annotated": Shape(
         snli_annotated,
         of_labels(*NLI),
@@ -347,41 +324,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
         classes={"label": ("negative", "positive")},
     ),
     "AGIEval": Shape(agieval, agieval_question),
-    "AGIEval, first release": Shape(
-        lambda n: (
-            {"passage": f"Of {n} lawyers, one speaks.", "question": "Who?"}
-            | {"options": agieval(n)["choices"], "label": "ABCDE"[right(n, 5)]}
-            | {"answer": None, "other": {"solution": "See above."}}
-        ),
-        agieval_question,
-    ),
     "MedQA": Shape(medqa, of_words(5)),
     "MedQA, list of objects": Shape(medqa_list, of_words(5)),
-    "MedQA, letters only": Shape(
-        lambda n: {name: medqa(n)[name] for name in ("question", "options", "answer_idx")},
-        of_words(5),
-    ),
     "MedMCQA": Shape(medmcqa, of_words(4)),
     "MedMCQA with class names": Shape(medmcqa, of_words(4), classes={"cop": [*"abcd"]}),
     "MedMCQA, first release": Shape(lambda n: medmcqa(n) | {"cop": right(n, 4) + 1}, of_words(4)),
-    "QASC": Shape(qasc, of_words(8)),
     "RTE without class names": Shape(glue("sentence1", "sentence2"), of_labels("0", "1")),
-    "QQP without class names": Shape(glue("question1", "question2"), of_labels("0", "1")),
-    "QNLI": Shape(
-        glue("question", "sentence"),
-        of_labels("entailment", "not_entailment"),
-        classes={"label": ("entailment", "not_entailment")},
-    ),
     "HellaSwag as doc.*": Shape(lm_eval_document(hellaswag), of_words(4)),
     "MMLU in doc": Shape(nested_document(mmlu), of_words(4)),
-    "LogiQA with small letters": Shape(
-        lambda n: (
-            {"label": "abcd"[right(n, 4)], "context": f"All {n} are red."}
-            | {"question": "What follows?", "options": words(n, 4)}
-        ),
-        of_words(4),
-        statement="state=context,question=question,options=options,reference=label",
-    ),
     "CMMLU": Shape(
         lambda n: (
             {"": n, "Question": f"Wie viel ist {n}?"}
@@ -390,14 +340,6 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ),
         of_words(4),
         statement="question=Question,options=A+B+C+D,reference=Answer",
-    ),
-    "C-Eval": Shape(
-        lambda n: (
-            {"id": n, "question": f"Wie viel ist {n}?"}
-            | dict(zip("ABCD", words(n, 4), strict=True))
-            | {"answer": "ABCD"[right(n, 4)], "explanation": ""}
-        ),
-        of_words(4),
     ),
     "Belebele": Shape(
         lambda n: (
@@ -415,14 +357,6 @@ SHAPES: Final[Mapping[str, Shape]] = {
         "options=mc_answer1+mc_answer2+mc_answer3+mc_answer4,"
         "reference=correct_answer_num",
     ),
-    "DREAM": Shape(
-        lambda n: (
-            {"id": n, "dialogue": ["M: Hello.", f"W: It is {n}."], "question": "When?"}
-            | {"choice": words(n, 3), "answer": words(n, 3)[right(n, 3)]}
-        ),
-        of_words(3),
-        statement="state=dialogue,question=question,options=choice,reference=answer",
-    ),
     "GPQA": Shape(
         lambda n: (
             {"Question": f"What decays in {n} s?", "Correct Answer": words(n, 4)[0]}
@@ -433,36 +367,6 @@ SHAPES: Final[Mapping[str, Shape]] = {
         "options=Correct Answer+Incorrect Answer 1+Incorrect Answer 2+Incorrect Answer 3,"
         "reference=Correct Answer",
         any_order=True,
-    ),
-    "story endings": Shape(
-        lambda n: (
-            {"InputStoryid": f"s{n}"}
-            | {f"InputSentence{k}": f"Sentence {k} of {n}." for k in (1, 2, 3, 4)}
-            | named(n, 2, ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"))
-            | {"AnswerRightEnding": right(n, 2) + 1}
-        ),
-        of_words(2),
-        statement="state=InputSentence1+InputSentence2+InputSentence3+InputSentence4,"
-        "options=RandomFifthSentenceQuiz1+RandomFifthSentenceQuiz2,"
-        "reference=AnswerRightEnding",
-    ),
-    "PubMedQA": Shape(
-        lambda n: (
-            {"pubid": 900 + n, "question": f"Does {n} help?", "context": f"We asked {n}."}
-            | {"long_answer": "It may.", "final_decision": ("yes", "no", "maybe")[right(n, 3)]}
-        ),
-        lambda n: Question(("yes", "no", "maybe"), ("yes", "no", "maybe")[right(n, 3)]),
-        statement="state=context,question=question,reference=final_decision",
-        any_order=True,
-    ),
-    "WiC": Shape(
-        lambda n: (
-            {"word": "bank"}
-            | pair(("sentence1", "sentence2"), n)
-            | {"start1": 4, "start2": 2, "end1": 7, "end2": 5, "idx": n, "label": right(n, 2)}
-        ),
-        of_labels("0", "1"),
-        statement="state=sentence1+sentence2,reference=label",
     ),
 }
 """By name, the columns of public sets."""

@@ -23,8 +23,8 @@ from remote.hub_server import Hub, Repository, served
 from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
 from pact_eval.data.hub_data import local_data, only_file_of
-from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
-from pact_eval.hub.names import dataset_name, model_name
+from pact_eval.errors import InputError, SeveralFilesError
+from pact_eval.hub.names import model_name
 from pact_eval.hub.snapshots import hub_place, located, snapshot_of, stays_inside
 
 pytestmark = pytest.mark.slow
@@ -77,11 +77,6 @@ def test_a_branch_or_tag_becomes_a_commit(
     expected = tmp_path / ("old" if revision == "v1" else "new") / "data" / "test.csv"
     assert file.read_bytes() == expected.read_bytes()
     assert hub.sent() == ["data/test.csv"]  # and no README
-
-
-def test_a_commit_is_a_revision(repository: Repository) -> None:
-    commit = repository.revisions["v1"]
-    assert hub_place(local_data(f"{URL}@{commit}")) == f"{URL}@{commit}/data/test.csv"
 
 
 def test_the_revision_of_converted_files_has_slashes(hub: Hub, tmp_path: Path) -> None:
@@ -250,24 +245,11 @@ def test_problems_of_a_file_name_it_as_the_hub_does(hub: Hub, tmp_path: Path) ->
     assert_says(text, "owner/name/test.csv:5", "expected 2 cells, got 3")
 
 
-def test_settings_may_name_a_place_on_the_hub(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pact.toml").write_text(f'data = "{URL}"\n')
-    done = audit("data", "--only", "schema", "--json", PACT_EVAL_CONFIG=str(tmp_path / "pact.toml"))
-    assert json.loads(done.stdout)["files"][0]["rows"] == 12
-
-
 # What the Hub refuses: one message each, with what to do.
 
 
 def test_no_such_repository(hub: Hub) -> None:
     assert_says(refused(URL), URL, "no such repository", "HF_TOKEN", "hf auth login")
-
-
-def test_no_such_revision(repository: Repository) -> None:
-    assert_says(refused(f"{URL}@v9"), f"{URL}@v9", "no branch, tag or commit v9", "@REVISION")
 
 
 @pytest.mark.parametrize(
@@ -409,12 +391,6 @@ def test_a_hostile_name_does_not_hurt_a_file_beside_it(repository: Repository) -
     assert local_data(f"{URL}/data/test.csv").read_text() == TABLE
 
 
-def test_without_the_extra_the_line_for_pip_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    text = refused(URL, MissingExtraError)
-    assert_says(text, URL, "huggingface_hub", "pip install", "'.[remote]'")
-
-
 @pytest.mark.parametrize(
     "place",
     [
@@ -483,8 +459,3 @@ def test_names_of_adapters(text: str, expected: Any) -> None:
     assert (None if name is None else (name.repository, name.revision)) == expected
     if name is not None:
         assert model_name(Path(text)) == name
-
-
-def test_a_path_keeps_its_name() -> None:
-    assert dataset_name("data/test.csv") is None
-    assert dataset_name(Path(URL)) == dataset_name(URL)

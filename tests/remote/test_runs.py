@@ -48,15 +48,8 @@ def remote(local: Path, bucket: Path) -> str:
 
 
 COMMANDS = {
-    "report": ("report", "{0}/one-1"),
-    "full": ("report", "{0}/one-1", "--full"),
-    "several": ("report", "{0}/one-1", "{0}/two-1", "--full"),
     "json": ("report", "{0}/one-1", "{0}/two-1", "--json"),
-    "compare": ("compare", "{0}/one-1", "{0}/two-1", "--mcnemar"),
-    "compare json": ("compare", "{0}/one-1", "{0}/two-1", "--json"),
-    "gate": ("compare", "{0}/one-1", "{0}/one-1", "--gate", "--margin", "0.5", "--json"),
     "arms": ("compare", "--arms", "a={0}/one-*", "b={0}/two-*", "--json"),
-    "sweep": ("report", "--views", "{0}/one-1", "--json"),
     "calibrate": (
         *(
             "calibrate",
@@ -69,18 +62,6 @@ COMMANDS = {
         ),
     ),
     "page": ("report", "{0}/one-1", "{0}/two-1", "--html", "{1}/page.html"),
-    "tables": ("paper", "--tables", "all", "{0}/one-1", "{0}/two-1", "--out", "{1}/tables"),
-    "figures": (
-        "paper",
-        "{0}/one-1",
-        "{0}/two-1",
-        "--out",
-        "{1}/figures",
-        "--figures",
-        "risk-coverage",
-    ),
-    "scorecard": ("scorecard", "{1}/hypotheses.toml", "{0}/one-1", "{0}/two-1", "--json"),
-    "thresholds": ("thresholds", "{0}/one-1", "--target-error", "0.5", "--out", "{1}/gates.json"),
     "verify": ("verify", "{0}/one-1", "{0}/two-1"),
 }
 _WITHOUT_RESAMPLES = ("calibrate", "thresholds", "verify")
