@@ -1,9 +1,8 @@
-"""Small files of other people, each by its right value: it is read right, or asked about."""
+"""Small files of other people: labels, levels and options are read right, or asked about."""
 
 from __future__ import annotations
 
 import json
-import math
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,9 +27,6 @@ from messages import assert_says
 
 from pact_cli.main import main
 
-LETTERS = "ABCDEFGH"
-DECISIONS = ("refund", "replace", "reject")
-
 
 def say(*words: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
@@ -40,36 +36,6 @@ def report(run: Path, *words: object) -> dict[str, Any]:
     result = say("report", run, "--json", *words)
     assert result.exit_code == 0, result.output
     return dict(json.loads(result.stdout))
-
-
-def drawn(rng: random.Random, n: int) -> list[float]:
-    weights = [rng.gammavariate(1, 1) for _ in range(n)]
-    return [weight / sum(weights) for weight in weights]
-
-
-def tickets(seed: int = 1, n: int = 60) -> list[tuple[str, list[float]]]:
-    """The right decision of each ticket, and the probabilities in the order of DECISIONS.
-
-    Most often, the right one is also the most probable, and many others are not.
-    """
-    rng = random.Random(seed)
-    made = []
-    for _ in range(n):
-        probabilities = drawn(rng, 3)
-        right = max(range(3), key=probabilities.__getitem__)
-        if rng.random() < 0.25:
-            right = rng.randrange(3)
-        made.append((DECISIONS[right], probabilities))
-    return made
-
-
-def accuracy(made: Sequence[tuple[str, list[float]]], names: Sequence[str] = DECISIONS) -> float:
-    hits = [names[max(range(len(p)), key=p.__getitem__)] == right for right, p in made]
-    return sum(hits) / len(hits)
-
-
-def nll(made: Sequence[tuple[str, list[float]]], names: Sequence[str] = DECISIONS) -> float:
-    return -sum(math.log(p[names.index(right)]) for right, p in made) / len(made)
 
 
 def states(folder: Path, value: float, name: str = "accuracy") -> Callable[[], bool]:
@@ -85,75 +51,6 @@ def states(folder: Path, value: float, name: str = "accuracy") -> Callable[[], b
 def asks(folder: Path, questions: Sequence[Question]) -> Callable[[], bool]:
     """Whether the newest conversion of a folder has these questions."""
     return lambda: last_questions(folder) == [*questions]
-
-
-# rows
-
-
-@pytest.mark.parametrize("with_data", [False, True], ids=["alone", "also as --data"])
-def test_answer_beside_log_probabilities_is_the_right_answer(
-    tmp_path: Path, with_data: bool
-) -> None:
-    made = tickets()
-    rows = [
-        {"id": f"t{n}", "text": f"ticket {n}", "answer": right}
-        | {"logprobs": {name: math.log(p) for name, p in zip(DECISIONS, values, strict=True)}}
-        for n, (right, values) in enumerate(made)
-    ]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    data = ("--data", path) if with_data else ()
-    result = import_file(tmp_path, path, *data)
-    assert result.exit_code == 0, result.output
-    assert states(tmp_path, accuracy(made))()
-    assert states(tmp_path, nll(made), "nll")()
-
-
-@pytest.mark.parametrize("with_data", [False, True], ids=["alone", "also as --data"])
-@pytest.mark.parametrize("names", [DECISIONS, ("replace", "reject", "refund")])
-def test_a_prediction_in_every_row_says_the_order_of_a_list(
-    tmp_path: Path, names: tuple[str, ...], with_data: bool
-) -> None:
-    """The second order is neither that of the alphabet nor of the first occurrence."""
-    made = tickets(seed=3)
-    rows = [
-        {"id": f"t{n}", "text": f"ticket {n}", "label": right, "probabilities": values}
-        | {"prediction": names[max(range(3), key=values.__getitem__)]}
-        for n, (right, values) in enumerate(made)
-    ]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    result = import_file(tmp_path, path, *(("--data", path) if with_data else ()))
-    assert result.exit_code == 0, result.output
-    assert states(tmp_path, accuracy(made, names))()
-    assert states(tmp_path, nll(made, names), "nll")()
-
-
-def test_a_prediction_that_contradicts_every_order_is_refused(tmp_path: Path) -> None:
-    made = tickets(seed=5)
-    rows = [
-        {"id": f"t{n}", "label": right, "probabilities": values}
-        | {"prediction": DECISIONS[max(range(3), key=values.__getitem__)]}
-        for n, (right, values) in enumerate(made)
-    ]
-    rows[7]["prediction"] = DECISIONS[min(range(3), key=made[7][1].__getitem__)]
-    result = import_file(tmp_path, write_jsonl(tmp_path / "rows.jsonl", rows))
-    assert result.exit_code in (1, 2), result.output
-    assert_says(result.output, "t7")
-
-
-def test_a_list_with_text_labels_has_no_known_order(tmp_path: Path) -> None:
-    made = tickets(seed=6)
-    rows = [
-        {"id": f"t{n}", "label": right, "probabilities": values}
-        for n, (right, values) in enumerate(made)
-    ]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    result = import_file(tmp_path, path)
-    assert result.exit_code == 2, result.output
-    assert_says(result.output, "--options")
-    again = import_file(tmp_path, path, "--options", ",".join(DECISIONS))
-    assert again.exit_code == 0, again.output
-    assert states(tmp_path, accuracy(made))()
-    assert states(tmp_path, nll(made), "nll")()
 
 
 def stars(rng: random.Random, levels: Sequence[int]) -> tuple[list[int], list[list[float]], float]:
@@ -199,57 +96,6 @@ def test_levels_of_a_rubric_can_be_stated(tmp_path: Path, words: tuple[str, ...]
     again = import_file(tmp_path, path, *columns, *words)
     assert again.exit_code == 0, again.output
     assert states(tmp_path, true)()
-
-
-def test_two_references_that_differ_are_refused(tmp_path: Path) -> None:
-    names = ("neg", "neu", "pos")
-    data = [{"id": str(n), "text": f"review {n}", "label": names[n % 3]} for n in range(30)]
-    data_path = write_table(tmp_path, data, Dialect("csv"), "data")
-    rows = [
-        {"id": str(n), "reference": 0}
-        | {"probabilities": {name: 0.8 if name == names[n % 3] else 0.1 for name in names}}
-        for n in range(30)
-    ]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    result = import_file(tmp_path, path, "--data", data_path)
-    assert result.exit_code in (1, 2), result.output
-    assert_says(result.output, "reference")
-    assert "data.csv" in result.output
-
-
-def test_reference_and_gold_that_differ_are_refused_and_either_can_be_chosen(
-    tmp_path: Path,
-) -> None:
-    rng = random.Random(7)
-    made = [(rng.randrange(4), rng.randrange(4), drawn(rng, 4)) for _ in range(40)]
-    rows = [
-        {"id": f"q{n}", "reference": reference, "probabilities": values, "gold": gold}
-        for n, (reference, gold, values) in enumerate(made)
-    ]
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    result = import_file(tmp_path, path)
-    assert_asks(result)
-    assert "reference" in result.output
-    assert "gold" in result.output
-    for place, name in enumerate(("reference", "gold")):
-        true = sum(row[place] == max(range(4), key=row[2].__getitem__) for row in made) / 40
-        chosen = f"reference={name}"
-        assert any(chosen in words[-1] for words in remedies_of(result.output))
-        again = import_file(tmp_path, path, "--columns", chosen)
-        assert again.exit_code == 0, again.output
-        assert states(tmp_path, true)()
-
-
-def test_reference_and_gold_that_agree_are_one(tmp_path: Path) -> None:
-    rng = random.Random(8)
-    rows: list[dict[str, Any]] = [
-        {"id": f"q{n}", "reference": n % 4, "probabilities": drawn(rng, 4), "gold": n % 4}
-        for n in range(40)
-    ]
-    result = import_file(tmp_path, write_jsonl(tmp_path / "rows.jsonl", rows))
-    assert result.exit_code == 0, result.output
-    hits = [row["gold"] == max(range(4), key=row["probabilities"].__getitem__) for row in rows]
-    assert states(tmp_path, sum(hits) / 40)()
 
 
 def test_an_incomplete_run_says_so(tmp_path: Path) -> None:
@@ -497,13 +343,85 @@ def test_variants_of_a_label_are_one_label_or_asked_about(
 
 def test_a_run_is_named_after_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made = tickets(seed=10, n=30)
-    rows = [
-        {"id": f"t{n}", "label": right}
-        | {f"p_{name}": value for name, value in zip(DECISIONS, values, strict=True)}
-        for n, (right, values) in enumerate(made)
-    ]
+    rows = [{"id": f"t{n}", "label": "ab"[n % 2], "prediction": "a"} for n in range(30)]
     write_table(tmp_path, rows, Dialect("csv"), "tickets")
     result = say("import", "tickets.csv")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "runs" / "tickets" / "run.json").exists()
+
+
+# options in columns
+
+
+def test_options_read_or_named(tmp_path: Path) -> None:
+    """Names of options that the reader does not know are not dropped in silence."""
+    made = [
+        {"question": f"q{n}", "alpha": f"a{n}", "beta": f"b{n}", "answer": f"{'ab'[n % 2]}{n}"}
+        for n in range(36)
+    ]
+    path = write_table(tmp_path, made, Dialect("csv"))
+    result = convert(tmp_path, path)
+    assert result.exit_code == 2, result.output
+    assert "alpha" in result.output
+    assert "beta" in result.output
+    again = convert(tmp_path, path, "--columns", "options=alpha+beta")
+    assert again.exit_code == 0, again.output
+    assert [one.options for one in last_questions(tmp_path)] == [
+        (f"a{n}", f"b{n}") for n in range(36)
+    ]
+    assert [one.right for one in last_questions(tmp_path)] == [row["answer"] for row in made]
+
+
+@pytest.mark.parametrize(
+    ("stem", "first"), [("option", 0), ("option", 1), ("answer", 0), ("choice_", 1), ("opt", 0)]
+)
+def test_no_column_of_options_is_dropped(tmp_path: Path, stem: str, first: int) -> None:
+    made = [
+        {"question": f"q{n}"}
+        | {f"{stem}{k + first}": f"{'wxyz'[k]}{n}" for k in range(4)}
+        | {"label": n % 4}
+        for n in range(36)
+    ]
+    result = convert(tmp_path, write_jsonl(tmp_path / "rows.jsonl", made))
+    assert result.exit_code == 0, result.output
+    assert last_questions(tmp_path) == [
+        Question(tuple(f"{x}{n}" for x in "wxyz"), f"{'wxyz'[n % 4]}{n}") for n in range(36)
+    ]
+
+
+def test_numbers_of_columns_do_not_decide_where_positions_start(tmp_path: Path) -> None:
+    """Labels 1 and 2 of three options fit the numbers of the columns, and positions from 0."""
+    made = [
+        {"question": f"q{n}", "option1": f"x{n}", "option2": f"y{n}", "option3": f"z{n}"}
+        | {"label": n % 2 + 1}
+        for n in range(36)
+    ]
+    path = write_jsonl(tmp_path / "rows.jsonl", made)
+    result = convert(tmp_path, path)
+    assert result.exit_code == 2, result.output
+    for first in (0, 1):
+        again = convert(tmp_path, path, "--positions-from", first)
+        assert again.exit_code == 0, again.output
+        assert [one.right for one in last_questions(tmp_path)] == [
+            f"{'xyz'[n % 2 + 1 - first]}{n}" for n in range(36)
+        ]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_positions_beside_a_prediction_that_is_a_text_of_digits(tmp_path: Path, first: int) -> None:
+    """The form of the prediction is not that of the right answer: options are numbers."""
+    rng = random.Random(5)
+    options = [rng.sample(["0", "1", "2", "3"], 4) for _ in range(36)]
+    right = [rng.randrange(4) for _ in range(36)]
+    chosen = [k if rng.random() < 0.6 else rng.randrange(4) for k in right]
+    made = [
+        {"question": f"q{n}", "choices": options[n], "answer": right[n] + first}
+        | {"prediction": options[n][chosen[n]]}
+        for n in range(36)
+    ]
+    result = import_file(tmp_path, write_jsonl(tmp_path / "rows.jsonl", made))
+    if result.exit_code == 0:
+        true = sum(a == b for a, b in zip(right, chosen, strict=True)) / 36
+        assert last_run(tmp_path).accuracy == pytest.approx(true, abs=1e-9)
+    else:
+        assert result.exit_code == 2, result.output

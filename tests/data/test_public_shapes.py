@@ -196,8 +196,6 @@ def glue(first: str, second: str, **more: Any) -> RowOf:
     return lambda n: pair((first, second), n) | {"label": right(n, 2), "idx": n} | more
 
 
-
-
 def lm_eval_document(doc: RowOf) -> RowOf:
     return lambda n: {f"doc.{name}": value for name, value in doc(n).items()} | {"doc_id": n}
 
