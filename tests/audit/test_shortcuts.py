@@ -645,7 +645,7 @@ def test_every_boundary_of_words_of_the_context(low: float, records: int, code: 
 
 
 def test_contexts_without_any_clue_are_no_finding(tmp_path: Path) -> None:
-    for seed in range(8):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         words = [*"abcdefghijklmnop", "refund", "replace"]
         contexts = [(" ".join(rng.choice(words, 9)), int(rng.integers(2))) for _ in range(60)]

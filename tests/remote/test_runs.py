@@ -103,6 +103,7 @@ def test_a_url_may_be_compared_with_a_folder(local: Path, remote: str) -> None:
     assert f'"{remote}/one-1"' in output
 
 
+@pytest.mark.slow
 def test_a_pattern_stands_for_the_runs_that_match(local: Path, remote: str) -> None:
     expected = run("report", local / "one-1", local / "two-1", "--json", *FEW).stdout
     output = run("report", f"{remote}/*-1", "--json", *FEW).stdout
@@ -113,6 +114,7 @@ def test_a_pattern_stands_for_the_runs_that_match(local: Path, remote: str) -> N
         run_folder(f"{remote}/*-1")
 
 
+@pytest.mark.slow
 def test_python_reads_urls(local: Path, remote: str) -> None:
     a, b = f"{remote}/one-1", f"{remote}/two-1"
     assert (read_run(a).predictions.logits == read_run(local / "one-1").predictions.logits).all()
@@ -150,6 +152,7 @@ def test_a_run_is_copied_again_if_it_changes(remote: str, bucket: Path, copied: 
         open_run(url)
 
 
+@pytest.mark.slow
 def test_content_free_prompts_are_read_with_their_run(
     local: Path, remote: str, bucket: Path
 ) -> None:

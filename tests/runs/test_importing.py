@@ -278,7 +278,7 @@ def test_another_file_does_not_go_into_the_same_run(tmp_path: Path) -> None:
         ("probabilities", [1.0, 0.0]),
     ],
 )
-@pytest.mark.parametrize("swapped", [range(0), range(0, 24, 4), range(24)])
+@pytest.mark.parametrize("swapped", [range(0, 24, 4), range(24)])
 def test_extreme_values_are_imported_and_every_report_shows_them(
     tmp_path: Path, column: str, extreme: list[float], swapped: range
 ) -> None:
