@@ -27,8 +27,6 @@ from pact_eval.scoring.model import identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, head_files
 
-pytestmark = pytest.mark.slow
-
 audit, evaluate = runner(audit_program), runner(main)
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
@@ -85,6 +83,7 @@ def test_an_adapter_is_a_snapshot_with_what_it_needs(
     assert label_of(adapter.folder) == "pact"
 
 
+@pytest.mark.slow
 def test_score_records_the_commit_and_names_the_run_by_the_repository(
     commit: str, tmp_path: Path
 ) -> None:
@@ -198,7 +197,7 @@ def test_a_token_is_never_printed(
     assert "hf_right" not in value
 
 
-@pytest.mark.parametrize("command", ["audit", "score"])
+@pytest.mark.parametrize("command", ["audit", pytest.param("score", marks=pytest.mark.slow)])
 def test_offline_and_without_network(
     command: str, hub: Hub, commit: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -27,8 +27,6 @@ from pact_eval.errors import InputError, SeveralFilesError
 from pact_eval.hub.names import model_name
 from pact_eval.hub.snapshots import hub_place, located, snapshot_of, stays_inside
 
-pytestmark = pytest.mark.slow
-
 audit, evaluate = runner(audit_program), runner(main)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,6 +199,7 @@ def test_a_snapshot_keeps_the_names_of_its_files(tmp_path: Path) -> None:
     assert (snapshot.commit, snapshot.path) == ("a" * 40, "test.csv")
 
 
+@pytest.mark.slow
 def test_score_and_import_record_the_commit(
     hub: Hub, repository: Repository, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return adapter
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_damage_to_the_header_is_always_found(plain: Path, data: st.DataObject) -> None:
     path = plain / "adapter_model.safetensors"
@@ -119,6 +120,7 @@ CONFIG_KEYS = sorted(json.loads((SHIPPED / "nimble_recipe" / "adapter_config.jso
 SCHEMA_KEYS = sorted(json.loads((SHIPPED / "nimble_recipe" / "schema_config.json").read_text()))
 
 
+@pytest.mark.slow
 @given(
     in_config=st.dictionaries(st.sampled_from(CONFIG_KEYS), JSON, max_size=4),
     in_schema=st.dictionaries(st.sampled_from(SCHEMA_KEYS), JSON, max_size=3),
