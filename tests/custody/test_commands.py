@@ -161,7 +161,10 @@ MAKERS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(
+    "maker",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "thresholds")) for name in MAKERS],
+)
 def test_what_is_made_from_a_run_on_training_data_is_refused_or_says_so(
     maker: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,14 +192,12 @@ def test_what_is_made_from_a_run_on_training_data_is_refused_or_says_so(
 FEW = ("--resamples", 100)
 
 
-def test_a_report_and_a_comparison_begin_with_the_leak(runs: Path) -> None:
-    run = runs / "leaking"
-    leak_line = "6 items (3 families) are also in train.jsonl"
-    assert command("report", run, *FEW).stdout.startswith(f"Leak: {leak_line}")
-    assert '"status": "leak"' in command("report", run, "--json", *FEW).stdout
-    compared = command("compare", run, runs / "clean", *FEW)
-    assert compared.exit_code == 3
-    assert f"Leak: {leak_line}" in compared.stdout
+@pytest.mark.parametrize("words", [("report", "leaking"), ("compare", "leaking", "clean")])
+def test_a_report_and_a_comparison_begin_with_the_leak(runs: Path, words: tuple[str, ...]) -> None:
+    name, *folders = words
+    result = command(name, *(runs / folder for folder in folders), *FEW)
+    assert result.exit_code == 3
+    assert result.stdout.startswith("Leak: 6 items (3 families) are also in train.jsonl")
 
 
 def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
@@ -219,12 +220,12 @@ def test_unknown_training_data_are_named_and_no_error(runs: Path) -> None:
     assert warning not in command("report", runs / "clean", *FEW).stdout
 
 
-def test_compare_names_different_training_data(runs: Path) -> None:
-    result = command("compare", runs / "leaking", runs / "clean", *FEW)
-    assert_says(
-        result.stderr, "different data", "train.jsonl (10 families)", "more.jsonl (20 families)"
-    )
-    assert "different data" not in command("compare", runs / "clean", runs / "unknown", *FEW).stderr
+@pytest.mark.parametrize(("other", "differs"), [("leaking", True), ("unknown", False)])
+def test_compare_names_different_training_data(runs: Path, other: str, differs: bool) -> None:
+    message = command("compare", runs / other, runs / "clean", *FEW).stderr
+    assert ("different data" in message) is differs
+    if differs:
+        assert_says(message, "train.jsonl (10 families)", "more.jsonl (20 families)")
 
 
 def test_roles_by_family_by_hand(runs: Path, tmp_path: Path) -> None:

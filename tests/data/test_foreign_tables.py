@@ -46,38 +46,47 @@ ACCURACY: Final = sum(map(int.__eq__, RIGHT, CHOSEN)) / N
 ACCURACY_OF_TWO: Final = sum(map(int.__eq__, RIGHT_OF_TWO, CHOSEN_OF_TWO)) / N
 NLL: Final = -math.fsum(math.log(row[k]) for row, k in zip(VALUES, RIGHT, strict=True)) / N
 
-Row = Mapping[str, Any]
 Writer = Callable[[Path], Path]
+Columns = dict[str, Sequence[Any]]
+
+# Columns by what they mean, one value per row.
+ID: Final = [f"t{n}" for n in ROWS]
+TEXT: Final = [f"ticket {n}" for n in ROWS]
+LABEL: Final = [NAMES[k] for k in RIGHT]
+SAID: Final = [NAMES[k] for k in CHOSEN]
+HIT: Final = [*map(int.__eq__, RIGHT, CHOSEN)]
+BEST: Final = [*map(max, VALUES)]
+BY_NAME: Final = [dict(zip(NAMES, row, strict=True)) for row in VALUES]
+OPTIONS: Final = [[*NAMES]] * N
 
 
-def label(n: int) -> str:
-    return NAMES[RIGHT[n]]
+def per_name(stem: str = "") -> Columns:
+    """One column of probabilities per answer."""
+    return {f"{stem}{name}": [row[name] for row in BY_NAME] for name in NAMES}
 
 
-def said(n: int) -> str:
-    return NAMES[CHOSEN[n]]
+def ranked(name: str, score: str) -> list[list[dict[str, Any]]]:
+    """The answers of each row with their probabilities, the most probable first."""
+    pairs = [sorted(row.items(), key=lambda pair: -pair[1]) for row in BY_NAME]
+    return [[{name: text, score: value} for text, value in row] for row in pairs]
 
 
-def is_hit(n: int) -> bool:
-    return RIGHT[n] == CHOSEN[n]
+def but(column: Sequence[Any], value: Any, at: int = 9) -> list[Any]:
+    """The column with another value in one row."""
+    return [*column[:at], value, *column[at + 1 :]]
 
 
-def by_name(n: int, stem: str = "") -> dict[str, float]:
-    return {f"{stem}{name}": p for name, p in zip(NAMES, VALUES[n], strict=True)}
+def rows_of(columns: Columns) -> list[dict[str, Any]]:
+    return [{name: column[n] for name, column in columns.items()} for n in ROWS]
 
 
-def ranked(n: int, name: str, score: str) -> list[dict[str, Any]]:
-    pairs = sorted(by_name(n).items(), key=lambda pair: -pair[1])
-    return [{name: text, score: value} for text, value in pairs]
+def lines(columns: Columns) -> Writer:
+    return lambda folder: write_jsonl(folder / "table.jsonl", rows_of(columns))
 
 
-def lines(row: Callable[[int], Row]) -> Writer:
-    return lambda folder: write_jsonl(folder / "table.jsonl", [row(n) for n in ROWS])
-
-
-def table(row: Callable[[int], Row], **dialect: Any) -> Writer:
+def table(columns: Columns, **dialect: Any) -> Writer:
     written = Dialect(**{"container": "csv", **dialect})
-    return lambda folder: write_table(folder, [row(n) for n in ROWS], written)
+    return lambda folder: write_table(folder, rows_of(columns), written)
 
 
 def raw(content: bytes | str, name: str = "table.csv") -> Writer:
@@ -94,154 +103,112 @@ def document(value: Any) -> Writer:
 
 
 def csv_text(separator: str = ",", end: str = "\n", tail: str = "") -> str:
-    head = separator.join(["id", "label", *(f"p_{name}" for name in NAMES)])
-    cells = [separator.join([f"t{n}", label(n), *map(repr, VALUES[n])]) + tail for n in ROWS]
-    return end.join([head + tail, *cells]) + end
+    head = separator.join(["id", "label", *per_name("p_")])
+    cells = [separator.join([ID[n], LABEL[n], *map(repr, VALUES[n])]) for n in ROWS]
+    return "".join(line + tail + end for line in [head, *cells])
 
 
-def frame(n: int) -> dict[str, Any]:
-    return {"text": f"ticket {n}", "label": label(n), "pred": said(n)}
-
-
-def shuffled_options(n: int) -> dict[str, Any]:
+def shuffled() -> Columns:
     """The same names in another order in each row, and a list in that order."""
-    order = random.Random(n).sample(range(3), 3)
+    orders = [random.Random(n).sample(range(3), 3) for n in ROWS]
     return {
-        "question": f"q{n}",
-        "options": [NAMES[k] for k in order],
-        "answer": order.index(RIGHT[n]),
-        "probabilities": [VALUES[n][k] for k in order],
+        "question": TEXT,
+        "options": [[NAMES[k] for k in order] for order in orders],
+        "answer": [order.index(k) for order, k in zip(orders, RIGHT, strict=True)],
+        "probabilities": [[VALUES[n][k] for k in order] for n, order in enumerate(orders)],
     }
 
 
-def top_logprobs(n: int) -> dict[str, Any]:
-    listed = [
-        {"token": "ABC"[k], "logprob": math.log(p), "bytes": [65 + k]}
-        for k, p in sorted(enumerate(VALUES[n]), key=lambda pair: -pair[1])
-    ]
+def top_logprobs(values: Sequence[float]) -> dict[str, Any]:
+    """What a chat API lists beside its answer."""
+    ranking = sorted(enumerate(values), key=lambda pair: -pair[1])
+    listed = [{"token": "ABC"[k], "logprob": math.log(p), "bytes": [65 + k]} for k, p in ranking]
     return {"content": [listed[0] | {"top_logprobs": listed}], "refusal": None}
 
 
-LIST_AND_PREDICTION: Final = lines(
-    lambda n: (
-        {"id": f"t{n}", "text": "x", "label": label(n), "prediction": said(n)}
-        | {"probabilities": VALUES[n]}
-    )
-)
-"""The predictions tell the order of the list, which is not that of the alphabet."""
+COMPRESSED: Final = [gzip.compress(text.encode()) for text in (csv_text()[:300], csv_text()[300:])]
+LOGS: Final = [{name: math.log(p) for name, p in row.items()} for row in BY_NAME]
+PREDICTED: Final[Columns] = {"text": TEXT, "label": LABEL, "pred": SAID}
 
 PROBABILITIES: Final[Mapping[str, Writer]] = {
     "answer beside log-probabilities": lines(
-        lambda n: (
-            {"id": f"t{n}", "text": f"ticket {n}", "answer": label(n)}
-            | {"logprobs": {name: math.log(p) for name, p in by_name(n).items()}}
-        )
+        {"id": ID, "text": TEXT, "answer": LABEL, "logprobs": LOGS}
     ),
-    "list and prediction": LIST_AND_PREDICTION,
+    # The predictions tell the order of the list, which is not that of the alphabet.
+    "list and prediction": lines(
+        {"id": ID, "text": TEXT, "label": LABEL, "prediction": SAID, "probabilities": VALUES}
+    ),
     "reference and gold that agree": lines(
-        lambda n: {"reference": RIGHT[n], "probabilities": VALUES[n], "gold": RIGHT[n]}
+        {"reference": RIGHT, "probabilities": VALUES, "gold": RIGHT}
     ),
-    "numbers as ids": lines(lambda n: {"id": n, "label": label(n), "probabilities": by_name(n)}),
-    "options in another order in every row": lines(shuffled_options),
+    "numbers as ids": lines({"id": ROWS, "label": LABEL, "probabilities": BY_NAME}),
+    "options in another order in every row": lines(shuffled()),
     "quoted decimal commas": table(
-        lambda n: (
-            {"label": label(n)}
-            | {name: repr(p).replace(".", ",") for name, p in by_name(n, "p_").items()}
-        )
+        {"label": LABEL}
+        | {
+            name: [repr(p).replace(".", ",") for p in column]
+            for name, column in per_name("p_").items()
+        }
     ),
     "decimal commas": table(
-        lambda n: {"label": label(n)} | by_name(n, "p_"),
-        container="semicolon.csv",
-        decimal_comma=True,
+        {"label": LABEL} | per_name("p_"), container="semicolon.csv", decimal_comma=True
     ),
-    "tabs": table(lambda n: {"label": label(n)} | by_name(n, "p_"), container="tsv"),
+    "tabs": table({"label": LABEL} | per_name("p_"), container="tsv"),
     "empty lines at the end": raw(csv_text() + "\n\n\n"),
     "lines of separators at the end": raw(csv_text(";") + ";;;;\r\n;;;;\r\n"),
     "no line feed at the end": raw(csv_text().rstrip("\n")),
     "carriage returns": raw(csv_text(end="\r\n")),
     "a byte order mark": raw("\ufeff" + csv_text()),
-    "a gzip of two members": raw(
-        gzip.compress(csv_text()[:300].encode()) + gzip.compress(csv_text()[300:].encode()),
-        "table.csv.gz",
-    ),
+    "a gzip of two members": raw(b"".join(COMPRESSED), "table.csv.gz"),
     "truth in capitals": table(
-        lambda n: {"label": label(n), "correct": str(is_hit(n)).upper()} | by_name(n, "p_")
+        {"label": LABEL, "correct": [str(hit).upper() for hit in HIT]} | per_name("p_")
     ),
     "a column of another model": table(
-        lambda n: {"label": label(n), "confidence_of_gpt": 0.5 + n / 100} | by_name(n, "p_")
+        {"label": LABEL, "confidence_of_gpt": [0.5 + n / 100 for n in ROWS]} | per_name("p_")
     ),
-    "an empty column": lines(
-        lambda n: {"label": label(n), "probabilities": by_name(n), "note": None}
-    ),
+    "an empty column": lines({"label": LABEL, "probabilities": BY_NAME, "note": [None] * N}),
     "all that a row may have": lines(
-        lambda n: (
-            {"id": f"t{n}", "text": "x", "label": RIGHT[n], "prediction": CHOSEN[n]}
-            | {"probabilities": VALUES[n], "correct": int(is_hit(n))}
-        )
+        {"id": ID, "text": TEXT, "label": RIGHT, "prediction": CHOSEN, "probabilities": VALUES}
+        | {"correct": [*map(int, HIT)]}
     ),
-    "pandas, with its index": table(lambda n: {"": n} | frame(n) | by_name(n, "p_")),
+    "pandas, with its index": table({"": ROWS} | PREDICTED | per_name("p_")),
     "pandas, saved twice": table(
-        lambda n: {"Unnamed: 0.1": n, "Unnamed: 0": n} | frame(n) | by_name(n, "prob_")
+        {"Unnamed: 0.1": ROWS, "Unnamed: 0": ROWS} | PREDICTED | per_name("prob_")
     ),
-    "sklearn, columns of classes": table(
-        lambda n: {"y_true": label(n), "y_pred": said(n)} | by_name(n, "proba_")
-    ),
+    "sklearn, columns of classes": table({"y_true": LABEL, "y_pred": SAID} | per_name("proba_")),
     "sklearn, list in the order of classes_": lines(
-        lambda n: {"y_true": label(n), "predict_proba": VALUES[n], "y_pred": said(n)}
+        {"y_true": LABEL, "predict_proba": VALUES, "y_pred": SAID}
     ),
     "text classification": lines(
-        lambda n: (
-            {"text": f"ticket {n}", "true_label": label(n)}
-            | {"scores": ranked(n, "label", "score")}
-        )
+        {"text": TEXT, "true_label": LABEL, "scores": ranked("label", "score")}
     ),
-    "mlr3": table(
-        lambda n: {"row_ids": n + 1, "truth": label(n), "response": said(n)} | by_name(n, "prob.")
-    ),
+    "mlr3": table({"row_ids": ROWS, "truth": LABEL, "response": SAID} | per_name("prob.")),
     "BigQuery ML": lines(
-        lambda n: (
-            {"predicted_label": said(n), "label": label(n)}
-            | {"predicted_label_probs": ranked(n, "label", "prob")}
-        )
+        {"predicted_label": SAID, "label": LABEL, "predicted_label_probs": ranked("label", "prob")}
     ),
     "top_logprobs of a chat": lines(
-        lambda n: (
-            {"id": f"q{n}", "options": [*NAMES], "answer": "ABC"[RIGHT[n]]}
-            | {"logprobs": top_logprobs(n)}
-        )
+        {"id": ID, "options": OPTIONS, "answer": ["ABC"[k] for k in RIGHT]}
+        | {"logprobs": [*map(top_logprobs, VALUES)]}
     ),
 }
 """Tables that are read without a question, with the probabilities of all answers."""
 
 ANSWERS: Final[Mapping[str, Writer]] = {
     "W&B, rows": table(
-        lambda n: (
-            {"image_id": f"img_{n:03}", "true_label": label(n), "predicted_label": said(n)}
-            | {"confidence": max(VALUES[n]), "correct": is_hit(n)}
-        )
+        {"image_id": ID, "true_label": LABEL, "predicted_label": SAID, "confidence": BEST}
+        | {"correct": HIT}
     ),
     "letters of a chat": lines(
-        lambda n: (
-            {"id": f"q{n}", "question": f"What about {n}?", "options": [*NAMES]}
-            | {"gold": "ABC"[RIGHT[n]], "prediction": "ABC"[CHOSEN[n]]}
-        )
+        {"id": ID, "question": TEXT, "options": OPTIONS, "gold": ["ABC"[k] for k in RIGHT]}
+        | {"prediction": ["ABC"[k] for k in CHOSEN]}
     ),
     "counted from 1": table(
-        lambda n: {"id": n, "label": RIGHT[n] + 1, "prediction": CHOSEN[n] + 1}
+        {"id": ID, "label": [k + 1 for k in RIGHT], "prediction": [k + 1 for k in CHOSEN]}
     ),
 }
 """Tables that are read without a question, with the answers of a model alone."""
 
-
-def zero_shot(n: int) -> dict[str, Any]:
-    """Labels and scores of a row, the most probable first."""
-    answers = ranked(n, "label", "score")
-    return {
-        "sequence": f"ticket {n}",
-        "labels": [answer["label"] for answer in answers],
-        "scores": [answer["score"] for answer in answers],
-        "true_label": label(n),
-    }
+SCORED: Final = ranked("label", "score")
 
 
 def quoted(*cells: object) -> str:
@@ -249,98 +216,88 @@ def quoted(*cells: object) -> str:
 
 
 def r_table() -> str:
-    head = quoted("", "text", "truth", "pred", "prob.refund", "prob.replace", "prob.reject", "ok")
-    rows = [
-        f"{quoted(n + 1, f'ticket {n}', label(n), said(n))},{','.join(map(repr, VALUES[n]))},"
-        f"{str(is_hit(n)).upper()}"
+    head = quoted("", "text", "truth", "pred", *per_name("prob."), "ok")
+    cells = [
+        f"{quoted(n + 1, TEXT[n], LABEL[n], SAID[n])},{','.join(map(repr, VALUES[n]))},"
+        f"{str(HIT[n]).upper()}"
         for n in ROWS
     ]
-    return "\n".join([head, *rows]) + "\n"
+    return "\n".join([head, *cells]) + "\n"
 
 
 def excel() -> str:
     """German Excel: a line that names the separator, decimal commas, and other names."""
     head = "Nr;Text;Label;Vorhersage;p_refund;p_replace;p_reject"
-    rows = [
-        ";".join([f"{n + 1};Anfrage {n}", label(n), said(n), *map(str, VALUES[n])]) for n in ROWS
-    ]
-    return (
-        "\ufeff" + "\r\n".join(["sep=;", head, *(row.replace(".", ",") for row in rows)]) + "\r\n"
-    )
+    cells = [[str(n + 1), TEXT[n], LABEL[n], SAID[n], *map(str, VALUES[n])] for n in ROWS]
+    with_commas = [";".join(row).replace(".", ",") for row in cells]
+    return "\ufeff" + "\r\n".join(["sep=;", head, *with_commas]) + "\r\n"
 
 
 def weka() -> str:
-    rows = [
-        f"{n + 1},{RIGHT[n] + 1}:{label(n)},{CHOSEN[n] + 1}:{said(n)},"
-        f"{'' if is_hit(n) else '+'},{max(VALUES[n])!r}"
+    cells = [
+        f"{n + 1},{RIGHT[n] + 1}:{LABEL[n]},{CHOSEN[n] + 1}:{SAID[n]},"
+        f"{'' if HIT[n] else '+'},{BEST[n]!r}"
         for n in ROWS
     ]
-    return "\n".join(["inst#,actual,predicted,error,prediction", *rows]) + "\n"
+    return "\n".join(["inst#,actual,predicted,error,prediction", *cells]) + "\n"
 
 
 ASKED: Final[Mapping[str, Writer]] = {
     "sklearn, numbered columns": table(
-        lambda n: (
-            {"y_true": RIGHT[n], "y_pred": CHOSEN[n]} | {str(k): p for k, p in enumerate(VALUES[n])}
-        )
+        {"y_true": RIGHT, "y_pred": CHOSEN}
+        | {str(k): column for k, column in enumerate(per_name().values())}
     ),
-    "sklearn, columns that are classes": table(lambda n: by_name(n) | {"label": label(n)}),
+    "sklearn, columns that are classes": table({**per_name(), "label": LABEL}),
     "text classification, label and score": table(
-        lambda n: {"text": f"t {n}", "true": label(n), "label": said(n), "score": max(VALUES[n])}
+        {"text": TEXT, "true": LABEL, "label": SAID, "score": BEST}
     ),
-    "zero shot": lines(zero_shot),
-    "trainer": lines(lambda n: {"text": f"ticket {n}", "label_ids": RIGHT[n], "logits": VALUES[n]}),
-    "MLflow": table(lambda n: {"inputs": f"ticket {n}", "targets": label(n), "outputs": said(n)}),
+    "zero shot": lines(
+        {"sequence": TEXT, "labels": [[answer["label"] for answer in row] for row in SCORED]}
+        | {"scores": [[answer["score"] for answer in row] for row in SCORED], "true_label": LABEL}
+    ),
+    "trainer": lines({"text": TEXT, "label_ids": RIGHT, "logits": VALUES}),
+    "MLflow": table({"inputs": TEXT, "targets": LABEL, "outputs": SAID}),
     "Excel": raw(excel()),
     "R, with row names": raw(r_table()),
-    "tidymodels": table(
-        lambda n: {".pred_class": said(n)} | by_name(n, ".pred_") | {"truth": label(n)}
-    ),
+    "tidymodels": table({".pred_class": SAID, **per_name(".pred_"), "truth": LABEL}),
     "Weka": raw(weka()),
-    "spaCy": lines(lambda n: {"text": f"ticket {n}", "label": label(n), "cats": by_name(n)}),
+    "spaCy": lines({"text": TEXT, "label": LABEL, "cats": BY_NAME}),
     "fastText": table(
-        lambda n: (
-            {"label": f"__label__{label(n)}", "prediction": f"__label__{said(n)}"}
-            | {"probability": max(VALUES[n])}
-        )
+        {"label": [f"__label__{name}" for name in LABEL], "probability": BEST}
+        | {"prediction": [f"__label__{name}" for name in SAID]}
     ),
     "a winner beside numbers": table(
-        lambda n: (
-            {"id": n, "winner": label(n), "model_choice": said(n)}
-            | {"latency_ms": 100 + n, "cost": 0.01 * n}
-        )
+        {"id": ROWS, "winner": LABEL, "model_choice": SAID}
+        | {"latency_ms": [100 + n for n in ROWS], "cost": [0.01 * n for n in ROWS]}
     ),
 }
 """Tables that may be asked about; an option that the question names gives the right value."""
 
 CARELESS: Final[Mapping[str, Writer]] = {
     "a label beside the answer of a model": lines(
-        lambda n: (
-            {"id": f"t{n}", "label": label(n), "answer": said(n)} | {"probabilities": by_name(n)}
-        )
+        {"id": ID, "label": LABEL, "answer": SAID, "probabilities": BY_NAME}
     ),
     "a file that is not what it is called": raw(csv_text(), "table.parquet"),
     "percent signs": table(
-        lambda n: {"label": label(n)} | {k: f"{100 * p!r}%" for k, p in by_name(n, "p_").items()}
+        {"label": LABEL}
+        | {name: [f"{100 * p!r}%" for p in column] for name, column in per_name("p_").items()}
     ),
     "a separator at the end of each line": raw(csv_text(tail=",")),
     "spaces after separators": raw(csv_text(", ")),
     "pandas, split": document(
-        {"columns": [*frame(0)], "index": [*ROWS], "data": [[*frame(n).values()] for n in ROWS]}
+        {"columns": [*PREDICTED], "index": [*ROWS]}
+        | {"data": [[*row.values()] for row in rows_of(PREDICTED)]}
     ),
     "text classification, top only": lines(
-        lambda n: (
-            {"text": f"ticket {n}", "gold": label(n)}
-            | {"prediction": {"label": said(n), "score": max(VALUES[n])}}
-        )
+        {"text": TEXT, "gold": LABEL, "prediction": [row[0] for row in SCORED]}
     ),
     "promptfoo": document(
         {
             "results": {
                 "version": 3,
                 "results": [
-                    {"vars": {"ticket": f"ticket {n}", "expected": label(n)}, "score": 1}
-                    | {"response": {"output": said(n)}, "success": is_hit(n)}
+                    {"vars": {"ticket": TEXT[n], "expected": LABEL[n]}, "score": 1}
+                    | {"response": {"output": SAID[n]}, "success": HIT[n]}
                     for n in ROWS
                 ],
             }
@@ -349,136 +306,101 @@ CARELESS: Final[Mapping[str, Writer]] = {
 }
 """Tables that are read right or refused, whatever is asked."""
 
-
-def two_models(n: int) -> dict[str, Any]:
-    return {"id": f"t{n}", "label": RIGHT[n], "probabilities": VALUES[n], "probs": VALUES[n][::-1]}
-
+OTHER: Final = NAMES[(CHOSEN[9] + 1) % 3]
+"""An answer that the model does not prefer in row 9."""
 
 Refused = tuple[Writer, Sequence[str], Sequence[str]]
 REFUSED: Final[Mapping[str, Refused]] = {
     "one column for two roles": (
-        lines(lambda n: {"id": f"t{n}", "label": label(n), "pred": said(n)}),
+        lines({"id": ID, "label": LABEL, "pred": SAID}),
         ("label",),
         ("--columns", "reference=label,prediction=label"),
     ),
-    "probabilities of two models": (lines(two_models), ("probabilities", "probs"), ()),
+    "probabilities of two models": (
+        lines({"label": RIGHT, "probabilities": VALUES, "probs": [row[::-1] for row in VALUES]}),
+        ("probabilities", "probs"),
+        (),
+    ),
     "predictions of two models": (
-        table(
-            lambda n: {"label": label(n), "prediction": said(n), "pred": NAMES[(CHOSEN[n] + 1) % 3]}
-        ),
+        table({"label": LABEL, "prediction": SAID, "pred": [NAMES[k - 1] for k in CHOSEN]}),
         ("prediction", "pred"),
         (),
     ),
     "labels and predictions of other words": (
-        table(
-            lambda n: (
-                {"id": f"t{n}", "label": RIGHT[n]}
-                | {"prediction": ("neg", "neu", "pos")[CHOSEN[n]]}
-            )
-        ),
+        table({"id": ID, "label": RIGHT, "prediction": [("neg", "neu", "pos")[k] for k in CHOSEN]}),
         ("label", "prediction"),
         (),
     ),
     "letters and texts without options": (
-        table(lambda n: {"id": f"t{n}", "answer": "ABC"[RIGHT[n]], "pred": said(n)}),
+        table({"id": ID, "answer": ["ABC"[k] for k in RIGHT], "pred": SAID}),
         ("answer", "pred"),
         (),
     ),
     "an outcome that contradicts": (
         lines(
-            lambda n: (
-                {"id": f"t{n}", "label": label(n), "probabilities": by_name(n)}
-                | {"correct": is_hit(n) != (n == 9)}
-            )
+            {"id": ID, "label": LABEL, "probabilities": BY_NAME, "correct": but(HIT, not HIT[9])}
         ),
         ("t9", "correct"),
         (),
     ),
     "a prediction that contradicts": (
-        lines(
-            lambda n: (
-                {"id": f"t{n}", "label": label(n), "probabilities": by_name(n)}
-                | {"prediction": NAMES[(CHOSEN[n] + (n == 9)) % 3]}
-            )
-        ),
+        lines({"id": ID, "label": LABEL, "probabilities": BY_NAME, "prediction": but(SAID, OTHER)}),
         ("t9", "prediction"),
         (),
     ),
     "a prediction that contradicts every order of a list": (
-        lines(
-            lambda n: (
-                {"id": f"t{n}", "label": label(n), "probabilities": VALUES[n]}
-                | {"prediction": NAMES[(CHOSEN[n] + (n == 9)) % 3]}
-            )
-        ),
+        lines({"id": ID, "label": LABEL, "probabilities": VALUES, "prediction": but(SAID, OTHER)}),
         ("t9",),
         (),
     ),
     "log-probabilities above 0": (
         lines(
-            lambda n: (
-                {"id": f"t{n}", "label": label(n)}
-                | {"logprobs": {k: -math.log(p) for k, p in by_name(n).items()}}
-            )
+            {"label": LABEL, "logprobs": [{k: -math.log(p) for k, p in r.items()} for r in BY_NAME]}
         ),
         ("logprobs",),
         (),
     ),
     "probabilities of percent": (
-        lines(
-            lambda n: {"id": f"t{n}", "label": RIGHT[n], "probabilities": [90 - n, n, 10 + n % 2]}
-        ),
+        lines({"label": RIGHT, "probabilities": [[90 - n, n, 10 + n % 2] for n in ROWS]}),
         ("probabilities",),
         (),
     ),
     "no right answer": (
-        lines(lambda n: {"id": f"t{n}", "prediction": said(n), "probabilities": by_name(n)}),
+        lines({"id": ID, "prediction": SAID, "probabilities": BY_NAME}),
         ("reference",),
         (),
     ),
-    "nothing of a model": (
-        lines(lambda n: {"id": f"t{n}", "text": f"ticket {n}", "label": label(n)}),
-        ("--columns",),
-        (),
-    ),
+    "nothing of a model": (lines({"id": ID, "text": TEXT, "label": LABEL}), ("--columns",), ()),
     "a label that is no answer": (
-        lines(
-            lambda n: (
-                {"id": f"t{n}", "label": "return" if n == 9 else label(n)}
-                | {"probabilities": by_name(n)}
-            )
-        ),
+        lines({"id": ID, "label": but(LABEL, "return"), "probabilities": BY_NAME}),
         ("return",),
         (),
     ),
     "lists of two lengths": (
         lines(
-            lambda n: (
-                {"id": f"t{n}", "label": RIGHT[n] % 2, "prediction": 0, "options": [*NAMES]}
-                | {"probabilities": [0.6, 0.4] if n % 2 else [0.5, 0.3, 0.2]}
-            )
+            {"label": [k % 2 for k in RIGHT], "prediction": [0] * N, "options": OPTIONS}
+            | {"probabilities": [[0.5, 0.3, 0.2], [0.6, 0.4]] * (N // 2)}
         ),
         ("options",),
         (),
     ),
     "options that were not read": (
         table(
-            lambda n: (
-                {"question": f"q{n}", "thing1": f"a{n}", "thing2": f"b{n}"}
-                | {"thing3": f"c{n}", "label": f"{'abc'[RIGHT[n]]}{n}"}
-                | {"prediction": f"{'abc'[CHOSEN[n]]}{n}"}
-            )
+            {"question": TEXT}
+            | {f"thing{k + 1}": [f"{'abc'[k]}{n}" for n in ROWS] for k in range(3)}
+            | {"label": [f"{'abc'[k]}{n}" for n, k in enumerate(RIGHT)]}
+            | {"prediction": [f"{'abc'[k]}{n}" for n, k in enumerate(CHOSEN)]}
         ),
         ("thing1",),
         (),
     ),
     "options of a name that does not exist": (
-        table(lambda n: {"label": label(n), "pred": said(n)}),
+        table({"label": LABEL, "pred": SAID}),
         ("gold",),
         ("--columns", "reference=gold"),
     ),
     "fewer options than answers": (
-        table(lambda n: {"label": label(n)} | by_name(n, "p_")),
+        table({"label": LABEL} | per_name("p_")),
         ("reject",),
         ("--options", "refund,replace"),
     ),
@@ -552,23 +474,19 @@ def test_a_contradiction_is_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("has_prediction", [False, True])
 def test_one_probability_of_two(tmp_path: Path, has_prediction: bool) -> None:
     """Of the positive class or of the chosen one: without the prediction, nothing tells which."""
-    path = table(
-        lambda n: (
-            {"y_true": RIGHT_OF_TWO[n], "y_prob": VALUES_OF_TWO[n][1]}
-            | ({"y_pred": CHOSEN_OF_TWO[n]} if has_prediction else {})
-        )
-    )(tmp_path)
-    if has_prediction:
-        read_or_asked(
-            lambda *words: import_file(tmp_path, path, *words),
-            lambda: is_right(tmp_path, ACCURACY_OF_TWO),
-        )
-    else:
-        assert import_file(tmp_path, path).exit_code == 2
+    columns: dict[str, Any] = {"y_true": RIGHT_OF_TWO, "y_prob": [row[1] for row in VALUES_OF_TWO]}
+    if not has_prediction:
+        assert import_file(tmp_path, table(columns)(tmp_path)).exit_code == 2
+        return
+    path = table(columns | {"y_pred": CHOSEN_OF_TWO})(tmp_path)
+    read_or_asked(
+        lambda *words: import_file(tmp_path, path, *words),
+        lambda: is_right(tmp_path, ACCURACY_OF_TWO),
+    )
 
 
 def test_a_list_with_text_labels_has_no_known_order(tmp_path: Path) -> None:
-    path = lines(lambda n: {"label": label(n), "probabilities": VALUES[n]})(tmp_path)
+    path = lines({"label": LABEL, "probabilities": VALUES})(tmp_path)
     result = import_file(tmp_path, path)
     assert result.exit_code == 2, result.output
     assert "--options" in result.output
@@ -582,9 +500,7 @@ def test_reference_and_gold_that_differ_are_refused_and_either_can_be_chosen(
     tmp_path: Path,
 ) -> None:
     right = {"reference": RIGHT, "gold": [(k + n % 2) % 3 for n, k in enumerate(RIGHT)]}
-    path = lines(lambda n: {"probabilities": VALUES[n]} | {name: right[name][n] for name in right})(
-        tmp_path
-    )
+    path = lines({"probabilities": VALUES} | right)(tmp_path)
     result = import_file(tmp_path, path)
     assert_asks(result)
     for name, references in right.items():
@@ -596,19 +512,22 @@ def test_reference_and_gold_that_differ_are_refused_and_either_can_be_chosen(
 
 # with the right answers in a file of their own
 
-SOLUTION: Final = table(lambda n: {"id": f"t{n}", "text": f"t{n}", "label": label(n)})
+
+@pytest.fixture
+def solution(tmp_path: Path) -> Path:
+    path = table({"id": ID, "text": TEXT, "label": LABEL})(tmp_path)
+    return path.rename(tmp_path / "solution.csv")
 
 
 @pytest.mark.parametrize("form", ["answers", "probabilities", "bare names"])
-def test_a_submission_with_its_solution(tmp_path: Path, form: str) -> None:
+def test_a_submission_with_its_solution(tmp_path: Path, solution: Path, form: str) -> None:
     """A submission has ids and answers in another order."""
-    solution = SOLUTION(tmp_path).rename(tmp_path / "solution.csv")
-    forms: Mapping[str, Callable[[int], Row]] = {
-        "answers": lambda n: {"prediction": said(n)},
-        "probabilities": lambda n: by_name(n, "p_"),
-        "bare names": by_name,
+    forms: dict[str, Columns] = {
+        "answers": {"prediction": SAID},
+        "probabilities": per_name("p_"),
+        "bare names": per_name(),
     }
-    rows = [{"id": f"t{n}", **forms[form](n)} for n in random.Random(3).sample(ROWS, N)]
+    rows = random.Random(3).sample(rows_of({"id": ID, **forms[form]}), N)
     path = write_table(tmp_path, rows, Dialect("csv"), "submission")
     message = read_or_asked(
         lambda *words: import_file(tmp_path, path, "--data", solution, *words),
@@ -617,16 +536,12 @@ def test_a_submission_with_its_solution(tmp_path: Path, form: str) -> None:
     assert not message or form == "bare names"
 
 
-@pytest.mark.parametrize("form", ["list", "prediction as position"])
-def test_names_of_the_data_give_no_order_to_a_list(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("columns", [{"probabilities": VALUES}, {"prediction": CHOSEN}])
+def test_names_of_the_data_give_no_order_to_a_list(
+    tmp_path: Path, solution: Path, columns: Columns
+) -> None:
     """The data has texts as labels; what the rows number is not known."""
-    solution = SOLUTION(tmp_path).rename(tmp_path / "solution.csv")
-    path = lines(
-        lambda n: (
-            {"id": f"t{n}"}
-            | ({"probabilities": VALUES[n]} if form == "list" else {"prediction": CHOSEN[n]})
-        )
-    )(tmp_path)
+    path = lines({"id": ID} | columns)(tmp_path)
     result = import_file(tmp_path, path, "--data", solution)
     assert result.exit_code == 2, result.output
     again = import_file(tmp_path, path, "--data", solution, "--options", ",".join(NAMES))
@@ -634,9 +549,8 @@ def test_names_of_the_data_give_no_order_to_a_list(tmp_path: Path, form: str) ->
     assert is_right(tmp_path)
 
 
-def test_a_reference_that_contradicts_the_data_is_refused(tmp_path: Path) -> None:
-    solution = SOLUTION(tmp_path).rename(tmp_path / "solution.csv")
-    path = lines(lambda n: {"id": f"t{n}", "reference": 0, "probabilities": by_name(n)})(tmp_path)
+def test_a_reference_that_contradicts_the_data_is_refused(tmp_path: Path, solution: Path) -> None:
+    path = lines({"id": ID, "reference": [0] * N, "probabilities": BY_NAME})(tmp_path)
     result = import_file(tmp_path, path, "--data", solution)
     assert result.exit_code in (1, 2), result.output
     assert "reference" in result.output

@@ -23,7 +23,6 @@ from pact_eval.evaluation.run_costs import TRAINING_NAME
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.models.hub_adapters import ADAPTER_FILES, find_adapter, label_of
 from pact_eval.runs.training_log import LOG_NAME
-from pact_eval.scoring.model import identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, head_files
 
@@ -245,6 +244,8 @@ def base_commit(hub: Hub, tmp_path: Path) -> str:
 
 def test_a_base_model_by_id_has_a_commit(hub: Hub, base_commit: str, folder: Path) -> None:
     """As `--base-model`, with or without a revision, and as the adapter names it."""
+    from pact_eval.scoring.model import identify, resolve_base  # loads PEFT: seconds
+
     for name, revision in (("owner/base", None), ("owner/base", "v1"), ("owner/base@v1", None)):
         base = resolve_base(name, revision)
         assert (base.name, base.revision) == ("owner/base", base_commit)

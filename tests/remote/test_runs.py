@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 from commands import refuser, runner
 from messages import assert_says
@@ -20,11 +19,10 @@ from remote.s3_server import S3, Lying, Silent, served
 from run_frames import edit_run, other_items, rows, write_content_free, write_run
 
 from pact_cli.main import main
-from pact_eval import Experiment, compare, evaluate, read_run
+from pact_eval import Experiment, read_run
 from pact_eval.errors import InputError, MissingExtraError, RunError, TamperedError
 from pact_eval.runs.folder import RunWriter, open_run
 from pact_eval.runs.remote.places import run_folder, run_folders
-from pact_reports.writers.json import to_json
 
 run, refused = runner(main), refuser(main)
 FEW = ("--resamples", 100)
@@ -114,18 +112,6 @@ def test_a_pattern_stands_for_the_runs_that_match(local: Path, remote: str) -> N
         run_folder(f"{remote}/*-1")
 
 
-@pytest.mark.slow
-def test_python_reads_urls(local: Path, remote: str) -> None:
-    a, b = f"{remote}/one-1", f"{remote}/two-1"
-    assert (read_run(a).predictions.logits == read_run(local / "one-1").predictions.logits).all()
-    assert to_json(evaluate(a)) == to_json(evaluate(local / "one-1"))
-    expected = compare(local / "one-1", local / "two-1")
-    assert to_json(compare(a, b)) == to_json(expected)
-    experiment = Experiment.read([Path(a), b])
-    assert [loaded.place for loaded in experiment.runs] == [a, b]
-    assert [loaded.name for loaded in experiment.runs] == ["one-1", "two-1"]
-
-
 def test_a_calibrator_in_the_store_is_applied(local: Path, remote: str, bucket: Path) -> None:
     calibrated = local / "one-1" / "calibration.json"
     run("calibrate", local / "calibration", "--force", "--out", calibrated, "--mode", "scalar")
@@ -170,20 +156,6 @@ def test_content_free_prompts_are_read_with_their_run(
     shutil.rmtree(content_free)
     without = run("report", f"{remote}/one-1", *words).stdout
     assert '"contextual": true' not in without
-
-
-def test_changed_content_free_prompts_are_refused(local: Path, remote: str, bucket: Path) -> None:
-    for folder in (local, bucket / "runs"):
-        place = write_content_free(folder / "one-1", rows(1, families=9, k=2)) / "content-free"
-        pl.read_parquet(place / "predictions.parquet").head(9).write_parquet(
-            place / "predictions.parquet"
-        )
-    errors = [
-        run("report", f"{place}/one-1", "--remedies", *FEW, code=5).stderr
-        for place in (local, remote)
-    ]
-    assert_says(errors[1], f"{remote}/one-1/content-free/predictions.parquet: changed", "sealed")
-    assert errors[1].replace(remote, str(local)) == errors[0]
 
 
 def test_changed_rows_are_refused(remote: str, bucket: Path, local: Path) -> None:
