@@ -208,7 +208,7 @@ def test_a_dataset_made_to_leak_is_caught(
 
 
 def test_a_word_that_tells_three_records_in_ten_is_found(tmp_path: Path) -> None:
-    rows = generated()
+    rows = [row for number, row in enumerate(generated()) if number // 2 % 3 == 0]
     for number, row in enumerate(rows):
         if number % 20 < 6:
             say(row, f"Tag {('amber', 'basil', 'cedar')[min(2, reference(row))]}.")

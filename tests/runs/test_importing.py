@@ -16,7 +16,6 @@ from messages import assert_says
 import pact_eval
 from logs import read_rows
 from pact_cli.main import main
-from pact_eval import metrics
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.errors import InputError, RecordError, RunSettingsError
 from pact_eval.evaluation.experiment import Experiment
@@ -227,20 +226,6 @@ def test_a_mapping_to_a_column_that_no_row_has_is_told(tmp_path: Path) -> None:
         read_rows(path, ImportOptions(mapping={"domain": "subject"}))
     with pytest.raises(InputError, match="already mapped to a"):
         parse_mapping(["id=a", "id=b"])
-
-
-def test_published_aurc_by_both_tie_conventions_after_the_import(
-    experiment_files: Path, aurc_of_ties: float, tmp_path: Path
-) -> None:
-    import_run(experiment_files / "shipped_holdout_rows.jsonl", tmp_path / "run", {})
-    predictions = read_run(tmp_path / "run").predictions
-    log_probs = predictions.log_probs("single")
-    confidence = metrics.confidence(log_probs)
-    correct = metrics.correct(log_probs, predictions.reference)
-    summary = json.loads((experiment_files / "shipped_summary.json").read_text())
-    in_file_order = metrics.aurc_in_row_order(confidence, correct)
-    assert in_file_order == pytest.approx(summary["all"]["aurc"], abs=1e-9)
-    assert metrics.aurc(confidence, correct) == pytest.approx(aurc_of_ties, abs=5e-8)
 
 
 def test_views_without_code_order_say_nothing_about_letters(tmp_path: Path) -> None:
