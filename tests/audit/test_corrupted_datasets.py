@@ -145,7 +145,7 @@ def other_domain(data: Data) -> None:
     data.holdout[1]["domain"] = "elsewhere"
 
 
-@corruption("answers-differ", "train.jsonl:2 (id {id})", alone=True)
+@corruption("answers-differ", "train.jsonl:2 (id {id})")
 def answers_in_another_order(data: Data) -> None:
     data.train[:] = [r for r in data.train if decision(r)["type"] == "choice"] + data.train
     for row in range(len(data.train) - 1, -1, -1):
