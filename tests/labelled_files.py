@@ -128,25 +128,6 @@ def exam(folder: Path) -> Path:
     return folder / "exam.parquet"
 
 
-def science(folder: Path) -> Path:
-    """Questions of the kind of ARC: texts and labels of choices, and a label as key."""
-    rows = [
-        {"id": f"q{n}", "question": f"What boils at {n} degrees?", "answerKey": "BC"[n]}
-        | {"choices": {"text": ["salt", "water", "iron"], "label": ["A", "B", "C"]}}
-        for n in range(2)
-    ]
-    return write_jsonl(folder / "science.jsonl", rows)
-
-
-def passages(folder: Path) -> Path:
-    """Questions of the kind of BoolQ: a passage, a question, true or false."""
-    rows = [
-        {"question": "is the gate open", "passage": f"Gate {n} is open.", "answer": n == 0}
-        for n in range(2)
-    ]
-    return write_jsonl(folder / "passages.jsonl", rows)
-
-
 def news(folder: Path) -> Path:
     """Texts with integer labels, whose names the file keeps as `datasets` writes them."""
     features = {"label": {"names": ["world", "sports", "business"], "_type": "ClassLabel"}}
@@ -170,15 +151,6 @@ def spreadsheet(folder: Path) -> Path:
     return path
 
 
-def letters(folder: Path) -> Path:
-    """A table of columns A to D with a letter as the answer, as MMLU is often kept."""
-    path = folder / "letters.csv"
-    path.write_text(
-        "question,A,B,C,D,answer\n2 + 2?,3,4,5,6,B\n3 + 3?,6,4,5,7,A\n1 + 1?,3,4,2,6,C\n"
-    )
-    return path
-
-
 def intents(folder: Path) -> Path:
     """Texts of 77 intents, as BANKING77 has them: more answers than there are letters."""
     path = folder / "intents.csv"
@@ -199,8 +171,6 @@ FILES: Final[Mapping[str, LabelledFile]] = {
         typed_decisions, "typed-decisions", (2, 0, 3) * 2, metadata=("question",)
     ),
     "exam": LabelledFile(exam, "columns", (0, 0, 0), metadata=("subject",)),
-    "science": LabelledFile(science, "columns", (1, 2)),
-    "passages": LabelledFile(passages, "columns", (1, 0)),
     "news": LabelledFile(news, "columns", (1, 2)),
     "table": LabelledFile(table, "columns", (1, 0, 1), metadata=("stars",)),
     "spreadsheet": LabelledFile(
@@ -209,7 +179,6 @@ FILES: Final[Mapping[str, LabelledFile]] = {
         (1, 0),
         ("--columns", "id=Nr,question=Frage,options=A+B+C", "--columns", "reference=Loesung"),
     ),
-    "letters": LabelledFile(letters, "columns", (1, 0, 2)),
     "intents": LabelledFile(
         intents, "columns", tuple(range(77)), ("--columns", "state=text,answer=category")
     ),

@@ -337,16 +337,6 @@ def test_members_of_a_pair_share_their_ceiling(tmp_path: Path) -> None:
     assert (probe.chance, probe.ceiling) == (0.25, 0.5)
 
 
-@pytest.mark.slow
-def test_three_source_families_are_too_few_for_an_error(tmp_path: Path) -> None:
-    by_number = [row | {"source_family": "ABCD"[n // 2 % 4]} for n, row in enumerate(generated())]
-    rows = context_keeps_the_key(by_number)
-    three = [row for row in rows if row["source_family"] != "D"]
-    named = {"answer-in-context"}
-    assert set(check(tmp_path, rows).counts) - named == {"ablated-shortcut"}
-    assert set(check(tmp_path, three).counts) - named == {"shortcut-suspected"}
-
-
 # undefined is loud
 
 

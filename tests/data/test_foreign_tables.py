@@ -47,7 +47,7 @@ ACCURACY_OF_TWO: Final = sum(map(int.__eq__, RIGHT_OF_TWO, CHOSEN_OF_TWO)) / N
 NLL: Final = -math.fsum(math.log(row[k]) for row, k in zip(VALUES, RIGHT, strict=True)) / N
 
 Writer = Callable[[Path], Path]
-Columns = dict[str, Sequence[Any]]
+Columns = dict[str, Any]
 
 # Columns by what they mean, one value per row.
 ID: Final = [f"t{n}" for n in ROWS]
