@@ -128,6 +128,16 @@ def exam(folder: Path) -> Path:
     return folder / "exam.parquet"
 
 
+def science(folder: Path) -> Path:
+    """Questions of the kind of ARC: texts and labels of choices, and a label as key."""
+    rows = [
+        {"id": f"q{n}", "question": f"What boils at {n} degrees?", "answerKey": "BC"[n]}
+        | {"choices": {"text": ["salt", "water", "iron"], "label": ["A", "B", "C"]}}
+        for n in range(2)
+    ]
+    return write_jsonl(folder / "science.jsonl", rows)
+
+
 def news(folder: Path) -> Path:
     """Texts with integer labels, whose names the file keeps as `datasets` writes them."""
     features = {"label": {"names": ["world", "sports", "business"], "_type": "ClassLabel"}}
@@ -171,6 +181,7 @@ FILES: Final[Mapping[str, LabelledFile]] = {
         typed_decisions, "typed-decisions", (2, 0, 3) * 2, metadata=("question",)
     ),
     "exam": LabelledFile(exam, "columns", (0, 0, 0), metadata=("subject",)),
+    "science": LabelledFile(science, "columns", (1, 2)),
     "news": LabelledFile(news, "columns", (1, 2)),
     "table": LabelledFile(table, "columns", (1, 0, 1), metadata=("stars",)),
     "spreadsheet": LabelledFile(
