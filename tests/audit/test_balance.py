@@ -119,6 +119,10 @@ def test_a_kind_that_a_file_lacks(tmp_path: Path) -> None:
     assert result.scope == "7 references"
 
 
+def test_files_of_the_same_kinds_lack_none(tmp_path: Path) -> None:
+    assert kinds_of(tmp_path, [("score", 0)], [("score", 1)], []).counts == {}
+
+
 def test_groups_against_hand_computation(tmp_path: Path) -> None:
     """Two families of one domain, of three and four answers."""
     result: Balance = balance_of(tmp_path / "x.jsonl", [(3, 0, 2), (4, 2, 1)]).measured

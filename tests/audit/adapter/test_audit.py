@@ -274,6 +274,7 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("archive", "more.tgz", file("more.tgz", b"\x1f\x8b\x08")),
     ("not-looked-into", ".git", file(".git/config", "[core]")),
     ("config-unreadable", "duplicate key", file("adapter_config.json", '{"r": 8, "r": 16}')),
+    ("config-unreadable", "a JSON object", file("adapter_config.json", "[]")),
     ("config-unreadable", "levels deep", file("adapter_config.json", "[" * 100_000)),
     (
         "config-unreadable",
@@ -355,6 +356,7 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("base-unusable", "found an adapter", schema(model=".")),
     ("base-unusable", "expected weights", both(file("base/x"), schema(model="base"))),
     ("base-differs", "SHA-256 " + "0" * 64, schema(base_weights_sha256="0" * 64)),
+    ("base-differs", "SHA-256 a list", schema(base_weights_sha256=[])),
     (
         "module-unknown",
         "layers.9.mlp.up_proj",
@@ -368,6 +370,7 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("base-unpinned", "found no revision", both(without_base, schema(revision=None))),
     ("base-unpinned", "no revision; its folder was taken from inside", brought_base(None)),
     ("fit-not-checked", "commit; its folder was taken from inside", brought_base(COMMIT)),
+    ("target-unused", "v_proj", both(brought_base(COMMIT), lost("v_proj"))),
     (
         "base-named-twice",
         "elsewhere/base in schema_config.json, tiny in adapter_config.json",
@@ -388,6 +391,7 @@ EFFECTS: dict[tuple[str, str], tuple[int, dict[str, int]]] = {
     ("not-safetensors", "Git LFS"): (1, _NO_BASE | {"weights-damaged": 1}),
     ("link-outside", "adapter_config.json"): (1, _NO_BASE),
     ("config-unreadable", "duplicate key"): (1, _NO_BASE),
+    ("config-unreadable", "a JSON object"): (1, _NO_BASE),
     ("config-unreadable", "levels deep"): (1, _NO_BASE),
     ("config-unreadable", "at most"): (1, _NO_BASE),
     ("values-contradict", "no target_modules"): (1, _NO_BASE),
@@ -399,6 +403,7 @@ EFFECTS: dict[tuple[str, str], tuple[int, dict[str, int]]] = {
     ("module-off-target", "layers.0"): (7, {}),
     ("tensor-unannounced", "lora_A.default"): (42, {"half-pair": 42}),
     ("target-unused", "fc1"): (1, _NO_BASE | {"module-off-target": 42}),
+    ("target-unused", "v_proj"): (1, _NO_BASE | {"module-not-adapted": 6}),
     ("target-unknown", "fc1"): (1, {"module-off-target": 36}),
     ("layers-uneven", "no model.layers.2.mlp.up_proj"): (1, _NO_BASE),
     ("layers-missing", "no layer 2, 4"): (1, _NO_BASE),
