@@ -11,7 +11,7 @@ from spoiled_datasets import Data, healthy
 
 from pact_eval.data.manifest import write_manifest
 from pact_eval.data.opening import manifest_check, open_dataset
-from pact_eval.errors import InputError, TamperedError
+from pact_eval.errors import GateError, InputError, TamperedError
 
 
 @pytest.fixture
@@ -29,6 +29,22 @@ def test_a_sound_file_is_compared_and_opened(data: Path) -> None:
     assert opened.manifest is not None
     assert (opened.manifest.changed, opened.manifest.families) == (False, ())
     assert opened.manifest.expected == opened.sha256
+
+
+@pytest.mark.parametrize("role", ["train", "selection", "calibration"])
+def test_a_family_of_a_file_to_make_models_from_is_a_leak(data: Path, role: str) -> None:
+    lines = (data / "holdout.jsonl").read_text("utf-8").split("\n")[:-1]
+    rows = [json.loads(line) for line in lines]
+    name = f"{role}-part.jsonl"
+    family = rows[4]["family"].upper()
+    copy = {**rows[4], "id": "other", "family": f" {family} "}
+    (data / name).write_text(json.dumps(copy) + "\n", "utf-8")
+    write_manifest(data)
+    with pytest.raises(GateError, match=name):
+        open_dataset(data / "holdout.jsonl")
+    check = open_dataset(data / "holdout.jsonl", allow=["trained-on"]).manifest
+    assert check is not None
+    assert (check.families, check.files) == ((rows[4]["family"],), (name,))
 
 
 def test_files_of_the_same_or_a_later_role_are_no_leak(data: Path) -> None:

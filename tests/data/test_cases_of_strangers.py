@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -113,6 +114,20 @@ def test_an_incomplete_run_says_so(tmp_path: Path) -> None:
         result = say(*words)
         assert result.exit_code == 0
         assert_says(result.stdout, "25 of 40")
+
+
+def test_values_between_decimals_are_not_rounded(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"q{n}", "reference": 1, "probabilities": [1.0, (1e-320, 1e-46)[n % 2], 0.0, 0.0]}
+        for n in range(30)
+    ]
+    result = import_file(tmp_path, write_jsonl(tmp_path / "rows.jsonl", rows))
+    assert result.exit_code == 0, result.output
+    assert "rounded" not in result.output
+    stored = json.loads((tmp_path / "run-0" / "run.json").read_text(encoding="utf-8"))
+    assert not stored.get("rounding")
+    true = -(math.log(1e-320) + math.log(1e-46)) / 2
+    assert last_run(tmp_path).nll == pytest.approx(true, rel=1e-9)
 
 
 def views(probabilities_of: Callable[[list[int]], list[float]]) -> list[dict[str, Any]]:
@@ -336,6 +351,19 @@ def test_variants_of_a_label_are_one_label_or_asked_about(
     for group in range(classes):
         assert len({text for text, row in zip(right, written, strict=True) if row[0] == group}) == 1
     assert len({*right}) == classes
+
+
+def test_a_bar_inside_an_option_does_not_split_it(tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "question": f"q{n}", "answer": "zero"}
+        | {"options": f"P(A|B)={n} | P(B|A)={n + 1} | zero"}
+        for n in range(20)
+    ]
+    path = write_table(tmp_path, rows, Dialect("csv"))
+    expected = [Question((f"P(A|B)={n}", f"P(B|A)={n + 1}", "zero"), "zero") for n in range(20)]
+    result = convert(tmp_path, path)
+    assert result.exit_code == 0, result.output
+    assert asks(tmp_path, expected)()
 
 
 # shapes

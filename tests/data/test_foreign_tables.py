@@ -536,6 +536,14 @@ def test_a_submission_with_its_solution(tmp_path: Path, solution: Path, form: st
     assert not message or form == "bare names"
 
 
+def test_ids_may_be_numbers_in_one_file_and_texts_in_the_other(tmp_path: Path) -> None:
+    numbered = table({"id": ROWS, "text": TEXT, "label": LABEL})(tmp_path)
+    path = lines({"id": ROWS, "probabilities": BY_NAME})(tmp_path)
+    result = import_file(tmp_path, path, "--data", numbered)
+    assert result.exit_code == 0, result.output
+    assert is_right(tmp_path)
+
+
 @pytest.mark.parametrize("columns", [{"probabilities": VALUES}, {"prediction": CHOSEN}])
 def test_names_of_the_data_give_no_order_to_a_list(
     tmp_path: Path, solution: Path, columns: Columns

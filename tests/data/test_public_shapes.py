@@ -288,6 +288,11 @@ SHAPES: Final[Mapping[str, Shape]] = {
         lambda n: {"goal": f"Open jar {n}", **named(n, 2, ("sol1", "sol2")), "label": right(n, 2)},
         of_words(2),
     ),
+    "PIQA with class names": Shape(
+        lambda n: {"goal": f"Open jar {n}", **named(n, 2, ("sol1", "sol2")), "label": right(n, 2)},
+        of_words(2),
+        classes={"label": ["0", "1"]},
+    ),
     "WinoGrande": Shape(winogrande, of_words(2)),
     "COPA": Shape(copa, of_words(2)),
     "COPA with class names": Shape(copa, of_words(2), classes={"label": ["choice1", "choice2"]}),
@@ -324,10 +329,15 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "AGIEval": Shape(agieval, agieval_question),
     "MedQA": Shape(medqa, of_words(5)),
     "MedQA, list of objects": Shape(medqa_list, of_words(5)),
+    "MedQA, letters only": Shape(
+        lambda n: {name: medqa(n)[name] for name in ("question", "options", "answer_idx")},
+        of_words(5),
+    ),
     "MedMCQA": Shape(medmcqa, of_words(4)),
     "MedMCQA with class names": Shape(medmcqa, of_words(4), classes={"cop": [*"abcd"]}),
     "MedMCQA, first release": Shape(lambda n: medmcqa(n) | {"cop": right(n, 4) + 1}, of_words(4)),
     "RTE without class names": Shape(glue("sentence1", "sentence2"), of_labels("0", "1")),
+    "QQP without class names": Shape(glue("question1", "question2"), of_labels("0", "1")),
     "HellaSwag as doc.*": Shape(lm_eval_document(hellaswag), of_words(4)),
     "MMLU in doc": Shape(nested_document(mmlu), of_words(4)),
     "CMMLU": Shape(
@@ -338,6 +348,22 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ),
         of_words(4),
         statement="question=Question,options=A+B+C+D,reference=Answer",
+    ),
+    "C-Eval": Shape(
+        lambda n: (
+            {"id": n, "question": f"Wie viel ist {n}?"}
+            | dict(zip("ABCD", words(n, 4), strict=True))
+            | {"answer": "ABCD"[right(n, 4)], "explanation": ""}
+        ),
+        of_words(4),
+    ),
+    "LogiQA with small letters": Shape(
+        lambda n: (
+            {"label": "abcd"[right(n, 4)], "context": f"All {n} are red."}
+            | {"question": "What follows?", "options": words(n, 4)}
+        ),
+        of_words(4),
+        statement="state=context,question=question,options=options,reference=label",
     ),
     "Belebele": Shape(
         lambda n: (

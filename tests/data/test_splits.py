@@ -35,6 +35,15 @@ def test_roles_alternate_as_in_the_released_code() -> None:
     assert len(names["train"]) == 30
 
 
+def test_six_for_selection_start_with_the_two_of_the_released_code() -> None:
+    names = [f"s{number:02}" for number in range(34)]
+    two, six = (assign_roles(names, HeldOut(select, 2, 17)) for select in (2, 6))
+    assert {name for name in names if two[name] == "selection"} < {
+        name for name in names if six[name] == "selection"
+    }
+    assert [name for name in names if six[name] == "calibration"] == ["s04", "s18"]
+
+
 def test_named_source_families_replace_the_drawn_ones() -> None:
     names = [f"s{number}" for number in range(8)]
     roles = assign_roles(names, HeldOut(3, 2, 1, selection=("s5",)))

@@ -261,3 +261,14 @@ def test_a_base_model_by_id_has_a_commit(hub: Hub, base_commit: str, folder: Pat
     hub.add(f"models/{ID}").add(folder)
     model = identify(ModelRequest(find_adapter(ID).folder, device="cpu"))
     assert (model.base.name, model.base.revision) == ("owner/base", base_commit)
+
+
+def test_a_base_model_that_the_hub_lacks(hub: Hub) -> None:
+    from pact_eval.scoring.model import resolve_base
+
+    with pytest.raises(AdapterError) as caught:
+        resolve_base("owner/none", None)
+    assert_says(caught.value, "owner/none", "no such repository", "HF_TOKEN")
+    with pytest.raises(AdapterError) as caught:
+        resolve_base("owner/none@v3", None)
+    assert_says(caught.value, "owner/none@v3", "no such repository")

@@ -23,7 +23,7 @@ from remote.hub_server import Hub, Repository, served
 from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
 from pact_eval.data.hub_data import local_data, only_file_of
-from pact_eval.errors import InputError, SeveralFilesError
+from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
 from pact_eval.hub.names import model_name
 from pact_eval.hub.snapshots import hub_place, located, snapshot_of, stays_inside
 
@@ -251,6 +251,10 @@ def test_no_such_repository(hub: Hub) -> None:
     assert_says(refused(URL), URL, "no such repository", "HF_TOKEN", "hf auth login")
 
 
+def test_no_such_revision(repository: Repository) -> None:
+    assert_says(refused(f"{URL}@v9"), f"{URL}@v9", "no branch, tag or commit v9", "@REVISION")
+
+
 @pytest.mark.parametrize(
     ("token", "parts"),
     [
@@ -388,6 +392,12 @@ def test_a_name_in_a_listing_cannot_escape(
 def test_a_hostile_name_does_not_hurt_a_file_beside_it(repository: Repository) -> None:
     repository.listed = ("../../../escaped.txt",)
     assert local_data(f"{URL}/data/test.csv").read_text() == TABLE
+
+
+def test_without_the_extra_the_line_for_pip_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    text = refused(URL, MissingExtraError)
+    assert_says(text, URL, "huggingface_hub", "pip install", "'.[remote]'")
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,12 @@ def test_pipes_are_refused_because_they_can_be_read_once_only(tmp_path: Path) ->
         read_rows(tmp_path / "pipe")
 
 
+@pytest.mark.parametrize("pair", ["gold", "reference=", "truth=label"])
+def test_a_mapping_that_maps_nothing_is_refused(pair: str) -> None:
+    with pytest.raises(InputError, match="expected COLUMN=NAME"):
+        parse_mapping([pair])
+
+
 def test_another_file_does_not_go_into_the_same_run(tmp_path: Path) -> None:
     first = write_jsonl(tmp_path / "a.jsonl", [row()])
     second = write_jsonl(tmp_path / "b.jsonl", [row("b")])

@@ -212,6 +212,19 @@ def test_runs_of_two_dates_are_never_one_run(tmp_path: Path) -> None:
     assert len({command[-1] for command in commands}) == 2
 
 
+def test_what_output_path_holds_is_read(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    hidden = write(out / "..__base", "mmlu", letter_lines(8, 2), model_name="../base")
+    assert accuracy(read_rows(out)) == accuracy(read_rows(hidden)) == 0.25
+    write(out / "org__tuned", "mmlu", letter_lines(8, 6), model_name="org/tuned")
+    with pytest.raises(SeveralFilesError, match="runs/base") as error:
+        read_rows(out)
+    assert_says(str(error.value), "runs/org__tuned")
+    named = out / "org__tuned" / f"mine_{FIRST}.json"  # --output_path mine.json
+    (out / "org__tuned" / f"results_{FIRST}.json").rename(named)
+    assert read_rows(named).model == "org/tuned"
+
+
 def test_results_without_samples_say_how_to_log_them(tmp_path: Path) -> None:
     write(tmp_path, "mmlu", letter_lines(2, 2))
     next(tmp_path.glob("samples_*")).unlink()
