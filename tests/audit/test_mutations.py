@@ -82,7 +82,7 @@ def mutate(record: dict[str, Any], path: Path_, how: str) -> None:
 def test_no_change_of_one_record_passes_unnoticed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    spoilt = healthy(families=6)
+    spoilt = healthy(families=3)
     records = data.draw(st.sampled_from([spoilt.train, spoilt.holdout]))
     record = data.draw(st.sampled_from(records))
     path = data.draw(st.sampled_from([leaf for leaf in leaves(record) if seen(record, leaf)]))
