@@ -56,7 +56,7 @@ def asks(folder: Path, questions: Sequence[Question]) -> Callable[[], bool]:
 
 def stars(rng: random.Random, levels: Sequence[int]) -> tuple[list[int], list[list[float]], float]:
     """True stars, of which none is 5; probabilities of five levels; the accuracy."""
-    right = [levels[n % len(levels)] for n in range(80)]
+    right = [levels[n % len(levels)] for n in range(40)]
     said = [star if rng.random() < 0.8 else rng.randint(1, 5) for star in right]
     values = [[0.84 if level == star else 0.04 for level in range(1, 6)] for star in said]
     hits = [star == answer for star, answer in zip(right, said, strict=True)]
