@@ -138,15 +138,6 @@ def science(folder: Path) -> Path:
     return write_jsonl(folder / "science.jsonl", rows)
 
 
-def passages(folder: Path) -> Path:
-    """Questions of the kind of BoolQ: a passage, a question, true or false."""
-    rows = [
-        {"question": "is the gate open", "passage": f"Gate {n} is open.", "answer": n == 0}
-        for n in range(2)
-    ]
-    return write_jsonl(folder / "passages.jsonl", rows)
-
-
 def news(folder: Path) -> Path:
     """Texts with integer labels, whose names the file keeps as `datasets` writes them."""
     features = {"label": {"names": ["world", "sports", "business"], "_type": "ClassLabel"}}
@@ -167,15 +158,6 @@ def spreadsheet(folder: Path) -> Path:
     path = folder / "quiz.csv"
     text = "Nr;Frage;A;B;C;Loesung\n1;Was ist rot?;Gras;Blut;;B\n2;Was ist kalt?;Eis;Glut;Sand;A\n"
     path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
-    return path
-
-
-def letters(folder: Path) -> Path:
-    """A table of columns A to D with a letter as the answer, as MMLU is often kept."""
-    path = folder / "letters.csv"
-    path.write_text(
-        "question,A,B,C,D,answer\n2 + 2?,3,4,5,6,B\n3 + 3?,6,4,5,7,A\n1 + 1?,3,4,2,6,C\n"
-    )
     return path
 
 
@@ -200,7 +182,6 @@ FILES: Final[Mapping[str, LabelledFile]] = {
     ),
     "exam": LabelledFile(exam, "columns", (0, 0, 0), metadata=("subject",)),
     "science": LabelledFile(science, "columns", (1, 2)),
-    "passages": LabelledFile(passages, "columns", (1, 0)),
     "news": LabelledFile(news, "columns", (1, 2)),
     "table": LabelledFile(table, "columns", (1, 0, 1), metadata=("stars",)),
     "spreadsheet": LabelledFile(
@@ -209,7 +190,6 @@ FILES: Final[Mapping[str, LabelledFile]] = {
         (1, 0),
         ("--columns", "id=Nr,question=Frage,options=A+B+C", "--columns", "reference=Loesung"),
     ),
-    "letters": LabelledFile(letters, "columns", (1, 0, 2)),
     "intents": LabelledFile(
         intents, "columns", tuple(range(77)), ("--columns", "state=text,answer=category")
     ),

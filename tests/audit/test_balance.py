@@ -77,15 +77,6 @@ def test_balanced_references_are_seldom_told(tmp_path: Path) -> None:
     assert flagged <= 1
 
 
-def test_groups_count_every_record_once(tmp_path: Path) -> None:
-    result: Balance = balance_of(tmp_path / "x.jsonl", [(3, 0, 2), (4, 3, 1)]).measured
-    for by in ("kind", "domain", "source_family"):
-        groups = [group for group in result.groups if group.by == by]
-        assert sum(group.records for group in groups) == 4
-        assert [sum(group.references) for group in groups] == [group.records for group in groups]
-    assert result.groups[0].references == (1, 1, 1, 1)
-
-
 def test_of_many_positions_each_is_tested_at_its_share_of_the_level(tmp_path: Path) -> None:
     """Bonferroni: 4 positions are tested at 0.1% together."""
     told_by_p_value = {}

@@ -258,6 +258,8 @@ def test_two_changed_sentences_are_no_edit(tmp_path: Path) -> None:
     [
         ({"necessity_checks_passed": True}, None),
         ({"necessity_checks_passed": 1}, "necessity_checks_passed: 1"),
+        ({"necessity_checks_passed": False}, "necessity_checks_passed: false"),
+        ({"necessity_checks_passed": []}, "necessity_checks_passed: []"),
         ({"necessity_checks_passed": None}, "necessity_checks_passed: null"),
         ({"necessity_checks": {"without_left": "unknown"}}, None),
         ({"necessity_checks": {"a": "unknown", "b": "refuted"}}, "necessity_checks.b: refuted"),

@@ -157,14 +157,6 @@ def test_bounds_of_cosines_hold(tmp_path: Path, threshold: float) -> None:
     assert (products[row, other][reached] >= margin - 1e-6).all()
 
 
-def test_prefixes_are_shorter_where_the_threshold_is_high(tmp_path: Path) -> None:
-    vectors = vectors_of(tmp_path, TEXTS)
-    sizes = [vectors.prefixes(t, 0.95 * t).matrix.nnz for t in (0.0, 0.3, 0.6, 0.9)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] > sizes[-1]
-    assert vectors.prefixes(1.1, 0).cut.tolist() == [0] * len(TEXTS)
-
-
 # pairs
 
 

@@ -1,4 +1,7 @@
-"""One spoilt dataset for every code: the right check finds it, at the right place."""
+"""Spoilt datasets: the right check finds the fault, at the right place, and no other check does.
+
+The tests of each check plant the faults of all its codes.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messages import assert_says
 from spoiled_datasets import Data, Record, audited, counts, findings, healthy
 
 from pact_eval.audit.context import NamedTokenizer
 from pact_eval.audit.dataset import DATA_CHECKS
 from pact_eval.audit.findings import failed
 from pact_eval.audit.registry import CODES
-from pact_eval.prompts.chat_prompts import ChatPrompts
 
 MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures" / "model"
 
-FAMILIES = 24
+FAMILIES = 10
 NEXT = 2 * FAMILIES + 1
 """The line after the last of a file."""
 
@@ -110,51 +111,6 @@ def other_fingerprint(folder: Path) -> None:
     change_manifest(folder, eval_record_fingerprint="0" * 64)
 
 
-@file_corruption("rows-mismatch", "train.jsonl")
-def other_rows(folder: Path) -> None:
-    change_manifest(folder, training_rows=119)
-
-
-@file_corruption("listed-file-missing", "notes.md")
-def file_gone(folder: Path) -> None:
-    hashes = json.loads((folder / "manifest.json").read_bytes())["file_sha256"]
-    change_manifest(folder, file_sha256=hashes | {"notes.md": "0" * 64})
-
-
-@file_corruption("path-outside", "manifest.json")
-def path_outside(folder: Path) -> None:
-    hashes = json.loads((folder / "manifest.json").read_bytes())["file_sha256"]
-    change_manifest(folder, file_sha256=hashes | {"../secret.txt": "0" * 64})
-
-
-@file_corruption("manifest-malformed", "manifest.json")
-def rows_in_words(folder: Path) -> None:
-    change_manifest(folder, eval_rows="many")
-
-
-@file_corruption("manifest-missing", "manifest.json")
-def no_manifest(folder: Path) -> None:
-    (folder / "manifest.json").unlink()
-
-
-@file_corruption("file-not-in-manifest", "extra.jsonl")
-def a_file_more(folder: Path) -> None:
-    (folder / "extra.jsonl").write_text("{}\n")
-
-
-@file_corruption("file-unhashed", "holdout.jsonl")
-def no_hash_of_the_holdout(folder: Path) -> None:
-    hashes = json.loads((folder / "manifest.json").read_bytes())["file_sha256"]
-    del hashes["holdout.jsonl"]
-    del hashes["train.jsonl"]
-    change_manifest(folder, file_sha256=hashes, rows=None, roles=None)
-
-
-@file_corruption("storage-format-unknown", "manifest.json")
-def other_format(folder: Path) -> None:
-    change_manifest(folder, storage_format="v2")
-
-
 # form
 
 
@@ -175,79 +131,13 @@ def same_id_twice(data: Data) -> None:
     data.train[1]["id"] = data.train[0]["id"]
 
 
-@corruption("contradictory-label", "holdout.jsonl:2 (id {id})")
-def one_text_with_two_answers(data: Data) -> None:
-    data.holdout[1]["input"] = data.holdout[0]["input"]
-
-
-@corruption("answers-alike", "train.jsonl:{line} (id {id})")
-def answers_alike(data: Data) -> None:
-    for row, record in enumerate(data.train):
-        if decision(record)["type"] == "score":
-            criteria = decision(record)["criteria"]
-            criteria[1] = f" {criteria[0].upper()}"
-            if record["variant"] == "counterfactual":
-                data.train.insert(0, data.train.pop(row - 1))
-                data.train.insert(1, data.train.pop(row))
-                return
-
-
-@corruption("descriptions-alike", "holdout.jsonl:{line} (id {id})")
-def descriptions_alike(data: Data) -> None:
-    """The keys differ, and only a key can tell the model which of them is meant."""
-    row = next(
-        row
-        for row, record in enumerate(data.holdout)
-        if decision(record)["type"] == "choice" and len(decision(record)["criteria"]) > 2
-    )
-    pair = data.holdout[row : row + 2]
-    data.holdout[:] = pair + data.holdout[:row] + data.holdout[row + 2 :]
-    for member in pair:
-        first, second, *_ = criteria = decision(member)["criteria"]
-        alike = {first: "is in the window", second: "Is in the  window"}
-        decision(member)["criteria"] = criteria | alike
-
-
-@corruption("reference-in-input", "holdout.jsonl:3 (id {id})")
-def reference_in_the_input(data: Data) -> None:
-    for record in data.holdout[2:4]:
-        record["input"]["hint"] = {"answer": record["reference"]["target"]}
-
-
-@corruption("reference-like-key", "holdout.jsonl:3 (id {id})")
-def key_named_target(data: Data) -> None:
-    for record in data.holdout[2:4]:
-        decision(record)["target"] = "the customer"
-
-
 @corruption("split-mismatch", "holdout.jsonl:1 (id {id})", alone=True)
 def training_records_in_the_holdout(data: Data) -> None:
     for record in data.holdout[:2]:
         record["split"] = "train"
 
 
-@corruption("empty-file", "train.jsonl")
-def empty_training_file(data: Data) -> None:
-    data.train.clear()
-
-
-@file_corruption("no-eval-file", "train.jsonl")
-def no_evaluation(folder: Path) -> None:
-    (folder / "holdout.jsonl").unlink()
-    (folder / "manifest.json").unlink()
-
-
 # families
-
-
-@corruption("family-size", "holdout.jsonl:1 (id {id})")
-def a_member_gone(data: Data) -> None:
-    del data.holdout[1]
-
-
-@corruption("family-variants", "holdout.jsonl:2 (id {id})")
-def two_bases(data: Data) -> None:
-    data.holdout[1]["variant"] = "base"
 
 
 @corruption("family-labels", "holdout.jsonl:2 (id {id})", alone=True)
@@ -255,7 +145,7 @@ def other_domain(data: Data) -> None:
     data.holdout[1]["domain"] = "elsewhere"
 
 
-@corruption("answers-differ", "train.jsonl:2 (id {id})", alone=True)
+@corruption("answers-differ", "train.jsonl:2 (id {id})")
 def answers_in_another_order(data: Data) -> None:
     data.train[:] = [r for r in data.train if decision(r)["type"] == "choice"] + data.train
     for row in range(len(data.train) - 1, -1, -1):
@@ -275,40 +165,7 @@ def same_reference(data: Data) -> None:
     data.holdout[1]["reference"] = data.holdout[0]["reference"]
 
 
-@corruption("context-same", "holdout.jsonl:2 (id {id})")
-def same_context(data: Data) -> None:
-    data.holdout[1]["input"]["state"] = data.holdout[0]["input"]["state"]
-
-
-@corruption("context-shape", "holdout.jsonl:2 (id {id})")
-def a_number_differs(data: Data) -> None:
-    for n, record in enumerate(data.holdout[:2]):
-        record["input"]["state"] = {"turns": record["input"]["state"], "n": n}
-
-
-@corruption("edit-too-long", "holdout.jsonl:2 (id {id})")
-def a_long_edit(data: Data) -> None:
-    certificate = data.holdout[1]["evidence_certificate"]
-    old = certificate["verified_pair"]["negative_right"]
-    new = f"{old[:-1]}, which nobody in the house had ever seen in such a place before."
-    for record in data.holdout[:2]:
-        replace_everywhere(record, old, new)
-
-
-def replace_everywhere(record: Record, old: str, new: str) -> None:
-    text = json.dumps(record, ensure_ascii=False)
-    record.clear()
-    before, after = (json.dumps(text_of, ensure_ascii=False)[1:-1] for text_of in (old, new))
-    record.update(json.loads(text.replace(before, after)))
-
-
 # certificates
-
-
-@corruption("certificates-none", "holdout.jsonl")
-def no_certificates(data: Data) -> None:
-    for record in data.holdout:
-        del record["evidence_certificate"]
 
 
 @corruption("certificate-missing", "holdout.jsonl:2 (id {id})", alone=True)
@@ -327,13 +184,6 @@ def another_pair_in_the_certificate(data: Data) -> None:
     data.holdout[1]["evidence_certificate"]["verified_pair"]["negative_left"] += " Or not."
 
 
-@corruption("no-changed-sentence", "holdout.jsonl:1 (id {id})")
-def no_changed_sentence(data: Data) -> None:
-    for record in data.holdout[:2]:
-        pair = record["evidence_certificate"]["verified_pair"]
-        pair["negative_left"], pair["negative_right"] = pair["left"], pair["right"]
-
-
 @corruption("focus-not-found", "holdout.jsonl:1 (id {id})", alone=True)
 def a_sentence_that_is_not_there(data: Data) -> None:
     for record in data.holdout[:2]:
@@ -343,49 +193,11 @@ def a_sentence_that_is_not_there(data: Data) -> None:
         record["evidence_certificate"]["spec"]["focus_evidence"][0]["text"] = wrong
 
 
-@corruption("focus-trivial", "holdout.jsonl:1 (id {id})")
-def one_word_for_a_sentence(data: Data) -> None:
-    for record in data.holdout[:2]:
-        pair = record["evidence_certificate"]["verified_pair"]
-        pair["left"] = pair["negative_left"] = "Box"
-        record["evidence_certificate"]["spec"]["focus_evidence"][0]["text"] = "Box"
-
-
-@corruption("focus-overlap", "holdout.jsonl:1 (id {id})")
-def a_sentence_inside_the_other(data: Data) -> None:
-    for record in data.holdout[:2]:
-        pair = record["evidence_certificate"]["verified_pair"]
-        part = " ".join(pair["right"].split()[:4])
-        pair["left"] = pair["negative_left"] = part
-        record["evidence_certificate"]["spec"]["focus_evidence"][0]["text"] = part
-
-
-@corruption("focus-other-wording", "holdout.jsonl:1 (id {id})")
-def the_members_wordings_swapped(data: Data) -> None:
-    for record in data.holdout[:2]:
-        pair = record["evidence_certificate"]["verified_pair"]
-        for side in ("left", "right"):
-            pair[side], pair[f"negative_{side}"] = pair[f"negative_{side}"], pair[side]
-
-
-@corruption("edit-elsewhere", "holdout.jsonl:2 (id {id})")
-def the_edit_is_elsewhere(data: Data) -> None:
-    base, other = data.holdout[:2]
-    other["input"]["state"] = edit_text(base["input"]["state"], lambda text: f"Not so. {text}")
-
-
 @corruption("old-wording-remains", "holdout.jsonl:2 (id {id})", alone=True)
 def both_wordings(data: Data) -> None:
     sentence = data.holdout[0]["evidence_certificate"]["verified_pair"]["right"]
     for record in data.holdout[:2]:
         add_text(record, sentence)
-
-
-@corruption("not-ablated", "holdout.jsonl:1 (id {id})")
-def a_sentence_that_is_a_key(data: Data) -> None:
-    sentence = data.holdout[0]["evidence_certificate"]["verified_pair"]["left"]
-    for record in data.holdout[:2]:
-        record["input"]["state"] = {"turns": record["input"]["state"], sentence: 1}
 
 
 @corruption("fact-not-flipped", "holdout.jsonl:2 (id {id})", alone=True)
@@ -398,25 +210,6 @@ def the_fact_does_not_flip(data: Data) -> None:
 @corruption("necessity-failed", "holdout.jsonl:2 (id {id})", alone=True)
 def necessity_failed(data: Data) -> None:
     data.holdout[1]["evidence_certificate"]["necessity_checks_passed"] = False
-
-
-@corruption("focus-path", "holdout.jsonl:1 (id {id})")
-def a_wrong_path(data: Data) -> None:
-    for record in data.holdout[:2]:
-        record["evidence_certificate"]["spec"]["focus_evidence"][0]["path"] = ["0", "nowhere"]
-
-
-@corruption("focus-repeated", "holdout.jsonl:1 (id {id})")
-def a_sentence_twice(data: Data) -> None:
-    sentence = data.holdout[0]["evidence_certificate"]["verified_pair"]["left"]
-    for record in data.holdout[:2]:
-        add_text(record, sentence)
-
-
-@corruption("focus-quote", "holdout.jsonl:1 (id {id})")
-def another_quote(data: Data) -> None:
-    for record in data.holdout[:2]:
-        record["evidence_certificate"]["spec"]["focus_evidence"][0]["text"] = "Something else."
 
 
 # separation
@@ -449,26 +242,10 @@ def a_context_in_both_files(data: Data) -> None:
     copied_to_holdout(data)
 
 
-@corruption("source-id-missing", "holdout.jsonl")
-def no_source_ids(data: Data) -> None:
-    for record in data.holdout:
-        del record["provenance"]["source_id"]
-
-
 @corruption("near-duplicate", f"holdout.jsonl:{NEXT} (id twin-base)", alone=True)
 def a_context_that_is_nearly_another(data: Data) -> None:
     copied_to_holdout(data)
     own_context(data)
-
-
-@corruption("shared-id", f"holdout.jsonl:{NEXT} (id {{id}})")
-def an_id_in_both_files(data: Data) -> None:
-    copied_to_holdout(data, id=True)
-
-
-@corruption("shared-family", f"holdout.jsonl:{NEXT} (id twin-base)")
-def a_family_in_both_files(data: Data) -> None:
-    copied_to_holdout(data, family=True)
 
 
 @corruption("shared-source-family", "holdout.jsonl:1 (id {id})", alone=True)
@@ -481,21 +258,6 @@ def a_source_family_in_both_files(data: Data) -> None:
 def a_source_id_in_both_files(data: Data) -> None:
     for record in data.holdout[:2]:
         record["provenance"]["source_id"] = data.train[0]["provenance"]["source_id"]
-
-
-@corruption("near-duplicate-within", f"holdout.jsonl:{NEXT + 2} (id twin2-base)")
-def two_families_alike(data: Data) -> None:
-    copied_to_holdout(data)
-    for record in data.holdout[-2:]:
-        data.holdout.append(
-            record
-            | {
-                "id": f"twin2-{record['variant']}",
-                "family": "twin2",
-                "input": record["input"]
-                | {"state": edit_text(record["input"]["state"], lambda text: f"Hm. {text}")},
-            }
-        )
 
 
 # balance
@@ -513,22 +275,7 @@ def references_first(data: Data) -> None:
                     decision(record)["criteria"] = {k: criteria[k] for k in [*targets, *rest]}
 
 
-@corruption("kind-missing", "holdout.jsonl")
-def no_score_records(data: Data) -> None:
-    data.holdout[:] = [r for r in data.holdout if decision(r)["type"] != "score"]
-
-
 # shortcuts
-
-
-@corruption("question-shortcut", "train.jsonl, holdout.jsonl")
-def the_question_names_the_answers(data: Data) -> None:
-    for records in (data.train, data.holdout):
-        for base, other in zip(records[::2], records[1::2], strict=True):
-            if decision(base)["type"] == "choice":
-                told = " or ".join(sorted({r["reference"]["target"] for r in (base, other)}))
-                for record in (base, other):
-                    decision(record)["instructions"] += f" Say {told}."
 
 
 @corruption("ablated-shortcut", "train.jsonl, holdout.jsonl", alone=True)
@@ -541,23 +288,7 @@ def the_context_names_the_answers(data: Data) -> None:
                     add_text(record, f"Last time it was {told}.")
 
 
-@corruption("answer-in-context", "train.jsonl, holdout.jsonl")
-def the_context_names_the_answer(data: Data) -> None:
-    for record in (*data.train, *data.holdout):
-        if decision(record)["type"] == "choice":
-            add_text(record, f"It was {record['reference']['target']}.")
-    for records in (data.train, data.holdout):
-        records[:] = [record for record in records if decision(record)["type"] == "choice"]
-
-
 # lengths
-
-
-@corruption("more-answers-than-letters", "holdout.jsonl:1 (id {id})")
-def more_answers_than_letters(data: Data) -> None:
-    record = data.holdout[0]
-    decision(record).update(type="choice", criteria={f"answer {n}": None for n in range(27)})
-    record["reference"] = {"target": "answer 0"}
 
 
 @corruption("prompt-too-long", "holdout.jsonl:1 (id {id})", alone=True)
@@ -573,9 +304,8 @@ def expected_place(corruption: Corruption, data: Data) -> str:
         return corruption.place
     name = corruption.place.partition(":")[0]
     records = data.train if name == "train.jsonl" else data.holdout
-    place = corruption.place.replace("{line}", "1")
-    line = int(place.partition(":")[2].split()[0])
-    return place.format(id=records[line - 1]["id"])
+    line = int(corruption.place.partition(":")[2].split()[0])
+    return corruption.place.format(id=records[line - 1]["id"])
 
 
 @pytest.fixture(scope="module")
@@ -614,33 +344,8 @@ def test_every_corruption_is_found_where_it_is(
         assert worse == {CODES[spoilt.code].check}
 
 
-def test_every_code_of_a_dataset_has_its_corruption() -> None:
-    elsewhere = {"codes-not-single", "shortcut-suspected", "context-solved", "context-words"}
-    covered = {spoilt.code for spoilt in CORRUPTIONS} | elsewhere
-    assert covered == {code for code, spec in CODES.items() if spec.check in DATA_CHECKS}
-
-
 def test_every_check_has_a_corruption_that_it_alone_rejects() -> None:
     assert {CODES[spoilt.code].check for spoilt in CORRUPTIONS if spoilt.alone} == set(DATA_CHECKS)
-
-
-def test_a_warning_names_both_answers_of_one_description(tmp_path: Path) -> None:
-    data = healthy(FAMILIES)
-    descriptions_alike(data)
-    first, second, *_ = decision(data.holdout[0])["criteria"]
-    (finding, _) = findings(audited(data.write(tmp_path), ("schema",)))
-    assert (finding.code, finding.severity) == ("descriptions-alike", "warning")
-    assert finding.actual == f"{first} and {second}: Is in the  window"
-
-
-def test_answers_that_all_have_one_description_are_told_apart_by_their_keys(
-    tmp_path: Path,
-) -> None:
-    data = healthy(FAMILIES)
-    descriptions_alike(data)
-    for member in data.holdout[:2]:
-        decision(member)["criteria"] = dict.fromkeys(decision(member)["criteria"], "the same")
-    assert findings(audited(data.write(tmp_path), ("schema",))) == []
 
 
 def test_the_healthy_dataset_has_no_finding(tmp_path: Path, tokenizer: NamedTokenizer) -> None:
@@ -648,25 +353,3 @@ def test_the_healthy_dataset_has_no_finding(tmp_path: Path, tokenizer: NamedToke
     assert counts(audit) == {}
     assert [check.check for check in audit.checks] == list(DATA_CHECKS)
     assert not any(check.skipped for check in audit.checks)
-
-
-def test_a_context_of_megabytes_is_not_tokenised(
-    tmp_path: Path, tokenizer: NamedTokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A context of 10 MB took 7 to 10 GB before it was refused for its length.
-    data = healthy(FAMILIES)
-    data.holdout[1]["input"]["state"] = "The gate is open. " * 150_000
-    seen: list[int] = []
-    tokenise = ChatPrompts._tokenise
-
-    def watched(self: ChatPrompts, texts: list[str]) -> list[list[int]]:
-        seen.extend(map(len, texts))
-        return tokenise(self, texts)
-
-    monkeypatch.setattr(ChatPrompts, "_tokenise", watched)
-    audit = audited(data.write(tmp_path), ("lengths",), tokenizer=tokenizer)
-    (finding,) = findings(audit)
-    assert (finding.code, finding.place.line) == ("prompt-too-long", 2)
-    assert "bytes, not tokenised" in finding.actual
-    assert_says(audit.checks[-1].scope, "1 more", "too long", "bytes alone")
-    assert max(seen) < 100_000

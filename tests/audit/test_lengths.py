@@ -21,6 +21,7 @@ from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
 from pact_eval.data.records import read_records
 from pact_eval.errors import PromptError
+from pact_eval.prompts.chat_prompts import ChatPrompts
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 
@@ -77,14 +78,26 @@ def test_a_prompt_of_the_limit_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert result.measured == Lengths(tokens[0], tokens[1], p99, tokens[2], limit, k=1)
 
 
-def test_prompts_that_bytes_alone_show_to_be_too_long(tmp_path: Path) -> None:
+def test_prompts_that_bytes_alone_show_to_be_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A context of 10 MB took 7 to 10 GB before it was refused for its length."""
+    tokenised: list[int] = []
+    tokenise = ChatPrompts._tokenise
+
+    def watched(self: ChatPrompts, texts: list[str]) -> list[list[int]]:
+        tokenised.extend(map(len, texts))
+        return tokenise(self, texts)
+
+    monkeypatch.setattr(ChatPrompts, "_tokenise", watched)
     states = ["Open.", "The gate is open. " * 20_000, "Shut."]
     result = checked(tmp_path, states)
+    assert 0 < max(tokenised) < 100_000
     ((code, line, text),) = findings_of(result)
     assert (code, line) == ("prompt-too-long", 2)
     assert text.endswith("bytes, not tokenised")
-    tokenised, too_long = result.scope.split("; ")
-    assert (tokenised, too_long.split()[0]) == ("2 records at K = 1", "1")
+    measured, too_long = result.scope.split("; ")
+    assert (measured, too_long.split()[0]) == ("2 records at K = 1", "1")
     assert_says(too_long, "more", "too long", "bytes alone")
     nothing = checked(tmp_path, states[1:2])
     assert (nothing.measured, nothing.counts) == (None, {"prompt-too-long": 1})

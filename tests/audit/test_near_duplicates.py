@@ -26,7 +26,6 @@ from pact_eval.audit.findings import Collector, Finding
 from pact_eval.audit.near_duplicates import NearDuplicates, add_near_duplicates
 from pact_eval.data.files import DataFile
 from pact_eval.data.index import index_of_records
-from pact_eval.data.word_diff import WordDiff, word_diff
 
 Rows = list[dict[str, Any]]
 
@@ -278,38 +277,6 @@ def test_copies_of_a_template_are_compared_until_each_has_its_crowd(
     assert sum(n_cosines) < 500
 
 
-@pytest.mark.slow
-def test_edited_copies_among_many_contexts_against_sklearn(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    texts = sentences(rng, 500, 30, vocabulary=500)
-    texts += [edited(rng, text, 3 + n // 20) for n, text in enumerate(texts[:200])]
-    with changed(_FIRST_PIECE=100, _LAST_PIECE=200, _BLOCK_ROWS=64):
-        result = search(tmp_path, bases(texts), threshold=0.6)
-    expected = sklearn_cosines(texts)
-    np.fill_diagonal(expected, 0)
-    nearest = dict(enumerate(expected.max(axis=1)))
-    cosine_of = {
-        int(row.removeprefix("f").removesuffix("-base")): cosine
-        for (_, row, _), cosine in result.cosines.items()
-    }
-    assert result.measured.exact
-    assert 100 < result.counts[WITHIN] < 400
-    assert {n for n, cosine in nearest.items() if cosine > 0.603} <= cosine_of.keys()
-    assert all(nearest[n] == pytest.approx(cosine, abs=0.008) for n, cosine in cosine_of.items())
-
-
-@pytest.mark.slow
-def test_many_copies_of_a_template_are_all_reported_at_bounded_work(
-    tmp_path: Path, n_cosines: list[int]
-) -> None:
-    others, alike = sentences(np.random.default_rng(8), 100, 40), copies(500)
-    with changed(CROWD=10, _FIRST_PIECE=50, _LAST_PIECE=400, _BLOCK_ROWS=50):
-        result = search(tmp_path, bases(others + alike[:350], "a"), bases(alike[350:], "b"))
-    assert not result.measured.exact
-    assert result.counts == {WITHIN: 500, ACROSS: 150}
-    assert sum(n_cosines) < 50 * 500  # of 125,000 pairs of copies
-
-
 def test_copies_that_a_crowd_has_no_room_for_are_reported(tmp_path: Path) -> None:
     *alike, one, another = copies(302)
     crowd = [record(f"a{n}", family="a", state=state) for n, state in enumerate(alike)]
@@ -321,11 +288,11 @@ def test_copies_that_a_crowd_has_no_room_for_are_reported(tmp_path: Path) -> Non
 
 
 def test_equal_contexts_take_bounded_work(tmp_path: Path, n_cosines: list[int]) -> None:
-    same = [SEAL] * 600
+    same = [SEAL] * 300
     result = search(tmp_path, bases(same, "a"), bases([*same, LAMP], "b"), threshold=0.2)
-    assert result.counts == {WITHIN: 1_201, ACROSS: 1}
-    assert result.cosines[ACROSS, "b600-base", "a0-base"] < 1
-    assert sum(n_cosines) < 10 * 1_201
+    assert result.counts == {WITHIN: 601, ACROSS: 1}
+    assert result.cosines[ACROSS, "b300-base", "a0-base"] < 1
+    assert sum(n_cosines) < 10 * 601
 
 
 @pytest.mark.slow
@@ -431,24 +398,6 @@ def test_no_record_at_all_is_no_near_duplicate() -> None:
     measured, _ = add_near_duplicates(index_of_records([]), findings, threshold=0.8)
     assert measured.contexts == 0
     assert not findings.result("").counts
-
-
-def test_texts_are_compared_word_by_word_only_for_findings_that_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compared = []
-
-    def spy(left: str, right: str) -> WordDiff:
-        compared.append((left, right))
-        return word_diff(left, right)
-
-    monkeypatch.setattr(near_duplicates, "word_diff", spy)
-    alike = copies(10)
-    result = search(tmp_path, bases(alike, "a"), bases([f"{alike[0]} So."], "b"), keep=2)
-    assert result.counts == {ACROSS: 1, WITHIN: 10}
-    assert len(compared) == 3
-    assert [finding.comparison is None for finding in result.findings] == [False] * 3
-    assert compared[0] == (alike[0], f"{alike[0]} So.")
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.5, 1.01, math.nan])

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from adapters import SHIPPED
 from click.testing import CliRunner
 from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main
-from pact_eval.audit.adapter.audit import ADAPTER_CHECKS, audit_adapter
+from pact_eval.audit.adapter.audit import ADAPTER_CHECKS
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
 from pact_eval.audit.dataset import DATA_CHECKS, audit_data
-from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.findings import CheckResult
 from pact_eval.audit.registry import CODES, Check
-from pact_eval.errors import Place
 
 
 def long_ids(context: DataContext) -> CheckResult:
@@ -72,15 +68,6 @@ def test_a_registered_check_is_in_the_result_the_json_and_the_table(tmp_path: Pa
     assert "8 ids" in text
 
 
-@pytest.mark.usefixtures("registered")
-def test_a_registered_check_of_adapters_is_in_the_result_and_the_table() -> None:
-    audit = audit_adapter(SHIPPED / "nimble_recipe", keep=5)
-    assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
-    assert audit.checks[-1].check == "readme"
-    text = CliRunner().invoke(main, ["adapter", str(SHIPPED / "nimble_recipe")]).stdout
-    assert "not looked for" in text
-
-
 def test_a_check_whose_needs_are_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:
     folder = healthy(families=2).write(tmp_path)
     source = DatasetSource.of_files([folder / "train.jsonl"], [], None)
@@ -95,13 +82,3 @@ def test_names_and_codes_are_unique(name: str, code: str) -> None:
     with pytest.raises(ValueError, match="taken"):
         DATA_CHECKS.register(check)
     assert list(DATA_CHECKS)[-1] == "lengths"
-
-
-def test_a_finding_needs_a_code_of_its_check() -> None:
-    with pytest.raises(ValueError, match="not a code of"):
-        Collector("balance", 5).add("family-size", Place("x"), "two", "one")
-
-
-def test_checks_load_scikit_learn_when_they_run() -> None:
-    code = "import sys, pact_eval.audit; sys.exit('sklearn' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

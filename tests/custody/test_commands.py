@@ -25,7 +25,6 @@ from pact_eval.runs.provenance import read_provenance
 from pact_eval.verification.family_roles import family_roles
 
 SCORE = ("--limit", 4, "--k", 1)
-FAMILIES = ("f000", "f001", "f002")
 
 
 def command(*arguments: object) -> Result:
@@ -55,18 +54,12 @@ def test_score_refuses_an_adapter_trained_on_the_data(leak: Path, tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-def test_workers_refuse_it_too(leak: Path, tmp_path: Path) -> None:
-    words = ("--data", HOLDOUT, "--out", tmp_path / "run", "--workers", 2, *SCORE)
-    result = command("score", leak, *words)
-    assert result.exit_code == 3
-    assert "--allow trained-on" in result.stderr
-
-
 def test_python_refuses_it_too(leak: Path, tmp_path: Path) -> None:
     with pytest.raises(GateError, match="--allow trained-on"):
         pact_eval.score(HOLDOUT, tmp_path / "run", adapter=leak, k=1, limit=4)
 
 
+@pytest.mark.slow
 def test_a_run_that_selects_may_use_the_data_of_the_selection_alone(
     leak: Path, tmp_path: Path
 ) -> None:
@@ -81,6 +74,7 @@ def test_a_run_that_selects_may_use_the_data_of_the_selection_alone(
     assert len(trained_on.families) == 2
 
 
+@pytest.mark.slow
 def test_an_allowed_run_says_so_everywhere(leak: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ("--data", HOLDOUT, "--out", run, "--allow", "trained-on", *SCORE)
@@ -103,6 +97,7 @@ def test_an_allowed_run_says_so_everywhere(leak: Path, tmp_path: Path) -> None:
     assert re.search(r"evaluation[ |]+2[ |]+train 2 ", verified.stdout)
 
 
+@pytest.mark.slow
 def test_a_changed_word_ends_with_5(data: Path, tmp_path: Path) -> None:
     file = data / "holdout.jsonl"
     whole = file.read_text("utf-8")
@@ -158,57 +153,55 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_what_is_made_from_a_run_on_training_data_is_refused(runs: Path, tmp_path: Path) -> None:
-    run = runs / "leaking"
-    criteria = tmp_path / "criteria.toml"
-    assert command("register", criteria, "--example").exit_code == 0
-    commands = {
-        "calibrate": ("calibrate", run, "--force", "--out", tmp_path / "calibration.json"),
-        "thresholds": ("thresholds", run, "--target-error", "0.4"),
-        "sets": ("thresholds", "--sets", run, "--coverage", "0.6"),
-        "scorecard": ("scorecard", criteria, run),
-    }
-    for words in commands.values():
-        result = command(*words)
-        assert result.exit_code == 3, words
-        assert "3 families" in result.stderr
-        assert "train.jsonl" in result.stderr
-        assert "--allow trained-on" in result.stderr
-        allowed = command(*words, "--allow", "trained-on")
-        assert allowed.exit_code == 0, allowed.stderr
-        assert_says(allowed.stderr, "3 families", "may have learnt")
-        (tmp_path / "calibration.json").unlink(missing_ok=True)
-        assert command(*(runs / "clean" if word is run else word for word in words)).exit_code == 0
+MAKERS: dict[str, tuple[str, ...]] = {
+    "calibrate": ("calibrate", "RUN", "--force", "--out", "made.json"),
+    "thresholds": ("thresholds", "RUN", "--target-error", "0.4", "--out", "made.json"),
+    "sets": ("thresholds", "--sets", "RUN", "--coverage", "0.6"),
+    "scorecard": ("scorecard", "criteria.toml", "RUN"),
+}
 
 
-def test_files_made_from_such_a_run_say_so(runs: Path, tmp_path: Path) -> None:
-    run, allow = runs / "leaking", ("--allow", "trained-on")
-    gates, fitted = tmp_path / "thresholds.json", tmp_path / "calibration.json"
-    command("thresholds", run, "--target-error", "0.4", "--out", gates, *allow)
-    command("calibrate", run, "--force", "--out", fitted, *allow)
-    expected = {"families": 3, "files": ["train.jsonl"]}
-    assert json.loads(gates.read_text("utf-8"))["chosen_on"]["trained_on"] == expected
-    assert json.loads(fitted.read_text("utf-8"))["fit"]["trained_on"] == expected
+@pytest.mark.parametrize(
+    "maker",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "thresholds")) for name in MAKERS],
+)
+def test_what_is_made_from_a_run_on_training_data_is_refused_or_says_so(
+    maker: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("register", "criteria.toml", "--example").exit_code == 0
+
+    def made_from(run: str, *more: str) -> Result:
+        return command(*(runs / run if word == "RUN" else word for word in MAKERS[maker]), *more)
+
+    refused = made_from("leaking")
+    assert refused.exit_code == 3
+    for part in ("3 families", "train.jsonl", "--allow trained-on"):
+        assert part in refused.stderr
+    allowed = made_from("leaking", "--allow", "trained-on")
+    assert allowed.exit_code == 0, allowed.stderr
+    assert_says(allowed.stderr, "3 families", "may have learnt")
+    if maker in ("calibrate", "thresholds"):
+        made = json.loads(Path("made.json").read_text("utf-8"))
+        stated = made["fit"] if maker == "calibrate" else made["chosen_on"]
+        assert stated["trained_on"] == {"families": 3, "files": ["train.jsonl"]}
+        Path("made.json").unlink()
+    assert made_from("clean").exit_code == 0
 
 
-def test_every_surface_begins_with_the_leak(runs: Path, tmp_path: Path) -> None:
-    run = runs / "leaking"
-    leak_line = "6 items (3 families) are also in train.jsonl"
-    assert command("report", run).stdout.startswith(f"Leak: {leak_line}")
-    value = json.loads(command("report", run, "--json").stdout)
-    text = json.dumps(value)
-    assert '"status": "leak"' in text
-    assert str(pact_eval.evaluate(run)).splitlines()[0].startswith(f"Leak: {leak_line}")
-    page = tmp_path / "page.html"
-    assert command("report", run, "--html", page).exit_code == 3
-    assert leak_line in page.read_text("utf-8")
-    compared = command("compare", run, runs / "clean")
-    assert compared.exit_code == 3
-    assert f"Leak: {leak_line}" in compared.stdout
+FEW = ("--resamples", 100)
+
+
+@pytest.mark.parametrize("words", [("report", "leaking"), ("compare", "leaking", "clean")])
+def test_a_report_and_a_comparison_begin_with_the_leak(runs: Path, words: tuple[str, ...]) -> None:
+    name, *folders = words
+    result = command(name, *(runs / folder for folder in folders), *FEW)
+    assert result.exit_code == 3
+    assert result.stdout.startswith("Leak: 6 items (3 families) are also in train.jsonl")
 
 
 def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
-    result = command("report", runs / "leaking", "--without-leaks")
+    result = command("report", runs / "leaking", "--without-leaks", *FEW)
     assert result.exit_code == 0
     assert "Left out of all" in result.stdout
     experiment = Experiment.read([runs / "leaking"], Settings(without_leaks=True))
@@ -216,32 +209,30 @@ def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
     assert len(experiment.runs[0].predictions) == len(whole) - 6
 
 
-def test_unknown_training_data_are_named_and_no_error(runs: Path, tmp_path: Path) -> None:
+def test_unknown_training_data_are_named_and_no_error(runs: Path) -> None:
     run, warning = runs / "unknown", "training data not stated"
-    result = command("report", run)
+    result = command("report", run, *FEW)
     assert result.exit_code == 0
     assert warning in result.stdout
-    value = json.loads(command("report", run, "--json").stdout)
+    value = json.loads(command("report", run, "--json", *FEW).stdout)
     data = value["answer"]["data"]
     assert {"name": "training data", "reason": "not stated"} in data["unchecked"]
-    page = tmp_path / "page.html"
-    assert command("report", run, "--html", page).exit_code == 0
-    assert warning in page.read_text("utf-8")
-    assert warning not in command("report", runs / "clean").stdout
+    assert warning not in command("report", runs / "clean", *FEW).stdout
 
 
-def test_compare_names_different_training_data(runs: Path) -> None:
-    result = command("compare", runs / "leaking", runs / "clean")
-    assert_says(
-        result.stderr, "different data", "train.jsonl (10 families)", "more.jsonl (20 families)"
-    )
-    assert "different data" not in command("compare", runs / "clean", runs / "unknown").stderr
+@pytest.mark.parametrize(("other", "differs"), [("leaking", True), ("unknown", False)])
+def test_compare_names_different_training_data(runs: Path, other: str, differs: bool) -> None:
+    message = command("compare", runs / other, runs / "clean", *FEW).stderr
+    assert ("different data" in message) is differs
+    if differs:
+        assert_says(message, "train.jsonl (10 families)", "more.jsonl (20 families)")
 
 
 def test_roles_by_family_by_hand(runs: Path, tmp_path: Path) -> None:
     run = runs / "clean"
     gates = tmp_path / "thresholds.json"
-    assert command("thresholds", run, "--target-error", "0.4", "--out", gates).exit_code == 0
+    families = rows(2)["family"].unique().to_list()
+    gates.write_text(json.dumps({"chosen_on": {"families": families}}), "utf-8")
     result = command("verify", run, "--thresholds", gates)
     assert result.exit_code == 3
     assert re.search(r"thresholds[ |]+30[ |]+evaluation 30", result.stdout)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from pact_eval._json import Json
-from pact_eval.data.contexts import context_text, leaf_texts
-
-
-def test_a_text_context_is_its_only_text() -> None:
-    assert leaf_texts("x") == ["x"]
+from pact_eval.data.contexts import context_text
 
 
 def test_keys_and_numbers_are_no_text() -> None:

@@ -10,7 +10,6 @@ from messages import assert_says
 from pact_eval.data.records import (
     AblatedFrom,
     iter_records,
-    parse_field,
     parse_record,
     read_records,
 )
@@ -175,17 +174,6 @@ def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Pat
     assert f'{path}:5: duplicate key "id"' in text
 
 
-def test_one_mistake_in_every_line_is_three_lines(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "my eval.jsonl", ["{"] * 1234)
-    with pytest.raises(RecordError) as caught:
-        read_records(path)
-    first, count, remedy = str(caught.value).splitlines()
-    assert first.startswith(f"{path}:1: not valid JSON")
-    assert_says(count, "1,233 more", "lines 2, 3, 4")
-    assert_says(remedy, f"pact-audit data '{path}'")
-    assert len(caught.value.problems) == 1234
-
-
 @pytest.mark.parametrize("number", [0, -1, 7])
 def test_a_whole_number_is_a_name(tmp_path: Path, number: int) -> None:
     names: dict[str, Any] = {"id": number, "family": number, "source_family": number}
@@ -217,7 +205,3 @@ def test_a_record_without_reference_is_read_only_when_asked_for(tmp_path: Path) 
     assert read_records(path, require_reference=False)[0].reference is None
     with pytest.raises(RecordError, match="reference"):
         read_records(path)
-
-
-def test_a_field_of_a_request_may_have_any_name() -> None:
-    assert parse_field("décision", question("noul")).name == "décision"

@@ -73,7 +73,6 @@ def test_a_name_without_one_role_is_refused(held_out: HeldOut, message: str) -> 
     ("words", "message"),
     [
         (["--selection", "s9"], "no source family is named s9"),
-        (["--selection", "s1", "--calibration", "s1"], "give each one role"),
         (["--selection", "s1", "--select", "1"], "give one of them"),
     ],
 )

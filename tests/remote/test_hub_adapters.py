@@ -17,18 +17,14 @@ from remote.hub_server import Hub
 
 from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
-from pact_eval.api import audit_adapter
 from pact_eval.custody.training_record import TRAINING_RECORD
-from pact_eval.errors import AdapterError, MissingExtraError
+from pact_eval.errors import AdapterError
 from pact_eval.evaluation.run_costs import TRAINING_NAME
 from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.models.hub_adapters import ADAPTER_FILES, find_adapter, label_of
 from pact_eval.runs.training_log import LOG_NAME
-from pact_eval.scoring.model import identify, resolve_base
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.files import DECISION_CONFIG, DECISION_TEMPLATE, head_files
-
-pytestmark = pytest.mark.slow
 
 audit, evaluate = runner(audit_program), runner(main)
 
@@ -86,6 +82,7 @@ def test_an_adapter_is_a_snapshot_with_what_it_needs(
     assert label_of(adapter.folder) == "pact"
 
 
+@pytest.mark.slow
 def test_score_records_the_commit_and_names_the_run_by_the_repository(
     commit: str, tmp_path: Path
 ) -> None:
@@ -148,22 +145,6 @@ def test_the_audit_names_commit_and_files_that_were_not_downloaded(commit: str, 
     assert f"from the Hub: {ID}@{commit}" in " ".join(shown.split())
 
 
-def test_python_audits_and_scores_by_id(commit: str) -> None:
-    audited = audit_adapter(f"{ID}@v1")
-    assert audited.facts.hub is not None
-    assert (audited.facts.hub.repository, audited.facts.hub.commit) == (ID, commit)
-
-
-def test_two_revisions_can_be_compared(hub: Hub, folder: Path, commit: str, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "next")
-    schema = json.loads((other / SCHEMA_CONFIG).read_text()) | {"max_length": 999}
-    (other / SCHEMA_CONFIG).write_text(json.dumps(schema))
-    hub.repositories[f"models/{ID}"].add(other, "v2")
-    value = json.loads(audit("adapter", f"{ID}@v1", f"{ID}@v2", "--json", code=3).stdout)
-    assert value["comparison"]["weights"]["identical_bytes"] is True
-    assert "max_length" in json.dumps(value["comparison"]["differences"])
-
-
 # What the repository lacks, and what the Hub refuses.
 
 
@@ -201,10 +182,6 @@ def test_no_such_repository_is_no_folder_either(hub: Hub, tmp_path: Path) -> Non
     assert "folder" not in refused("hf://someone/their-adapter")
 
 
-def test_no_such_revision(commit: str) -> None:
-    assert_says(refused(f"{ID}@v9"), "no branch, tag or commit v9")
-
-
 def test_a_token_is_never_printed(
     commit: str, hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -219,7 +196,7 @@ def test_a_token_is_never_printed(
     assert "hf_right" not in value
 
 
-@pytest.mark.parametrize("command", ["audit", "score"])
+@pytest.mark.parametrize("command", ["audit", pytest.param("score", marks=pytest.mark.slow)])
 def test_offline_and_without_network(
     command: str, hub: Hub, commit: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -246,13 +223,6 @@ def test_offline_and_without_network(
         assert_says(shown, "files/not-looked-into", "HF_HUB_OFFLINE is set")
 
 
-def test_without_the_extra_the_line_for_pip_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    with pytest.raises(MissingExtraError) as caught:
-        find_adapter("owner/pact")
-    assert_says(caught.value, "owner/pact", "huggingface_hub", "pip install", "'.[remote]'")
-
-
 def test_a_hostile_listing_does_not_write_elsewhere(hub: Hub, commit: str, tmp_path: Path) -> None:
     hub.repositories[f"models/{ID}"].listed = ("../../../../adapter_config.json", "/tmp/x.py")  # noqa: S108
     adapter = find_adapter(ID)
@@ -274,6 +244,8 @@ def base_commit(hub: Hub, tmp_path: Path) -> str:
 
 def test_a_base_model_by_id_has_a_commit(hub: Hub, base_commit: str, folder: Path) -> None:
     """As `--base-model`, with or without a revision, and as the adapter names it."""
+    from pact_eval.scoring.model import identify, resolve_base  # loads PEFT: seconds
+
     for name, revision in (("owner/base", None), ("owner/base", "v1"), ("owner/base@v1", None)):
         base = resolve_base(name, revision)
         assert (base.name, base.revision) == ("owner/base", base_commit)
@@ -292,6 +264,8 @@ def test_a_base_model_by_id_has_a_commit(hub: Hub, base_commit: str, folder: Pat
 
 
 def test_a_base_model_that_the_hub_lacks(hub: Hub) -> None:
+    from pact_eval.scoring.model import resolve_base
+
     with pytest.raises(AdapterError) as caught:
         resolve_base("owner/none", None)
     assert_says(caught.value, "owner/none", "no such repository", "HF_TOKEN")

@@ -24,10 +24,8 @@ from pact_cli.audit.main import main as audit_program
 from pact_cli.main import main
 from pact_eval.data.hub_data import local_data, only_file_of
 from pact_eval.errors import InputError, MissingExtraError, SeveralFilesError
-from pact_eval.hub.names import dataset_name, model_name
+from pact_eval.hub.names import model_name
 from pact_eval.hub.snapshots import hub_place, located, snapshot_of, stays_inside
-
-pytestmark = pytest.mark.slow
 
 audit, evaluate = runner(audit_program), runner(main)
 
@@ -77,11 +75,6 @@ def test_a_branch_or_tag_becomes_a_commit(
     expected = tmp_path / ("old" if revision == "v1" else "new") / "data" / "test.csv"
     assert file.read_bytes() == expected.read_bytes()
     assert hub.sent() == ["data/test.csv"]  # and no README
-
-
-def test_a_commit_is_a_revision(repository: Repository) -> None:
-    commit = repository.revisions["v1"]
-    assert hub_place(local_data(f"{URL}@{commit}")) == f"{URL}@{commit}/data/test.csv"
 
 
 def test_the_revision_of_converted_files_has_slashes(hub: Hub, tmp_path: Path) -> None:
@@ -206,6 +199,7 @@ def test_a_snapshot_keeps_the_names_of_its_files(tmp_path: Path) -> None:
     assert (snapshot.commit, snapshot.path) == ("a" * 40, "test.csv")
 
 
+@pytest.mark.slow
 def test_score_and_import_record_the_commit(
     hub: Hub, repository: Repository, tmp_path: Path
 ) -> None:
@@ -248,15 +242,6 @@ def test_problems_of_a_file_name_it_as_the_hub_does(hub: Hub, tmp_path: Path) ->
     hub.add("datasets/owner/name").add(write(tmp_path / "bad", {"test.csv": table}))
     text = audit("convert", URL, tmp_path / "out.jsonl", code=1).stderr
     assert_says(text, "owner/name/test.csv:5", "expected 2 cells, got 3")
-
-
-def test_settings_may_name_a_place_on_the_hub(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pact.toml").write_text(f'data = "{URL}"\n')
-    done = audit("data", "--only", "schema", "--json", PACT_EVAL_CONFIG=str(tmp_path / "pact.toml"))
-    assert json.loads(done.stdout)["files"][0]["rows"] == 12
 
 
 # What the Hub refuses: one message each, with what to do.
@@ -483,8 +468,3 @@ def test_names_of_adapters(text: str, expected: Any) -> None:
     assert (None if name is None else (name.repository, name.revision)) == expected
     if name is not None:
         assert model_name(Path(text)) == name
-
-
-def test_a_path_keeps_its_name() -> None:
-    assert dataset_name("data/test.csv") is None
-    assert dataset_name(Path(URL)) == dataset_name(URL)

@@ -40,6 +40,7 @@ def imported(folder: Path) -> tuple[bytes, Any, str]:
     return (folder / "predictions.parquet").read_bytes(), recorded["settings"], recorded["data"]
 
 
+@pytest.mark.slow
 def test_a_folder_a_pattern_and_a_file_of_parquet(
     bucket: Path, made_files: Path, tmp_path: Path
 ) -> None:

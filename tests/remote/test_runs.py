@@ -11,20 +11,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 from commands import refuser, runner
 from messages import assert_says
-from preregistration.checks import criteria
 from remote.s3_server import S3, Lying, Silent, served
 from run_frames import edit_run, other_items, rows, write_content_free, write_run
 
 from pact_cli.main import main
-from pact_eval import Experiment, compare, evaluate, read_run
+from pact_eval import Experiment, read_run
 from pact_eval.errors import InputError, MissingExtraError, RunError, TamperedError
 from pact_eval.runs.folder import RunWriter, open_run
 from pact_eval.runs.remote.places import run_folder, run_folders
-from pact_reports.writers.json import to_json
 
 run, refused = runner(main), refuser(main)
 FEW = ("--resamples", 100)
@@ -48,42 +45,12 @@ def remote(local: Path, bucket: Path) -> str:
 
 
 COMMANDS = {
-    "report": ("report", "{0}/one-1"),
-    "full": ("report", "{0}/one-1", "--full"),
-    "several": ("report", "{0}/one-1", "{0}/two-1", "--full"),
-    "json": ("report", "{0}/one-1", "{0}/two-1", "--json"),
-    "compare": ("compare", "{0}/one-1", "{0}/two-1", "--mcnemar"),
-    "compare json": ("compare", "{0}/one-1", "{0}/two-1", "--json"),
-    "gate": ("compare", "{0}/one-1", "{0}/one-1", "--gate", "--margin", "0.5", "--json"),
-    "arms": ("compare", "--arms", "a={0}/one-*", "b={0}/two-*", "--json"),
-    "sweep": ("report", "--views", "{0}/one-1", "--json"),
-    "calibrate": (
-        *(
-            "calibrate",
-            "{0}/calibration",
-            "--force",
-            "--out",
-            "{1}/calibration.json",
-            "--mode",
-            "scalar",
-        ),
-    ),
-    "page": ("report", "{0}/one-1", "{0}/two-1", "--html", "{1}/page.html"),
-    "tables": ("paper", "--tables", "all", "{0}/one-1", "{0}/two-1", "--out", "{1}/tables"),
-    "figures": (
-        "paper",
-        "{0}/one-1",
-        "{0}/two-1",
-        "--out",
-        "{1}/figures",
-        "--figures",
-        "risk-coverage",
-    ),
-    "scorecard": ("scorecard", "{1}/hypotheses.toml", "{0}/one-1", "{0}/two-1", "--json"),
-    "thresholds": ("thresholds", "{0}/one-1", "--target-error", "0.5", "--out", "{1}/gates.json"),
-    "verify": ("verify", "{0}/one-1", "{0}/two-1"),
+    "json": "report {0}/one-1 {0}/two-1 --json --resamples 100",
+    "arms": "compare --arms a={0}/one-* b={0}/two-* --json --resamples 100",
+    "calibrate": "calibrate {0}/calibration --force --mode scalar --out {1}/calibration.json",
+    "page": "report {0}/one-1 {0}/two-1 --html {1}/page.html --resamples 100",
+    "verify": "verify {0}/one-1 {0}/two-1",
 }
-_WITHOUT_RESAMPLES = ("calibrate", "thresholds", "verify")
 
 
 @pytest.mark.slow
@@ -91,13 +58,11 @@ _WITHOUT_RESAMPLES = ("calibrate", "thresholds", "verify")
 def test_commands_say_of_urls_what_they_say_of_folders(
     command: str, local: Path, remote: str, copied: Path, tmp_path: Path
 ) -> None:
-    words = (*COMMANDS[command], *(() if command in _WITHOUT_RESAMPLES else FEW))
     texts, made = [], []
     for place in (str(local), remote):
         out = tmp_path / "out"
         out.mkdir()
-        (out / "hypotheses.toml").write_text(criteria(more="seeds = [1]"))
-        result = run(*(str(word).format(place, out) for word in words))
+        result = run(*COMMANDS[command].format(place, out).split())
         texts.append(result.output.replace(place, "PLACE").split())
         made.append(
             {
@@ -109,8 +74,7 @@ def test_commands_say_of_urls_what_they_say_of_folders(
         shutil.rmtree(out)
     # Lines wrap and columns widen with the length of a name; numbers and words are the same.
     assert [word.strip("-+") for word in texts[0]] == [word.strip("-+") for word in texts[1]]
-    assert made[0].keys() == made[1].keys()
-    assert [name for name in made[0] if made[0][name] != made[1][name]] in ([], ["gates.json"])
+    assert made[0] == made[1]
     for content in made[1].values():
         assert str(copied).encode() not in content
 
@@ -122,6 +86,7 @@ def test_a_url_may_be_compared_with_a_folder(local: Path, remote: str) -> None:
     assert f'"{remote}/one-1"' in output
 
 
+@pytest.mark.slow
 def test_a_pattern_stands_for_the_runs_that_match(local: Path, remote: str) -> None:
     expected = run("report", local / "one-1", local / "two-1", "--json", *FEW).stdout
     output = run("report", f"{remote}/*-1", "--json", *FEW).stdout
@@ -130,17 +95,6 @@ def test_a_pattern_stands_for_the_runs_that_match(local: Path, remote: str) -> N
         run_folders([f"{remote}/none-*"])
     with pytest.raises(RunError, match="expected one run .*pattern"):
         run_folder(f"{remote}/*-1")
-
-
-def test_python_reads_urls(local: Path, remote: str) -> None:
-    a, b = f"{remote}/one-1", f"{remote}/two-1"
-    assert (read_run(a).predictions.logits == read_run(local / "one-1").predictions.logits).all()
-    assert to_json(evaluate(a)) == to_json(evaluate(local / "one-1"))
-    expected = compare(local / "one-1", local / "two-1")
-    assert to_json(compare(a, b)) == to_json(expected)
-    experiment = Experiment.read([Path(a), b])
-    assert [loaded.place for loaded in experiment.runs] == [a, b]
-    assert [loaded.name for loaded in experiment.runs] == ["one-1", "two-1"]
 
 
 def test_a_calibrator_in_the_store_is_applied(local: Path, remote: str, bucket: Path) -> None:
@@ -169,6 +123,7 @@ def test_a_run_is_copied_again_if_it_changes(remote: str, bucket: Path, copied: 
         open_run(url)
 
 
+@pytest.mark.slow
 def test_content_free_prompts_are_read_with_their_run(
     local: Path, remote: str, bucket: Path
 ) -> None:
@@ -186,20 +141,6 @@ def test_content_free_prompts_are_read_with_their_run(
     shutil.rmtree(content_free)
     without = run("report", f"{remote}/one-1", *words).stdout
     assert '"contextual": true' not in without
-
-
-def test_changed_content_free_prompts_are_refused(local: Path, remote: str, bucket: Path) -> None:
-    for folder in (local, bucket / "runs"):
-        place = write_content_free(folder / "one-1", rows(1, families=9, k=2)) / "content-free"
-        pl.read_parquet(place / "predictions.parquet").head(9).write_parquet(
-            place / "predictions.parquet"
-        )
-    errors = [
-        run("report", f"{place}/one-1", "--remedies", *FEW, code=5).stderr
-        for place in (local, remote)
-    ]
-    assert_says(errors[1], f"{remote}/one-1/content-free/predictions.parquet: changed", "sealed")
-    assert errors[1].replace(remote, str(local)) == errors[0]
 
 
 def test_changed_rows_are_refused(remote: str, bucket: Path, local: Path) -> None:

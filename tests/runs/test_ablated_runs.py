@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +14,13 @@ from run_frames import ablated_predictions, ablated_rows, frame_of, rows, write_
 
 from pact_eval.calibration.runs import fit_on_run
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_eval.errors import InputError, RunError
+from pact_eval.errors import RunError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import find_metric, metric_names, registered_metrics
+from pact_eval.evaluation.registry import registered_metrics
 from pact_eval.evaluation.report import evaluate
 from pact_eval.runs.folder import read_any_run, read_run
 from pact_eval.runs.predictions import Predictions
-from pact_eval.runs.rows import ABLATED_SCHEMA, SCHEMA
 
 
 @pytest.fixture
@@ -53,13 +51,6 @@ def test_ablated_views_have_no_reference_that_a_metric_could_read() -> None:
     assert predictions.references is None
     with pytest.raises(RunError, match="have no references"):
         _ = predictions.reference
-
-
-def test_rows_of_full_contexts_lack_the_column_of_ablated_ones(whole: Path) -> None:
-    frame = pl.read_parquet(whole / "predictions.parquet")
-    assert frame.columns == list(SCHEMA)
-    assert list(ABLATED_SCHEMA)[:-1] == list(SCHEMA)
-    assert len(read_run(whole).predictions) == 60
 
 
 NEEDS_REFERENCES: dict[str, Callable[[Path, Path], object]] = {
@@ -195,24 +186,3 @@ def test_one_view_has_no_tv_and_says_so() -> None:
         assert np.isnan(group.estimates[name].value)
         assert_says(group.estimates[name].reason, "one view", "K is 1")
     assert np.isfinite(group.estimates["ablated_gap"].low)
-
-
-def test_every_metric_and_column_is_documented() -> None:
-    docs = Path(__file__).resolve().parents[2] / "docs"
-    metrics = (docs / "metrics.md").read_text(encoding="utf-8")
-    for spec in registered_metrics("ablated"):
-        assert f"| {spec.title} |" in metrics
-    hypotheses = (docs / "hypotheses.md").read_text(encoding="utf-8")
-    for name in metric_names():
-        if "ablated contexts" in find_metric(name).needs:
-            assert f"`{name}`" in hypotheses
-    records = (docs / "records.md").read_text(encoding="utf-8")
-    assert all(f"`{column}`" in records for column in set(ABLATED_SCHEMA) - set(SCHEMA))
-
-
-def test_a_cut_off_run_says_how_to_go_on(ablated: Path) -> None:
-    (ablated / "predictions.parquet").unlink()
-    with pytest.raises(InputError, match="not complete"):
-        read_run(ablated)
-    value = json.loads((ablated / "run.json").read_bytes())
-    assert value["format_version"] == 3

@@ -184,13 +184,6 @@ def test_other_settings_are_refused_with_their_names(tmp_path: Path) -> None:
     assert "data.sha256" not in str(caught.value)
 
 
-def test_labels_may_differ_on_resuming(tmp_path: Path) -> None:
-    with RunWriter(tmp_path / "a", SETTINGS, {"command_line": ["x"]}) as writer:
-        writer.write_part(0, rows(0, 4))
-    with RunWriter(tmp_path / "a", SETTINGS, {"command_line": ["y"]}) as writer:
-        assert not writer.complete
-
-
 def test_a_truncated_part_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     with RunWriter(folder, SETTINGS, {}) as writer:
@@ -314,12 +307,6 @@ def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
         ready.unlink(missing_ok=True)
         process.join()
     RunWriter(tmp_path / "a", SETTINGS, {}).close()
-
-
-def test_run_json_names_the_versions_that_made_it(tmp_path: Path) -> None:
-    value = json.loads((finished(tmp_path / "a") / "run.json").read_text())
-    assert value["versions"]["polars"] == pl.__version__
-    assert {"python", "pact-eval", "numpy"} <= set(value["versions"])
 
 
 @pytest.mark.posix

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import site_hooks
 from click.testing import CliRunner
 
 from pact_cli.main import main
-from pact_eval.errors import InputError
 from pact_eval.importing import formats
 from pact_eval.importing.detection import start_of
-from pact_eval.importing.registry import source_names, source_of, sources
+from pact_eval.importing.registry import sources
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs"
 
@@ -66,21 +64,6 @@ def test_a_module_is_a_format(log: Path, tmp_path: Path, options: list[str]) -> 
     recorded = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))
     assert recorded["settings"]["log"] == "two-columns"
     assert recorded["counts"]["items"] == 3
-
-
-def test_help_messages_and_docs_list_a_format(log: Path, tmp_path: Path) -> None:
-    assert "two-columns" in source_names()
-    assert "two-columns" in CliRunner().invoke(main, ["import", "--help"]).output
-    out = str(tmp_path / "run")
-    wrong = CliRunner().invoke(main, ["import", str(log), "--from", "csv", "--out", out])
-    assert wrong.exit_code == 2
-    assert "'two-columns'" in wrong.output
-    with pytest.raises(InputError, match="two-columns"):
-        source_of("csv")
-    assert (
-        "| `two-columns` | A spreadsheet | `.tsv` |"
-        in site_hooks.pages()[site_hooks.IMPORTS]["formats"]
-    )
 
 
 def test_rows_of_our_own_are_tried_last(log: Path) -> None:

@@ -23,7 +23,6 @@ from pact_eval.evaluation.item_outcomes import item_outcomes
 from pact_eval.evaluation.notes import (
     Incomplete,
     RepeatedPrompts,
-    RoundedProbabilities,
     Unverified,
 )
 from pact_eval.evaluation.run_list import list_runs
@@ -32,9 +31,6 @@ from pact_eval.importing.source import ImportOptions
 from pact_eval.importing.writing import import_run
 from pact_eval.importing.zip_members import ZipMembers
 from pact_eval.runs.folder import read_run
-from pact_reports.presenters.run_list import present as present_list
-from pact_reports.presenters.run_report import present as present_run
-from pact_reports.writers.terminal import to_text
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "inspect"
 NAMES = sorted(path.name for path in LOGS.iterdir())
@@ -53,18 +49,6 @@ def content(name: str) -> dict[str, Any]:
         ]
         header: dict[str, Any] = json.loads(members.read("header.json"))
     return header | {"samples": samples}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_accuracies_are_those_of_the_log(name: str) -> None:
-    """Inspect counts an unanswered sample as wrong; we count it as unanswered."""
-    log = content(name)
-    logged = log["results"]["scores"][0]["metrics"]["accuracy"]["value"]
-    recomputed = read_rows(LOGS / name).facts.log["recomputed"]
-    assert isinstance(recomputed, dict)
-    right = sum(sample["scores"]["choice"]["value"] == "C" for sample in log["samples"])
-    assert recomputed["correct"] == right
-    assert right / len(log["samples"]) == pytest.approx(logged, abs=1e-12)
 
 
 def test_both_formats_are_read_alike() -> None:
@@ -115,21 +99,8 @@ def test_probabilities_are_those_of_the_letters(tmp_path: Path) -> None:
 def test_scores_of_letters_that_are_not_listed_are_bounds(tmp_path: Path) -> None:
     """Of the same answers, with all letters listed and with three of four in every second one."""
     for name in ("logprobs", "censored"):
-        import_run(LOGS / f"{name}.eval", tmp_path / name, {"arm": name, "seed": 1})
-    experiment = Experiment.read([tmp_path / "logprobs", tmp_path / "censored"])
-    truth, censored = (experiment.evaluation(run) for run in experiment.runs)
-    (bounds,) = (note for note in censored.notes if isinstance(note, RoundedProbabilities))
-    estimates = truth.groups[0].estimates
-    for name, (low, high) in (
-        ("nll_nats", bounds.nll),
-        ("aurc", bounds.aurc),
-        ("accuracy", bounds.accuracy),
-    ):
-        for value in (estimates[name].value, censored.groups[0].estimates[name].value):
-            assert low - 1e-12 <= value <= high + 1e-12
-    assert (bounds.decimals, bounds.censored, bounds.undecided) == (None, 0, 0)
-    assert bounds.nll[0] < bounds.nll[1] < bounds.nll[0] + 0.1
-    full, partly = (run.predictions for run in experiment.runs)
+        import_run(LOGS / f"{name}.eval", tmp_path / name, {})
+    full, partly = (read_run(tmp_path / name).predictions for name in ("logprobs", "censored"))
     assert partly.censored is not None
     assert partly.censored.sum() == 6
     unlisted = partly.censored[:, 0]
@@ -154,25 +125,6 @@ def test_an_answer_without_a_log_probability_leaves_answers_only(tmp_path: Path)
     full = read_rows(LOGS / "logprobs.eval").frame
     best = [max(range(4), key=logits.__getitem__) for logits in full["logits"].to_list()]
     assert [logits.index(0.0) for logits in imported.frame["logits"].to_list()] == best
-
-
-def test_epochs_repeat_a_prompt(tmp_path: Path) -> None:
-    import_run(LOGS / "epochs.eval", tmp_path / "run", {})
-    experiment = Experiment.read([tmp_path / "run"])
-    evaluation = experiment.evaluation(experiment.runs[0])
-    answers: dict[str, set[str]] = {}
-    for sample in content("epochs.eval")["samples"]:
-        answers.setdefault(sample["id"], set()).add(sample["scores"]["choice"]["answer"])
-    complete = [letters for letters in answers.values() if "" not in letters]
-    (note,) = (
-        note_of_run for note_of_run in evaluation.notes if isinstance(note_of_run, RepeatedPrompts)
-    )
-    assert (note.repeats, evaluation.repeats, evaluation.groups[0].items) == (3, 3, len(complete))
-    assert note.changed == pytest.approx(np.mean([len(letters) > 1 for letters in complete]))
-    estimates = evaluation.groups[0].estimates
-    for name in ("flip_rate", "view_tv", "ensemble_gain"):
-        assert (np.isnan(estimates[name].value), estimates[name].n) == (True, 0)
-    assert experiment.order_effect(experiment.runs[0]).finding == "one order"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -211,17 +163,6 @@ def test_epochs_that_are_shuffled_are_repeats_in_other_orders(tmp_path: Path) ->
     assert "in one order, so" not in text
 
 
-def test_log_probabilities_are_read_whatever_the_header_says(tmp_path: Path) -> None:
-    log = content("logprobs.eval")
-    for config in (log["plan"].get("config"), log["eval"].get("model_generate_config")):
-        (config or {}).pop("logprobs", None)
-    path = tmp_path / "log.json"
-    path.write_text(json.dumps(log), "utf-8")
-    read, expected = read_rows(path), read_rows(LOGS / "logprobs.eval")
-    assert read.values == expected.values == "logits"
-    assert read.frame.sort("id").equals(expected.frame.sort("id"))
-
-
 def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None:
     """The scorer asks for all letters: a sample that names both is right there, one is wrong."""
     log = content("answers.json")
@@ -252,29 +193,6 @@ def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None
     assert_says(imported.remarks[0], "1 answers", "several right")
 
 
-def test_a_refusal_does_not_repeat_itself(tmp_path: Path) -> None:
-    log = content("answers.json")
-    for sample in log["samples"]:
-        sample["choices"] = None
-    path = tmp_path / "log.json"
-    path.write_text(json.dumps(log), "utf-8")
-    with pytest.raises(RecordError, match="multiple choice") as told:
-        read_rows(path)
-    assert str(told.value).count("multiple choice") == 1
-
-
-@pytest.mark.parametrize("name", ["epochs.eval", "logprobs.eval"])
-def test_the_list_of_runs_has_the_accuracy_of_the_report(tmp_path: Path, name: str) -> None:
-    """Logs list one epoch after another; the list of runs wants an item's views together."""
-    import_run(LOGS / name, tmp_path / "run", {})
-    experiment = Experiment.read([str(tmp_path / "run")])
-    (listed,) = list_runs([tmp_path / "run"])
-    assert listed.state == "complete"
-    assert listed.accuracy is not None
-    expected = experiment.evaluation(experiment.runs[0]).groups[0].estimates["accuracy"].value
-    assert listed.accuracy.value == expected
-
-
 def test_the_order_that_was_shown_is_known() -> None:
     """The solver says in the explanation what it has shown; the log shows the dataset's order."""
     frame = read_rows(LOGS / "solver_shuffle.eval").frame
@@ -294,19 +212,6 @@ def test_the_order_that_was_shown_is_known() -> None:
         texts = sorted(sample["choices"])
         assert [texts[position] for position in row["code_order"]] == shown
         assert texts[row["reference"]] == sample["choices"]["ABCD".index(sample["target"])]
-
-
-def test_questions_agree_whatever_order_they_were_shown_in() -> None:
-    plain, shuffled = (
-        read_rows(LOGS / f"{name}.eval").frame for name in ("answers", "dataset_shuffle")
-    )
-    assert plain["reference"].to_list() == shuffled["reference"].to_list()
-    assert plain["code_order"].to_list() != shuffled["code_order"].to_list()
-
-
-def test_families_are_named_by_metadata() -> None:
-    options = ImportOptions(family_from="metadata.article")
-    assert read_rows(LOGS / "answers.eval", options).frame["family"].n_unique() == 5
 
 
 def changed(folder: Path, change: Any) -> Path:
@@ -469,7 +374,9 @@ def test_samples_of_the_dataset_that_the_log_lacks_are_counted(tmp_path: Path) -
     assert "incomplete" not in read_rows(log_of(tmp_path, asked, eval=whole)).facts.log
 
 
-def test_what_a_log_lacks_is_said_on_every_surface(tmp_path: Path) -> None:
+def test_what_a_log_lacks_is_a_warning_of_the_report_and_a_gap_of_the_list(
+    tmp_path: Path,
+) -> None:
     values = ["C", "P", {"acc": 1}]
     asked = [sample(at, "A", "A", value) for at, value in enumerate(values)]
     import_run(log_of(tmp_path, asked, eval={"dataset": {"samples": 20}}), tmp_path / "run", {})
@@ -481,14 +388,7 @@ def test_what_a_log_lacks_is_said_on_every_surface(tmp_path: Path) -> None:
     ) == (expected)
     diagnostics = [d for d in diagnose(experiment) if isinstance(d, ReportNote)]
     assert {d.note for d in diagnostics if d.severity == "warning"} == {*expected}
-    listed = list_runs([tmp_path / "run"])
-    assert listed[0].gaps == expected
-    report = experiment.report()
-    pages = [
-        to_text(*present_run(report, full=full).tables()).lower() for full in (True, False)
-    ] + [to_text(*present_list(listed).tables()).lower()]
-    for text in pages:
-        assert_says(text, "incomplete: 3 of 20 items", "unverified: 2 of 3 answers")
+    assert list_runs([tmp_path / "run"])[0].gaps == expected
 
 
 def tokens(*listed: tuple[str, float]) -> dict[str, Any]:
@@ -560,9 +460,12 @@ def random_log(rng: np.random.Generator, folder: Path) -> tuple[Path, float]:
     return log_of(folder, asked, results=published(truth, reducer)), truth
 
 
-def test_random_logs_are_read_right_or_refused(tmp_path: Path) -> None:
-    rng, refused = np.random.default_rng(52), 0
-    for number in range(120):
+@pytest.mark.parametrize(
+    "seed", [52, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(53, 60))]
+)
+def test_random_logs_are_read_right_or_refused(tmp_path: Path, seed: int) -> None:
+    rng, refused = np.random.default_rng(seed), 0
+    for number in range(10):
         log, truth = random_log(rng, tmp_path)
         try:
             value = headline(log, tmp_path / f"run{number}")
@@ -572,7 +475,7 @@ def test_random_logs_are_read_right_or_refused(tmp_path: Path) -> None:
         else:
             expected = value == pytest.approx(truth, abs=1e-9)
         assert expected, number
-    assert refused < 40
+    assert refused < 6
 
 
 def test_a_scorer_that_does_not_exist_is_named_once() -> None:

@@ -55,10 +55,6 @@ def check_against_results(folder: Path, out: Path) -> None:
         assert accuracy.value == pytest.approx(results[task]["acc,none"], abs=1e-12)
 
 
-def test_accuracies_are_those_of_the_results(tmp_path: Path) -> None:
-    check_against_results(LOGS, tmp_path)
-
-
 def check_several_right(folder: Path, out: Path) -> None:
     with pytest.raises(RecordError, match="give --multi any, .* several in 6 rows"):
         read_rows(folder)

@@ -111,9 +111,3 @@ def test_a_run_folder_is_not_imported_again(tmp_path: Path) -> None:
     message = run("import", folder, "--out", tmp_path / "out", code=1).stderr
     assert_says(message, "`report`", "`compare`")
     assert not (tmp_path / "out").exists()
-
-
-def test_columns_are_mapped_as_in_json_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.parquet", [{"key": "a", "label": 0, "logits": [1.0, -2.0]}])
-    run("import", path, "--out", tmp_path / "run", "--map", "id=key", "--map", "reference=label")
-    assert "1 item" in run("report", tmp_path / "run", "--resamples", 100).stdout

@@ -126,17 +126,6 @@ def test_targets_are_read_as_stated(tmp_path: Path, form: str, reference: int) -
     assert imported.frame["reference"].to_list() == [reference]
 
 
-def test_a_stated_reading_decides_where_several_fit(tmp_path: Path) -> None:
-    folder = ambiguous(tmp_path)
-    write(folder, "mmlu", letter_lines(8, 2))  # positions, as acc proves
-    imported = read_rows(folder, ImportOptions(reading=Reading(form="text")))
-    assert imported.frame["reference"].to_list()[-1] == 0
-    assert imported.frame.height == 9
-    (file,) = folder.glob("samples_mmlu_*")
-    with pytest.raises(RecordError, match="target: expected an index or one of 'A'"):
-        read_rows(file, ImportOptions(reading=Reading(form="text")))
-
-
 def test_a_log_without_any_check_has_unverified_rows(tmp_path: Path) -> None:
     rows = letter_lines(5, 5)
     for row in rows[:2]:
@@ -276,16 +265,6 @@ def test_counts_of_documents_are_compared(tmp_path: Path) -> None:
     assert read_rows(absent).facts.log["incomplete"] == {"read": 8, "of": 48}
     (file,) = absent.glob("samples_*")
     assert "incomplete" not in read_rows(file).facts.log
-
-
-def test_documents_that_occur_twice_are_one_family(tmp_path: Path) -> None:
-    rows = letter_lines(12, 6)
-    for row in rows[8:]:
-        row["doc_hash"] = rows[row["doc_id"] - 8]["doc_hash"]
-    frame = read_rows(write(tmp_path, "mmlu", rows)).frame
-    assert (frame["id"].n_unique(), frame["family"].n_unique()) == (12, 8)
-    named = read_rows(tmp_path, ImportOptions(family_from="doc.question")).frame
-    assert named["family"].n_unique() == 12
 
 
 @pytest.mark.parametrize(

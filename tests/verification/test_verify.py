@@ -405,13 +405,6 @@ def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:
     assert outcomes(folder)["calibrator"] == "ok"
 
 
-def test_a_registration_of_a_run_without_a_seal(run: Path, scored: Path, tmp_path: Path) -> None:
-    criteria = Path(shutil.copy(HYPOTHESES, tmp_path / "h.toml"))
-    at = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
-    register(criteria, data=[scored.parent / "holdout.jsonl"], now=at)
-    assert outcomes(run, Places(criteria=criteria))["registration"] == "ok"
-
-
 @pytest.mark.slow
 def test_json_of_one_run_and_of_several(reported: tuple[Path, Path, Path], tmp_path: Path) -> None:
     _, a, b = reported

@@ -48,16 +48,6 @@ def test_two_shipped_adapters_side_by_side() -> None:
     assert comparison.weights.largest_difference == pytest.approx(apart[largest], rel=1e-9)
 
 
-def test_an_adapter_beside_its_copy(tmp_path: Path) -> None:
-    left, right = copied(tmp_path / "left"), copied(tmp_path / "right")
-    audits = [audit_adapter(folder, keep=5) for folder in (left, right)]
-    comparison = compare_adapters(*audits)
-    assert comparison.differences == ()
-    assert comparison.weights is not None
-    assert (comparison.weights.identical_bytes, comparison.weights.compared) == (True, 84)
-    assert (comparison.weights.largest_difference, comparison.weights.largest_name) == (0, None)
-
-
 def test_one_adapter_changed_in_every_way(tmp_path: Path) -> None:
     left, right = copied(tmp_path / "left"), copied(tmp_path / "right")
     names = [key(layer, "self_attn.q_proj", "A") for layer in range(5)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from adapters import SHIPPED, config, copied, counts, file, key, schema
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -20,9 +20,8 @@ from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.compare import compare_adapters
 from pact_eval.models import patterns
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_a_large_file_is_read_in_little_memory(tmp_path: Path) -> None:
     adapter = copied(tmp_path / "adapter")
     path = adapter / "adapter_model.safetensors"
@@ -43,6 +42,7 @@ def test_a_large_file_is_read_in_little_memory(tmp_path: Path) -> None:
     assert peak_bytes < 20_000_000
 
 
+@pytest.mark.slow
 def test_a_regular_expression_that_never_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,8 +69,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return adapter
 
 
+@pytest.mark.slow
 @given(data=st.data())
-@settings(max_examples=80)
 def test_damage_to_the_header_is_always_found(plain: Path, data: st.DataObject) -> None:
     path = plain / "adapter_model.safetensors"
     sound = path.read_bytes()
@@ -89,7 +89,6 @@ def test_damage_to_the_header_is_always_found(plain: Path, data: st.DataObject) 
 
 
 @given(name=st.sampled_from(["adapter_config.json", "schema_config.json"]), data=st.data())
-@settings(max_examples=80)
 def test_damage_to_a_configuration_never_stops_the_audit(
     plain: Path, name: str, data: st.DataObject
 ) -> None:
@@ -121,11 +120,11 @@ CONFIG_KEYS = sorted(json.loads((SHIPPED / "nimble_recipe" / "adapter_config.jso
 SCHEMA_KEYS = sorted(json.loads((SHIPPED / "nimble_recipe" / "schema_config.json").read_text()))
 
 
+@pytest.mark.slow
 @given(
     in_config=st.dictionaries(st.sampled_from(CONFIG_KEYS), JSON, max_size=4),
     in_schema=st.dictionaries(st.sampled_from(SCHEMA_KEYS), JSON, max_size=3),
 )
-@settings(max_examples=80)
 def test_any_json_in_a_configuration_is_taken(
     plain: Path, in_config: dict[str, Json], in_schema: dict[str, Json]
 ) -> None:
@@ -160,6 +159,7 @@ print(compare_adapters(left, right).weights.different)
 """
 
 
+@pytest.mark.slow
 def test_neither_torch_nor_the_network_is_needed() -> None:
     folders = [str(SHIPPED / name) for name in ("nimble_recipe", "pact")]
     done = subprocess.run(

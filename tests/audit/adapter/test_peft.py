@@ -11,7 +11,6 @@ import torch
 import transformers
 from adapters import (
     MODEL,
-    config,
     copied,
     counts,
     schema,
@@ -22,7 +21,7 @@ from adapters import (
 from peft import LoraConfig, get_peft_model
 from peft.tuners.tuners_utils import _ExcludedModule, check_target_module_exists
 from peft.utils.other import get_pattern_key
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.config import lora_scale, read_settings
@@ -208,50 +207,3 @@ def test_an_adapter_of_a_multimodal_shell(whole: bool, shell: Path, tmp_path: Pa
     schema(model=str(shell))(adapter)
     audit = audit_adapter(adapter, keep=20)
     assert len(texts(audit, "module-not-adapted")) == 1
-
-
-def test_older_names_of_a_shell(tmp_path: Path) -> None:
-    """Checkpoints of before 2025 name a shell's parts otherwise than the loaded model does."""
-    for number, (stored, loaded) in enumerate(
-        [
-            ("language_model.model.layers.0.up_proj", "model.language_model.layers.0.up_proj"),
-            ("model.layers.0.up_proj", "model.language_model.layers.0.up_proj"),
-            ("language_model.model.layers.0.up_proj", "model.layers.0.up_proj"),
-            ("h.0.up_proj", "transformer.h.0.up_proj"),
-        ]
-    ):
-        base, adapter = tmp_path / f"base{number}", copied(tmp_path / f"adapter{number}")
-        base.mkdir()
-        matrices = {f"{stored}.weight": torch.ones(8, 6), "visual.blocks.0.x.weight": torch.ones(8)}
-        save_file(matrices, base / "model.safetensors")
-        factors = {"A": torch.ones(16, 6), "B": torch.ones(8, 16)}
-        save_file(
-            {f"base_model.model.{loaded}.lora_{f}.weight": t for f, t in factors.items()},
-            adapter / "adapter_model.safetensors",
-        )
-        config(target_modules=["up_proj"])(adapter)
-        schema(base_weights_sha256=None)(adapter)
-        assert not counts(audit_adapter(adapter, base_model=base, keep=5)), stored
-
-
-def test_experts_and_packed_weights_are_not_guessed_at(tmp_path: Path) -> None:
-    base, adapter = tmp_path / "base", copied(tmp_path / "adapter")
-    base.mkdir()
-    stored = load_file(MODEL / "model.safetensors")
-    stored["model.layers.0.mlp.experts.0.up_proj.weight"] = torch.ones(4, 4)
-    packed_name = "model.layers.0.mlp.up_proj.weight"
-    stored[packed_name] = torch.ones(4, 1, dtype=torch.uint8)
-    save_file(stored, base / "model.safetensors")
-    schema(base_weights_sha256=None)(adapter)
-    audit = audit_adapter(adapter, base_model=base, keep=5)
-    assert counts(audit) == {"fit-not-checked": 2}
-    assert "1 modules: quantised" in texts(audit, "fit-not-checked")[0]
-    assert "1 experts" in texts(audit, "fit-not-checked")[1]
-
-
-def test_a_hash_or_a_commit_pins_a_base_that_is_not_at_hand(tmp_path: Path) -> None:
-    adapter = copied(tmp_path / "adapter")
-    without_base(adapter)
-    assert set(counts(audit_adapter(adapter, keep=5))) == {"fit-not-checked"}
-    schema(revision=None, base_weights_sha256="0" * 64)(adapter)
-    assert set(counts(audit_adapter(adapter, keep=5))) == {"fit-not-checked"}

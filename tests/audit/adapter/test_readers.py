@@ -117,7 +117,7 @@ def test_random_headers_against_safetensors(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 7, (1 << 18) - 1, (1 << 18) + 5])
+@pytest.mark.parametrize("n", [7, (1 << 18) + 5])
 def test_values_against_torch(dtype: str, n: int, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     rng = torch.Generator().manual_seed(n)
