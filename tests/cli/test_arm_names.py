@@ -10,18 +10,15 @@ import json
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
-from commands import refuser, runner
-from messages import assert_says
+from commands import runner
 from preregistration.checks import criteria
 from run_frames import ablated_rows, rows, write_run
 
 from pact_cli.main import main
 
 run = runner(main)
-refused = refuser(main)
 
 A, B = "zqa", "zqb"
 KEYS = re.compile("zq[ab]")
@@ -81,22 +78,6 @@ def test_terminals_show_names(words: tuple[str, ...]) -> None:
     assert not KEYS.search(shown)
 
 
-def test_json_keeps_keys_and_adds_names() -> None:
-    def of(*words: object) -> Any:
-        return json.loads(run(*words, "--json").stdout)
-
-    listed = of("runs")["runs"]
-    assert {(row["arm"], row["arm_name"]) for row in listed} == {(A, HOSTILE), (B, "Baseline")}
-    report = of("report", "runs/0", *FAST)
-    assert (report["run"]["arm"], report["arm_name"]) == (A, HOSTILE)
-    arms = of("compare", "--arms", f"{A}=runs/[01]", f"{B}=runs/2", *FAST)["arms"]
-    assert [(arm["name"], arm["arm_name"]) for arm in arms["arms"]] == [
-        (A, HOSTILE),
-        (B, "Baseline"),
-    ]
-    assert {(pair["a"], pair["b"]) for pair in arms["pairs"]} == {(A, B)}
-
-
 @pytest.mark.slow
 def test_tables_show_names_and_csv_keys(written: Path) -> None:
     latex = {path.stem: path.read_text() for path in (written / "paper").glob("*.tex")}
@@ -110,16 +91,6 @@ def test_tables_show_names_and_csv_keys(written: Path) -> None:
             cells = {cell for row in csv.reader(file) for cell in row}
         assert cells & {A, B}
         assert not cells & {HOSTILE, "Baseline"}
-
-
-@pytest.mark.slow
-def test_figures_show_names_in_files_named_by_key(written: Path) -> None:
-    drawn = {path.name: path.read_text() for path in (written / "paper").glob("*.svg")}
-    assert f"differences-{A}-{B}.svg" in drawn
-    texts = {name: set(re.findall(r">([^<>\n]+)<", text)) for name, text in drawn.items()}
-    assert not [name for name, labels in texts.items() for label in labels if KEYS.search(label)]
-    assert unescape(" ".join(texts["main.svg"])).count(HOSTILE) == 1
-    assert "#123456" in drawn["main.svg"]  # the colour, found by a key in capitals
 
 
 @pytest.mark.slow
@@ -137,23 +108,6 @@ def test_the_page_shows_names_outside_of_run_json(written: Path) -> None:
     assert f"only {HOSTILE} is right on" in texts  # a test
     assert "Baseline was trained with" in texts  # a diagnostic
     assert f"K = 2: Baseline, seed 1; K = 3: {HOSTILE}, seed 1, {HOSTILE}, seed 2" in texts
-
-
-@pytest.mark.slow
-def test_the_palette_of_the_command_line_comes_before_the_settings(project: Path) -> None:
-    palette = project / "palette.toml"
-    palette.write_text('[arms.zqb]\nname = "Base line 2"\n')
-    only = ("paper", "runs/0", "runs/2", *FAST, "--figures", "main", "-o", "two")
-    run(*only, "--palette", palette)
-    text = (project / "two/main.svg").read_text()
-    assert "Base line 2" in text
-    assert ">Baseline<" not in text
-    assert "#123456" in text
-    run("paper", "runs/0", "runs/2", *FAST, "--tables", "cost", "-o", "two", "--palette", palette)
-    assert "Base line 2" in (project / "two/cost.md").read_text()
-    palette.write_text(f'[arms.zqb]\nname = "{HOSTILE}"\n')
-    message = refused(*only, "--palette", palette)
-    assert_says(message, f"'{A}' and '{B}'", "same display name")
 
 
 @pytest.mark.parametrize(

@@ -122,14 +122,6 @@ def test_a_sound_dataset_has_no_annotation(repository: Path, ci_format: str) -> 
     assert readers[ci_format](text) == []
 
 
-def test_a_sound_dataset_has_one_line_for_the_log(repository: Path) -> None:
-    folder = healthy(families=6).write(repository / "data")
-    only = ("--only", "schema")
-    (line,) = run_audit("data", folder, *only, "--format", "github").stdout.splitlines()
-    assert line.startswith("pact-audit data: ")
-    assert run_audit("data", folder, *only).stdout.splitlines()[-1] in line
-
-
 def test_what_was_not_checked_is_skipped_and_not_passed(repository: Path) -> None:
     folder = healthy(families=6).write(repository / "data")
     (folder / "manifest.json").unlink()
@@ -202,15 +194,3 @@ def test_paths_start_at_the_repository(
 def test_json_and_a_format_exclude_each_other(leaking: Path) -> None:
     result = run_audit("data", leaking, "--json", "--format", "junit", code=2)
     assert "--json and --format" in result.stderr
-
-
-def test_an_adapter_is_annotated_at_its_files(repository: Path) -> None:
-    folder = repository / "adapter"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text("{}")
-    text = {name: run_audit("adapter", folder, "--format", name, code=3).stdout for name in FORMATS}
-    annotations = sarif_annotations(text["sarif"])
-    assert {shown.file for shown in annotations} <= {"adapter", "adapter/adapter_config.json"}
-    assert "adapter/adapter_config.json" in {shown.file for shown in annotations}
-    assert sorted(map(repr, annotations)) == sorted(map(repr, github_annotations(text["github"])))
-    assert any(case.find("failure") is not None for case in junit_cases(text["junit"]).values())

@@ -48,9 +48,3 @@ def test_every_surface_has_the_number_of_bins(
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert f"one of {BINS} bins of confidence" in page
     assert f"ECE ({BINS} bins)" in page
-
-
-def test_the_usual_number_of_bins_is_not_said(run: Path) -> None:
-    text = runner(main)("report", run, "--resamples", 200).stdout
-    assert "ECE " in text
-    assert "bins)" not in text

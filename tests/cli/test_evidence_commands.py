@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,11 +26,6 @@ HOSTILE = "x[red]\x1b[31m\n"
 SHOWN = "x[red]\\x1b[31m\\n"
 
 
-NEUTRAL = 0.5413248538970947
-WARM = {"bias": [1.8545865, NEUTRAL, NEUTRAL], "log_choices": 0, "log_tokens": 0}
-"""A scalar temperature of 2, in the published form."""
-
-
 @pytest.fixture
 def a(tmp_path: Path) -> Path:
     return write_run(tmp_path / "a-17", rows(1), arm="a", seed=17)
@@ -49,70 +42,12 @@ def calibration_run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "calib", other_items(rows(9, families=200)))
 
 
-def test_two_runs_side_by_side(a: Path, b: Path) -> None:
-    options = ("--mcnemar", "--equivalence-margin", 0.5)
-    text = run("compare", a, b, *FAST, *options, "--full").stdout
-    first, rest = text.split("\nDecoding: ", maxsplit=1)
-    assert run("compare", a, b, *FAST, *options).stdout.startswith(f"{first}\n")
-    assert rest.startswith(f"single, raw.\nA = {a}\nB = {b}\n60 items, 30 families;")
-    for words in ("Holm", "McNemar over items", "sign flip", "only a-17 right", "only b-17 right"):
-        assert words in text
-    assert "Accuracy, margin 50.0 points: " in text
-    assert_says(text, "Smallest difference", "80% power")
-    value = json.loads(run("compare", a, b, *FAST, "--json").stdout)
-    (comparison,) = value["comparisons"]
-    groups = {group["name"]: group for group in comparison["comparison"]["groups"]}
-    assert list(groups) == ["all", "choice", "boolean", "score"]
-    metric = groups["all"]["metrics"]["accuracy"]
-    assert metric["difference"]["value"] == pytest.approx(
-        metric["a"]["value"] - metric["b"]["value"]
-    )
-
-
-def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
-    """What intervals generalise to is said once, with the groups that are small."""
-    text = " ".join(run("report", a, *FAST, "--full").stdout.split())
-    assert "the same source families" in text
-    source = ("--unit", "source_family")
-    text = " ".join(run("report", a, *FAST, *source, "--full").stdout.split())
-    assert "Intervals: new source families." in text
-    assert "6 source fam." in text
-    assert text.count("in: all (6), choice (2)") == 1
-    value = json.loads(run("report", a, *FAST, *source, "--json").stdout)
-    assert (value["unit"], value["intervals"]) == ("source_family", "new source families")
-    assert value["groups"][0]["metrics"]["nll_nats"]["source_families"] == 6
-    text = " ".join(run("compare", a, b, *FAST, *source, "--full").stdout.split())
-    assert "Intervals: new source families." in text
-    assert "families as the units" in text
-    value = json.loads(run("compare", a, b, *FAST, *source, "--json").stdout)
-    assert value["intervals"] == "new source families"
-    assert value["comparisons"][0]["comparison"]["unit"] == "source_family"
-    page = ("--html", tmp_path / "page.html")
-    assert_says(refused("report", a, *source, *page, code=2), "is for the report", "terminal")
-
-
-def test_more_runs_are_each_compared_with_the_first(a: Path, b: Path, tmp_path: Path) -> None:
-    c = write_run(tmp_path / "c", rows(3))
-    text = run("compare", a, b, c, *FAST, "--decoding", "ensemble", "--full").stdout
-    assert text.count(f"A = {a}") == 2
-    assert f"B = {c}" in text
-
-
 @pytest.fixture
 def arms(a: Path, b: Path, tmp_path: Path) -> tuple[str, str]:
     """Two arms with two seeds each."""
     write_run(tmp_path / "a-18", rows(11), arm="a", seed=18)
     write_run(tmp_path / "b-18", rows(12, skill=2.0), arm="b", seed=18)
     return f"a={tmp_path}/a-*", f"b={tmp_path}/b-*"
-
-
-def test_arms_over_seeds(arms: tuple[str, str]) -> None:
-    text = run("compare", "--arms", *arms, *FAST, "--full").stdout
-    assert "seeds 17, 18" in text
-    assert " ± " in text
-    assert "all items, by seed" in text
-    value = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)
-    assert [arm["seeds"] for arm in value["arms"]["arms"]] == [[17, 18], [17, 18]]
 
 
 def test_only_what_the_first_line_may_name_is_adjusted(
@@ -144,30 +79,6 @@ def test_only_what_the_first_line_may_name_is_adjusted(
     assert accuracy["tests"] == 2
 
 
-def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> None:
-    plain = run("compare", "--arms", *arms, *FAST, "--full").stdout
-    assert "is correct" not in plain
-    assert "margin 50.0 points" not in plain
-    more = ("--mcnemar", "--equivalence-margin", 0.5, "--full")
-    text = run("compare", "--arms", *arms, *FAST, *more).stdout
-    assert_says(text, "2 seeds", "one time in 2")
-    (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
-    for seed, comparison in pair["seeds"].items():
-        for name, ids in (("a", comparison["only_a"]), ("b", comparison["only_b"])):
-            listed = "".join(f"  {item}\n" for item in ids)
-            assert f"Seed {seed}: Only {name} is correct ({len(ids)}):\n{listed}" in text
-        assert f"Seed {seed}: Accuracy, margin 50.0 points: " in text
-        assert f"80% power at seed {seed}: " in text
-    table = plain.split("one difference over 2 seeds")[1].split("by seed")[0]
-    rows_of = {
-        line.split("|")[1].strip(): line.split("|") for line in table.splitlines() if "|" in line
-    }
-    for title, name in (("NLL ↓", "nll_nats"), ("Flip rate ↓", "flip_rate")):
-        assert (rows_of[title][-2].strip() == "=") == pair["differences"]["all"][name]["sign"][
-            "same"
-        ]
-
-
 def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "b-18", rows(12), arm="b", seed=18)
     text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST).stdout
@@ -182,61 +93,6 @@ def test_a_folder_is_found_by_its_own_name_whatever_its_signs(b: Path, tmp_path:
     odd = write_run(tmp_path / "a[17]", rows(1), arm="a", seed=17)
     text = run("compare", "--arms", f"a={odd}", f"b={b}", *FAST, "--full").stdout
     assert_says(text, "a - b", "all items", "by seed")
-
-
-def test_groups_in_which_too_few_items_differ_are_named(a: Path, tmp_path: Path) -> None:
-    same = write_run(tmp_path / "same", rows(1), arm="b", seed=17)
-    text = run("compare", a, same, *FAST, "--full").stdout
-    assert_says(text, "no item differs", "nothing to test")
-    few = "too few items differ for any p-value below 0.05: choice (0), boolean (0), score (0)"
-    assert f"Note: {few}" in text
-    text = run("compare", "--arms", f"a={a}", f"b={same}", *FAST, "--full").stdout
-    assert f"Note: seed 17: {few}" in text
-
-
-def test_what_is_undefined_says_why_beside_the_table(tmp_path: Path) -> None:
-    one, other = (write_run(tmp_path / str(seed), rows(seed, k=1)) for seed in (1, 2))
-    reason = "one view only: K is 1"
-    text = run("compare", one, other, *FAST, "--full").stdout
-    assert f" {reason}.\n" in text
-    text = run("report", "--views", one, "--full", *FAST).stdout
-    assert f"¹ {reason}.\n" in text
-    assert text.count("–¹") == 3
-
-
-def test_every_number_of_a_sweep_names_its_decoding(a: Path, tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(json.dumps({"mode": "scalar", "weights": WARM}))
-    for options, calibration in ((), "raw"), (("--calibration", path), "calibrated"):
-        text = run("report", "--views", a, "--full", *FAST, *options).stdout
-        assert_says(text, str(a), "Decoding: ensemble", f"K views, {calibration}; ")
-        brief = run("report", "--views", a, *FAST, *options).stdout.split()  # a long path wraps
-        assert f"items in 30 families, {calibration} Intervals:" in " ".join(brief)
-        value = json.loads(run("report", "--views", a, *FAST, *options, "--json").stdout)
-        assert value["decoding"] == {"views": "ensemble", "calibration": calibration}
-
-
-def test_no_number_is_cut_in_a_narrow_terminal(
-    a: Path, b: Path, calibration_run: Path, arms: tuple[str, str], tmp_path: Path
-) -> None:
-    calibrate = (
-        "calibrate",
-        calibration_run,
-        "--force",
-        "--mode",
-        "contextual",
-        "-o",
-        tmp_path / "c.json",
-    )
-    for arguments in (
-        ("compare", a, b, *FAST),
-        ("compare", "--arms", *arms, *FAST),
-        ("report", "--views", a, "--full", *FAST),
-        calibrate,
-    ):
-        wide, narrow = (run(*arguments, COLUMNS=str(width)).stdout for width in (400, 45))
-        assert "…" not in narrow
-        assert len(narrow.splitlines()) > len(wide.splitlines())
 
 
 def test_groups_are_what_the_first_run_calls_them(a: Path, tmp_path: Path) -> None:
@@ -271,19 +127,6 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
         assert_says(message, "expected a number", "above 0, at most 1")
 
 
-def test_a_sweep_shows_every_number_of_views(a: Path) -> None:
-    text = run("report", "--views", a, "--full", *FAST).stdout
-    rows_of = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")]
-    assert [name for name in rows_of if name] == ["K", "1", "2", "3"]
-    value = json.loads(run("report", a, "--views", "2..3", *FAST, "--json").stdout)
-    assert [point["k"] for point in value["points"]] == [2, 3]
-    value = json.loads(run("report", a, "--views", "2", *FAST, "--json").stdout)
-    assert value["points"][0]["k"] == 2
-    assert "from 1 to 3, got 1 to 9" in refused("report", "--views", "1..9", a)
-    for k in ("every", "9" * 5000, "1..", "-1"):
-        assert_says(refused("report", a, f"--views={k}", code=2), "expected a number", "FROM..TO")
-
-
 def test_a_calibrator_is_fitted_shown_written_and_applied(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
@@ -310,17 +153,6 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     calibration = ("--calibration", a / "calibration.json")
     assert "--allow other-decoding" in refused("report", "--views", a, *FAST, *calibration)
     run("report", "--views", a, *FAST, *calibration, "--allow", "other-decoding")
-
-
-@pytest.mark.parametrize("mode", ["scalar", "per-kind", "contextual"])
-def test_every_form_can_be_asked_for(mode: str, calibration_run: Path, tmp_path: Path) -> None:
-    out = tmp_path / "c.json"
-    value = json.loads(
-        run("calibrate", calibration_run, "--force", "--mode", mode, "-o", out, "--json").stdout
-    )
-    assert value["result"]["choice"] is None
-    assert json.loads(out.read_bytes())["mode"] == mode
-    assert not (calibration_run / "calibration.json").exists()
 
 
 def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path, a: Path) -> None:
@@ -386,20 +218,6 @@ def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path)
     assert (a / "calibration.json").read_bytes() == (poor / "calibration.json").read_bytes()
 
 
-def test_a_contextual_fit_shows_its_condition_number(calibration_run: Path, tmp_path: Path) -> None:
-    arguments = (
-        "calibrate",
-        calibration_run,
-        "--force",
-        "--mode",
-        "contextual",
-        "-o",
-        tmp_path / "c.json",
-    )
-    number = json.loads(run(*arguments, "--json").stdout)["result"]["fit"]["condition_number"]
-    assert f"information: {number:,.1f} " in run(*arguments).stdout
-
-
 def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
     calibration = write_run(tmp_path / f"{HOSTILE}c", other_items(rows(9)))
     holdout = write_run(tmp_path / f"{HOSTILE}a", rows(1), arm="a", seed=17)
@@ -448,14 +266,3 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
         "answers outside",
         "2 to 3 of the fit",
     )
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_a_reader_that_has_gone_is_no_failure(a: Path, b: Path, options: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "pact_cli", "compare", str(a), str(b), *FAST, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 0

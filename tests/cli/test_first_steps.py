@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import polars as pl
 import pytest
 from commands import refuser, runner
@@ -126,20 +125,6 @@ def test_several_files_without_a_manifest_are_listed(home: Path) -> None:
     assert_says(message, "pact-audit manifest data")
 
 
-@pytest.mark.slow
-def test_the_only_file_without_a_manifest_is_taken(home: Path) -> None:
-    for name in ("manifest.json", "train.jsonl"):
-        (home / "data" / name).unlink()
-    result = run("score", "adapter", "--k", 1, "--limit", 2)
-    assert_says(
-        result.stderr.splitlines()[0],
-        "Using --data data/holdout.jsonl (the only dataset file of data, without a manifest)",
-    )
-    assert json.loads((home / "runs" / "adapter" / "run.json").read_text())["data"].endswith(
-        "data/holdout.jsonl"
-    )
-
-
 def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -> None:
     (home.parent / "model").unlink()
     run("init")
@@ -237,28 +222,6 @@ def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
     assert all(item["question"] for item in compared()["items"])
 
 
-def test_long_lists_are_cut_in_the_terminal_and_full_in_json(home: Path) -> None:
-    one = write_run(home / "one", rows(1, families=60, k=1, skill=3.0))
-    other = write_run(home / "other", rows(2, families=60, k=1, skill=0.0))
-    text = run("compare", one, other, *FAST, "--mcnemar").stdout
-    result = json.loads(run("compare", one, other, *FAST, "--mcnemar", "--json").stdout)
-    items = result["comparisons"][0]["items"]
-    only_a = sum(item["correct"] == "a" for item in items)
-    only_b = len(items) - only_a
-    left = only_a - 20 + max(0, only_b - 20)
-    assert f"{left:,} more; --json lists all." in text
-    assert only_a > 20
-    rows_of = [line.split()[1] for line in text.splitlines() if line.startswith("| o")]
-    assert rows_of.count("one") == 20
-    assert rows_of.count("other") == min(20, only_b)
-
-
-def test_a_dataset_of_the_settings_is_not_audited(home: Path, two: Runs) -> None:
-    two()
-    (home / "pact.toml").write_text('data = "data"\n')
-    run("compare", "a", "b", *FAST)
-
-
 def test_init_writes_what_it_finds_and_every_setting_can_be_read(home: Path) -> None:
     write_run(home / "runs" / "x-1", rows(1), arm="x y", seed=1)
     (home / "hypotheses.toml").write_text("")
@@ -294,14 +257,6 @@ def test_init_leaves_two_candidates_as_comments(home: Path) -> None:
     assert lines[place + 1 : place + 3] == ['# eval = "holdout.jsonl"', '# eval = "test.jsonl"']
 
 
-def test_init_in_an_empty_folder_says_what_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert "pact-audit manifest data" in run("init").stdout
-    assert tomllib.loads(Path("pact.toml").read_text()) == {}
-
-
 @pytest.mark.parametrize("name", ["pact.toml", "pyproject.toml"])
 def test_init_does_not_replace_settings(home: Path, name: str) -> None:
     text = "[tool.pact-eval]\n" if name == "pyproject.toml" else "kk = broken"
@@ -331,18 +286,3 @@ def test_the_page_is_opened_after_it_was_written(
     run(*words)
     assert len(opened) == 2
     assert_says(refused("report", "a", "--open", code=2), "--open", "page of --html")
-
-
-@pytest.mark.parametrize("program", [main, audit])
-def test_summaries_fit_into_80_columns(program: click.Group) -> None:
-    shown = runner(program)("--help", COLUMNS="80").stdout
-    rest = shown.split("-h, --help")[1].splitlines()[1:]
-    commands = [line for line in rest if line.startswith("  ")]
-    assert [line.split()[0] for line in commands] == list(program.commands)
-    assert not any("..." in line and "(and with" not in line for line in commands)
-
-
-def test_options_of_score_are_in_groups() -> None:
-    lines = run("score", "--help-all").stdout.splitlines()
-    heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert heads == ["Data:", "Model:", "Server:", "Views:", "Numbers:", "Speed:", "Output:"]

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import Result
 from commands import runner
@@ -16,7 +15,6 @@ from preregistration.checks import criteria
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.runs.identity import ALLOWANCES
 
 run = runner(main)
 FAST = ("--resamples", "200")
@@ -46,13 +44,6 @@ def runs(tmp_path: Path) -> dict[str, Path]:
 
 def calibrate(*arguments: object, code: int = 0) -> Result:
     return run("calibrate", *arguments, "--force", "--mode", "scalar", code=code)
-
-
-def test_the_options_name_every_difference() -> None:
-    parameters = {parameter.name: parameter for parameter in main.commands["compare"].params}
-    option = parameters["allow"]
-    assert isinstance(option.type, click.Choice)
-    assert tuple(option.type.choices) == ALLOWANCES
 
 
 def test_a_holdout_of_another_adapter_is_refused_and_keeps_its_calibrator(

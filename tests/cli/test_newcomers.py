@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import sys
 import tarfile
-import tomllib
 import webbrowser
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -25,9 +23,7 @@ from pact_eval.errors import MissingExtraError
 from pact_eval.preregistration.parsing import read_hypotheses
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "fixtures" / "pact_fixtures"
 run = runner(main)
-DATA = FIXTURES / "data" / "holdout.jsonl"
 
 
 def test_an_interrupted_command_says_so_in_json(
@@ -108,49 +104,6 @@ def _import_the_library() -> None:
         import transformers  # noqa: F401
 
 
-@pytest.mark.parametrize(
-    ("adapter", "words"),
-    [
-        ("./someone/their-adapter", "no such adapter folder"),
-        (FIXTURES / "model", "found a base model .* --no-adapter"),
-    ],
-)
-def test_what_is_no_adapter_gets_the_advice_that_fits(
-    tmp_path: Path, adapter: object, words: str
-) -> None:
-    result = run("score", adapter, "--data", DATA, "--out", tmp_path / "run", code=1)
-    assert re.search(words, result.stderr)
-    assert "0/?" not in result.stderr
-
-
-def test_files_that_are_no_json_lines_get_the_advice_that_fits(tmp_path: Path) -> None:
-    packed = tmp_path / "rows.jsonl.gz"
-    packed.write_bytes(gzip.compress(b"{}\n"))
-    parquet = tmp_path / "rows.parquet"
-    pl.DataFrame({"id": ["a"]}).write_parquet(parquet)
-    folder = FIXTURES / "data"
-    for path, words, code in (
-        (packed, "known as the right answer; there are no columns", 2),
-        (parquet, "known as the right answer; there are id", 2),
-        (folder, "holdout.jsonl", 1),
-    ):
-        assert words in run("import", path, "--out", tmp_path / "run", code=code).stderr
-
-
-def test_a_folder_of_runs_is_no_run(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write_run(tmp_path / "runs" / name, rows(1, families=2), arm=name, seed=1)
-    assert "it holds 2 runs: give" in run("report", tmp_path / "runs", code=1).stderr
-
-
-def test_a_page_among_the_runs_is_left_out(tmp_path: Path) -> None:
-    # `report runs/*` after the demo failed on its page.
-    folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
-    (tmp_path / "demo.html").write_text("<html>")
-    result = run("report", folder, tmp_path / "demo.html", "--resamples", 100)
-    assert "demo.html: left out" in result.stderr
-
-
 @pytest.mark.slow
 def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -177,13 +130,6 @@ def named_in_the_readme() -> set[str]:
     places = "benchmarks|cli|docs|examples|fixtures|pact_eval|pact_losses|reports|tests"
     words = re.findall(rf"(?<![\w./-])(?:{places})/[\w./-]*\w", text)
     return {link or image for link, image in links} | set(words) | {"Makefile", "constraints.txt"}
-
-
-def test_the_source_distribution_has_what_the_readme_names() -> None:
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    included = build["targets"]["sdist"]["include"]
-    places = (path.split("/")[0] for path in sorted(named_in_the_readme()))
-    assert not [place for place in places if place not in included]
 
 
 @pytest.mark.slow

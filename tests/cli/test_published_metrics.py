@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -113,59 +112,6 @@ def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
         text = (tmp_path / "drawn" / f"{name}.svg").read_text(encoding="utf-8")
         assert "published values without intervals" in text
         assert "95% over families" not in text
-
-
-def test_figures_are_main_and_ece_by_kind(planted: Path, tmp_path: Path) -> None:
-    done = figures(planted, "-o", tmp_path / "out", "--json", "--format", "svg,pdf")
-    written = json.loads(done.stdout)
-    assert written["files"]["figures"].keys() == {"main", "ece-kind", "differences"}
-    reasons = sorted(set(written["skipped"].values()))
-    needs = ("needs runs", "dev_history.json")
-    assert all(need in reason for need, reason in zip(needs, reasons, strict=True)), reasons
-
-
-def test_the_scorecard_of_published_metrics(planted: Path, tmp_path: Path) -> None:
-    criteria = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"
-    out = tmp_path / "out"
-    tables(planted, "-o", out, "--tables", "scorecard", "--criteria", criteria)
-    assert SAYS in read_csv(out / "scorecard.csv")[0]["source"]
-
-
-def test_the_method_is_an_arm_of_the_table(planted: Path, tmp_path: Path) -> None:
-    tables(planted, "-o", tmp_path / "out", "--method", "ce", "--tables", "ablations")
-    (first, *_) = read_csv(tmp_path / "out" / "ablations.csv")
-    assert first["Arm"] == "ce"
-    refused = refuser(main)(
-        "paper", "--tables", "all", planted, "-o", tmp_path / "out", "--method", "none"
-    )
-    assert_says(refused, "arm 'none'", "base, pact, ce")
-
-
-def test_arms_follow_the_method_in_every_table_and_figure(planted: Path, tmp_path: Path) -> None:
-    """As of runs: the method first, then the others in the order of the file."""
-    for method, order in (("ce", ["ce", "base", "pact"]), ("pact", ["pact", "base", "ce"])):
-        tables(planted, "-o", tmp_path / method, "--method", method)
-        for name in sorted(MADE - {"ablations"}):
-            arms = list(
-                dict.fromkeys(row["Arm"] for row in read_csv(tmp_path / method / f"{name}.csv"))
-            )
-            assert arms == [arm for arm in order if arm in arms], name
-        figures(planted, "-o", tmp_path / method, "--method", method)
-        for name in ("main", "ece-kind"):
-            text = (tmp_path / method / f"{name}.svg").read_text(encoding="utf-8")
-            drawn = list(dict.fromkeys(re.findall(r">(base|pact|ce)<", text)))
-            assert drawn == [arm for arm in order if arm in drawn], name
-            assert method in drawn
-
-
-def test_two_tables_are_one_and_other_files_are_left_out(planted: Path, tmp_path: Path) -> None:
-    more = tmp_path / "more.csv"
-    more.write_text(f"{HEADER}late,17,single,all,40,20,0.6,0.4,0.7,0.2,0.1,\n", encoding="utf-8")
-    (tmp_path / "page.html").write_text("<p>", encoding="utf-8")
-    out = tmp_path / "out"
-    done = tables(planted, more, tmp_path / "page.html", "-o", out, "--tables", "ablations")
-    assert_says(done.stderr, "page.html: left out", "a file")
-    assert "late" in {row["Arm"] for row in read_csv(out / "ablations.csv")}
 
 
 def test_runs_and_published_metrics_are_not_mixed(planted: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from messages import assert_says
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.runs.folder import RunWriter, read_run
+from pact_eval.runs.folder import read_run
 
 run = runner(main)
 SETTINGS: dict[str, Any] = {
@@ -75,33 +75,6 @@ def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> N
     assert "bfloat16 (nf4)" in page
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("report",),
-        ("report", "--full"),
-        (
-            "report",
-            "--views",
-        ),
-    ],
-)
-def test_the_name_of_the_run_is_printed_with_it(
-    pair: tuple[Path, Path], command: tuple[str, ...]
-) -> None:
-    assert "(nf4)" in run(command[0], pair[1], *command[1:], *FAST).stdout
-    assert "nf4" not in run(command[0], pair[0], *command[1:], *FAST).stdout
-
-
-def test_verify_and_calibrate_print_it(pair: tuple[Path, Path]) -> None:
-    assert "runs/packed (nf4)" in run("verify", *pair).stdout
-    write_run(Path("runs/other"), other_items(rows(3, families=12, k=3)), arm="pact", seed=18)
-    edit_run(Path("runs/other"), source="score", settings=SETTINGS | NF4)
-    text = run("calibrate", "--force", pair[1], "--holdout", "runs/other").stdout
-    assert "fit split: runs/packed (nf4)" in text
-    assert "runs/other (nf4)" in text
-
-
 def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> None:
     write_run(Path("runs/other"), other_items(rows(3, families=12, k=3)), arm="pact", seed=18)
     edit_run(Path("runs/other"), source="score", settings=SETTINGS)
@@ -111,32 +84,6 @@ def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> No
     assert "as allowed" in run(*words, "--allow", "other-quantisation").stderr
     run("calibrate", "--force", pair[0], "--holdout", "runs/other", "--overwrite")
     assert "quantisation" not in Path(pair[0], "calibration.json").read_text()
-
-
-def test_a_display_name_keeps_it(pair: tuple[Path, Path]) -> None:
-    Path("pact.toml").write_text('[arms.pact]\nname = "PACT"\n')
-    assert "PACT (nf4)" in run("report", pair[1], *FAST).stdout
-
-
-def test_runs_lists_it_also_of_an_unfinished_run(pair: tuple[Path, Path]) -> None:
-    settings: dict[str, Any] = {
-        **NF4,
-        "k": 3,
-        "data": {"sha256": "0" * 64, "records": 120},
-        "adapter": None,
-    }
-    with RunWriter(Path("runs/half"), settings, {"arm": "c", "seed": 2}) as writer:
-        writer.write_part(0, rows(1))
-    entries = json.loads(run("runs", "--json").stdout)["runs"]
-    arms = {Path(entry["folder"]).name: entry["arm"] for entry in entries}
-    assert arms == {"full": "pact", "packed": "pact (nf4)", "half": "c (nf4)"}
-
-
-def test_a_name_that_says_it_stays(pair: tuple[Path, Path]) -> None:
-    edit_run(pair[1], arm="pact-nf4")
-    text = run("report", pair[1], *FAST).stdout
-    assert "pact-nf4" in text
-    assert "pact-nf4 (nf4)" not in text
 
 
 def test_another_adapter_and_another_quantisation_are_two_causes(pair: tuple[Path, Path]) -> None:

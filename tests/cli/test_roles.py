@@ -85,27 +85,12 @@ def test_runs_that_all_have_another_role_are_kept(runs: list[Path]) -> None:
     assert experiment.skipped == ()
 
 
-def test_reports_in_the_terminal_leave_them_out_too(runs: list[Path]) -> None:
-    result = run("report", *runs, *FAST, "--json")
-    named = [Path(report["folder"]).name for report in json.loads(result.stdout)["runs"]]
-    assert named == ["a", "b"]
-    assert result.stderr.count(LEFT_OUT) == 1
-
-
 def test_a_comparison_with_such_a_run_names_its_role(runs: list[Path]) -> None:
     message = run("compare", runs[1], runs[0], *FAST, code=1).output
     assert f"{runs[0]} has the role calibration" in message
     with pytest.raises(InputError, match="two or more runs of one role"):
         pact_eval.compare(runs[1], runs[0])
     run("compare", runs[0], runs[0], *FAST)
-
-
-def test_a_scorecard_has_the_note_in_json(runs: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "h.toml").write_text(criteria("nll_nats"))
-    result = run("scorecard", tmp_path / "h.toml", *runs, *FAST, "--json")
-    warnings = json.loads(result.stdout)["warnings"]
-    (skipped,) = (warning for warning in warnings if warning["kind"] == "SkippedRun")
-    assert skipped["run"] == str(runs[0])
 
 
 def test_imports_have_a_role_too(tmp_path: Path) -> None:

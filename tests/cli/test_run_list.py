@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from commands import refuser, runner
 from messages import assert_says
-from run_frames import ablated_rows, labels, rows, write_run
+from run_frames import labels, rows, write_run
 
 from pact_cli.main import main
 from pact_eval._json import Json
@@ -93,27 +93,6 @@ def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
     assert "changed since the" in text
     assert "expected run format 3, got 1" in text
     assert "`pact-eval verify RUN`" in text
-
-
-def test_ablated_contexts_have_no_accuracy_and_say_why(home: Path) -> None:
-    write_run(home / "runs" / "ablated", ablated_rows(1))
-    (entry,) = listed().values()
-    assert entry["accuracy"]["value"] is None
-    assert "contexts have no references" in run("runs").stdout
-
-
-def test_folders_of_runs_and_runs_may_be_mixed(home: Path) -> None:
-    one = write_run(home / "elsewhere" / "one", rows(1))
-    two = write_run(home / "two", rows(2))
-    assert list(listed("elsewhere", two)) == [str(one.relative_to(home)), str(two)]
-
-
-def test_a_folder_without_runs_says_what_writes_them(home: Path) -> None:
-    (home / "runs").mkdir()
-    result = run("runs")
-    assert result.stdout == ""
-    assert_says(result.stderr, "No runs in runs", "`pact-eval score`", "`import`")
-    assert listed() == {}
 
 
 def test_a_missing_folder_is_an_error(home: Path) -> None:

@@ -82,19 +82,6 @@ def test_the_five_verdicts_of_the_paper_with_its_evidence(experiment_files: Path
         assert line in verdicts
 
 
-def test_the_evidence_names_both_quantities(made_files: Path) -> None:
-    result = run("scorecard", HYPOTHESES, made_files / "run_metrics.csv", COLUMNS="200")
-    for named in (
-        "no_cf, single vs pact_full",
-        "no_cf, ensemble vs accuracy",
-        "pact_full, ensemble_calibrated vs ce_only",
-        "no_emd, single, score vs pact_full",
-        "nimble_recipe, single_calibrated vs single",
-    ):
-        assert f"| {named} " in result.stdout
-    assert ": holds in 9 of 9 " in result.stdout
-
-
 def test_the_name_of_a_lock_does_not_steer_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "x\x1b[31m[red]\n.toml"
     path.write_text(CRITERIA)

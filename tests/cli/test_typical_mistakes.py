@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from messages import assert_says
 from run_frames import rows, write_run
 
-from pact_cli.audit.main import main as audit
 from pact_cli.main import main
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
@@ -90,10 +89,6 @@ def test_the_message_names_the_remedy(
     assert result.stdout == ""
 
 
-def test_there_are_thirty() -> None:
-    assert len(MISTAKES) == 30
-
-
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -113,9 +108,3 @@ def test_settings_that_are_nearly_right(
     result = CliRunner().invoke(main, ["score", "adapter"], prog_name="pact-eval")
     assert result.exit_code == 1
     assert_says(result.stderr, "Error: ", *parts)
-
-
-def test_a_command_of_the_audit_that_is_nearly_right() -> None:
-    result = CliRunner().invoke(audit, ["dat"], prog_name="pact-audit")
-    assert result.exit_code == 2
-    assert_says(result.stderr, "dat", "Did you mean", "data")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import os
 import signal
 import subprocess
 import sys
@@ -17,7 +15,6 @@ from commands import runner
 from forked_processes import forked
 from messages import assert_says
 from run_frames import rows, write_run
-from steps import Steps
 
 from pact_cli import steps as command_steps
 from pact_cli.audit.main import main as audit_main
@@ -180,41 +177,6 @@ def commands(
     yield run, ("paper", *runs, "--figures", "pairs", "-o", tmp_path / "figures", *few)
 
 
-@pytest.mark.slow
-def test_every_command_tells_how_much_is_done(
-    tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for program, words in commands(runs, tmp_path):
-        seen = Steps()
-        monkeypatch.setattr(command_steps, "CommandSteps", lambda seen=seen, **_: seen)
-        program(*words)
-        measured = [(step.reached, step.total) for step in seen.all if step.total is not None]
-        assert measured, words
-        # Whoever reads a number of items does not ask for one more after the last.
-        wrong = [
-            (reached, total)
-            for reached, total in measured
-            if not total - 1 <= reached <= total * 1.000001
-        ]
-        assert not wrong, (words, wrong)
-
-
-def on_a_terminal(code: str, *words: str) -> str:
-    """Returns what a program writes to a standard error that is a terminal."""
-    leader, follower = os.openpty()
-    try:
-        subprocess.run([sys.executable, "-c", code, *words], stderr=follower, check=False)
-        os.write(follower, b"end")
-        text = codecs.getincrementaldecoder("utf-8")()  # a read can end inside a character
-        shown = ""
-        while not shown.endswith("end"):
-            shown += text.decode(os.read(leader, 65_536))
-    finally:
-        os.close(leader)
-        os.close(follower)
-    return shown.removesuffix("end")
-
-
 STEPS = """
 import sys, time
 from pact_cli import steps
@@ -228,64 +190,6 @@ with steps.watched_steps(told=False):
 """
 
 
-@needs_terminal
-def test_a_line_has_share_rate_and_time_left_and_a_failed_command_leaves_none() -> None:
-    shown = on_a_terminal(STEPS)
-    line = shown[: shown.rindex("left")]
-    line = line[line.rindex("Reading") :]
-    assert "37%" in line
-    assert "records/s" in line
-    assert "\x1b[2K" in shown[shown.rindex("left") :], "the line is not erased"
-
-
 def test_a_pipe_has_no_line() -> None:
     done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b"", b"")
-
-
-AUDIT = """
-import sys
-from pact_cli import steps
-from pact_cli.audit.main import main
-steps._COMMAND_SECONDS = 0
-main()
-"""
-
-
-@pytest.mark.slow
-@needs_terminal
-def test_quiet_commands_show_nothing_on_a_terminal() -> None:
-    # Shortcuts take seconds; families once became faster than the first frame of the display.
-    words = ("data", str(DATA), "--only", "shortcuts")
-    assert "Auditing" in on_a_terminal(AUDIT, *words)
-    assert on_a_terminal(AUDIT, *words, "-q") == ""
-
-
-FIRST_STEP = """
-import sys
-from pact_cli import steps
-from pact_cli.audit.main import main as audit
-from pact_cli.main import main
-class First(steps.CommandSteps):
-    def started(self, step, depth):
-        super().started(step, depth)
-        early = [name for name in ("numpy", "polars", "rich") if name in sys.modules]
-        sys.exit(f"imported before: {early}" if early else 0)
-steps.CommandSteps = First
-program, *words = sys.argv[1:]
-{"pact-eval": main, "pact-audit": audit}[program](words)
-"""
-
-
-@needs_terminal
-@pytest.mark.parametrize(
-    "command", ["pact-eval report a", "pact-eval score a --data b", "pact-audit data"]
-)
-def test_a_line_is_there_before_anything_that_takes_long(command: str) -> None:
-    name = "Loading libraries"
-    assert on_a_terminal(FIRST_STEP, *command.split()) == f"{name}\r{'':{len(name)}}\r"
-
-
-@needs_terminal
-def test_quiet_commands_load_in_silence() -> None:
-    assert on_a_terminal(FIRST_STEP, "pact-eval", "runs", "-q") == ""
