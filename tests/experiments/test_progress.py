@@ -43,25 +43,6 @@ def done(progress: ExperimentProgress, name: str, seconds: float) -> None:
     progress.see(Event("done", name, {"seconds": seconds}))
 
 
-def test_counts_and_running_steps(progress: ExperimentProgress) -> None:
-    done(progress, "audit", 1.0)
-    progress.see(Event("started", "train-mine-17"))
-    progress.see(Event("experiment"))
-    assert progress.over == 1
-    assert progress.models == ("mine-17",)
-    assert progress.running("mine-17") is STEPS[1]
-    assert progress.running(None) is None
-    assert progress.done_of("mine-17") == (0, 3)
-    progress.see(Event("failed", "train-mine-17", {"exit_code": 1}))
-    assert progress.has_failed("mine-17")
-    assert progress.running("mine-17") is None
-
-
-def test_the_experiment_says_how_many_steps_run_at_a_time(progress: ExperimentProgress) -> None:
-    progress.see(Event("experiment", None, {"slots": 4}))
-    assert progress.slots == 4
-
-
 def test_time_left_against_hand_computation(progress: ExperimentProgress) -> None:
     done(progress, "audit", 1.0)
     assert progress.time_left() is None  # neither a training nor a scoring has finished

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +15,6 @@ from pact_eval.errors import PlanError
 from pact_eval.experiments.running import run
 from pact_eval.experiments.selection import read_selection
 from pact_eval.experiments.steps import Step
-from pact_fixtures.paper import PLAN as PAPER_PLAN
 
 PLAN = """
 [data]
@@ -91,14 +87,6 @@ def test_families_are_those_of_a_datasets_own_splits(tmp_path: Path) -> None:
     assert "train-pact-17" in steps_of(plan)
 
 
-def test_the_layers_of_a_base_on_the_hub_are_not_known(tmp_path: Path) -> None:
-    arms = 'pact = { recipe = "pact", set = { targets = "c_attn" } }'
-    plan = write_recipe_plan(tmp_path, arms)
-    commit = "a" * 40
-    plan.write_text(plan.read_text().replace('"base"', f'"owner/name@{commit}"'))
-    assert "train-pact-17" in steps_of(plan)
-
-
 def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path) -> None:
     arms = 'no_cf = { recipe = "pact", set = { counterfactual = 0.0, ablated_view = false } }'
     plan = write_recipe_plan(
@@ -157,20 +145,6 @@ def test_recipes_and_settings_that_do_not_exist_are_problems_of_the_plan(
     assert remedy in problem
 
 
-def test_settings_of_a_users_trainer_are_not_checked(tmp_path: Path) -> None:
-    arms = (
-        'mine = { set = { anything = "goes" } }\n[train]\ncommand = "python {adapter} {settings}"'
-    )
-    assert "train-mine-17" in steps_of(write_recipe_plan(tmp_path, arms))
-
-
-def test_unpaired_records_that_are_missing_are_named(tmp_path: Path) -> None:
-    plan = write_recipe_plan(tmp_path, 'a = { recipe = "pact" }', data='unpaired = "mix.jsonl"')
-    missing = [problem.message for problem in opened(plan).files.missing]
-    (message,) = missing
-    assert_says(message, "data: unpaired", "no such file", "mix.jsonl")
-
-
 def test_a_changed_setting_and_the_library_versions_repeat_a_training(tmp_path: Path) -> None:
     plan = write_recipe_plan(tmp_path, 'a = { recipe = "pact" }')
     experiment = opened(plan)
@@ -182,19 +156,6 @@ def test_a_changed_setting_and_the_library_versions_repeat_a_training(tmp_path: 
     assert (standing.state, standing.why) == ("changed", "its command changed")
     receipt = json.loads((plan.with_suffix("") / "receipts/train-a-17.json").read_text("utf-8"))
     assert set(receipt["versions"]) >= {"pact-eval", "torch", "transformers", "peft"}
-
-
-def test_the_papers_plan_has_recipes_for_its_14_trainings() -> None:
-    steps = opened(PAPER_PLAN).steps
-    assert Counter(step.stage for step in steps)["train"] == 14
-    assert all(step.words[:4] == ("python", "-P", "-m", "pact_eval.training") for step in steps
-               if step.stage == "train")  # fmt: skip
-
-
-def test_reading_a_plan_of_recipes_loads_no_torch() -> None:
-    code = "import sys, pact_eval.experiments.preparing; print('torch' in sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "False"
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -70,18 +69,6 @@ def test_each_failure_has_its_reason(odd: dict[str, dict[str, object]], arm: str
     assert why in str(odd[f"train-{arm}-17"]["why"])
 
 
-def test_the_summary_has_the_end_of_the_log_and_the_command(
-    odd: dict[str, dict[str, object]],
-) -> None:
-    failed = odd["train-fails-17"]
-    assert failed["log_lines"] == [f"line {number}" for number in range(10, 30)]
-    assert_says(failed["repeat"], "python odd_trainer.py", "--arm fails", "--seed 17")
-
-
-def test_no_training_record_is_a_note(odd: dict[str, dict[str, object]]) -> None:
-    assert odd["train-works-17"]["notes"] == ["training data not stated"]
-
-
 @pytest.mark.usefixtures("forks")
 def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("fails",))
@@ -91,34 +78,6 @@ def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     assert steps["calibrate-fails-17"]["why"] == "needs train-fails-17"
     text = run("experiment", plan, "--only", "fails", code=1).stdout
     assert_says(text, "Not run", "train-fails-17", "score-fails-17-holdout")
-
-
-@pytest.mark.usefixtures("forks")
-def test_a_trainer_that_fails_in_a_tenth_of_its_runs_leaves_all_others_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ten trainings, of which one fails by its arm and seed; a report of the others works."""
-    plan = odd_plan(tmp_path, tuple(f"luck-{letter}" for letter in "abcde"))
-    plan.write_text(plan.read_text().replace("main = [17]", "main = [17, 18]"))
-    result = run("experiment", plan, "--slots", 2, code=1)
-    steps = steps_of(run("experiment", plan, "--slots", 2, "--json", code=1).stdout)
-    failed = [name for name, step in steps.items() if step["state"] == "failed"]
-    assert failed == ["train-luck-a-18"]
-    others = {name: step["state"] for name, step in steps.items() if name not in failed}
-    waits = [name for name in others if "luck-a-18" in name or name in ("page", "paper")]
-    assert {name for name, state in others.items() if state == "not run"} == {*waits}
-    assert {others[name] for name in others if name not in waits} == {"up to date"}
-    assert "train-luck-a-18 failed: exit code 1" in result.stdout
-    shown = [line.strip() for line in result.stdout.splitlines()]
-    assert shown.index("line 11") + 18 == shown.index("line 29")
-    assert "    out of luck" in result.stdout
-    assert_says(result.stdout, "No page, paper", "all arms")
-    command = next(line for line in shown if line.startswith("report those that are: "))
-    words = shlex.split(command.removeprefix("report those that are: "))
-    assert words[:4] == ["cd", str(tmp_path), "&&", "pact-eval"]
-    monkeypatch.chdir(tmp_path)
-    run(*words[4:])
-    assert "luck-e" in (tmp_path / "so-far.html").read_text("utf-8")
 
 
 def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> None:
@@ -189,11 +148,6 @@ def test_a_step_that_another_process_holds_fails_alone(
     failed = steps["train-fails-17"]
     assert (failed["state"], failed["exit_code"]) == ("failed", 1)
     assert_says(failed["why"], "train-fails-17.lock", holder.read_text(), "still works on this")
-
-
-def test_a_damaged_name_of_a_holder_is_shown_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "audit.holder").write_bytes(b"process \xff\n")
-    assert_says(supervise.still_held(str(tmp_path / "audit.lock")), "audit.lock", "process \ufffd")
 
 
 @pytest.mark.usefixtures("forks")

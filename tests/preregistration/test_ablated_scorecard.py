@@ -183,16 +183,6 @@ def test_whole_and_ablated_contexts_are_drawn_together(tmp_path: Path, runs: lis
     np.testing.assert_allclose([comparison.interval.low, comparison.interval.high], expected)
 
 
-def test_groups_with_other_families_are_drawn_together(tmp_path: Path, runs: list[Path]) -> None:
-    than = '{ arm = "no_nr", group = "boolean" }'
-    result = judged(tmp_path, runs, "accuracy", than=than)
-    (comparison,) = result.scorecard["H1"].checks[0].comparisons
-    assert comparison.interval is not None
-    assert comparison.interval.value == pytest.approx(comparison.difference)
-    assert comparison.interval.low < comparison.difference < comparison.interval.high
-    assert comparison.interval.clusters == 30
-
-
 def registration(tmp_path: Path, runs: list[Path], data: list[Path]) -> Registration:
     """Registers on some files; whole contexts were scored on the first, ablated ones on another."""
     path = tmp_path / "h.toml"

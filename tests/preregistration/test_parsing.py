@@ -8,13 +8,10 @@ import pytest
 from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.preregistration.criteria import Check, Instead
-from pact_eval.preregistration.judging import judge
 from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
-from pact_fixtures.paper import HYPOTHESES
 
 GOOD = """\
 format = "pact-hypotheses-1"
@@ -150,21 +147,6 @@ def test_checks_of_one_hypothesis_have_words_of_their_own() -> None:
     assert_says(problem, "mine.toml: (id H1): ", '"higher accuracy"', "different name")
 
 
-def test_all_problems_are_told_together() -> None:
-    text = edited('metric = "accuracy"', 'metric = "x"').replace('"higher"', '"above"')
-    text = text.replace('title = "Accuracy"\n', "colour = 1\n")
-    messages = problems(text)
-    assert len(messages) == 4
-    for key in ("colour", "title", "metric", "is"):
-        assert any(f" {key}" in line for line in messages)
-
-
-def test_a_senseless_check_is_told_beside_one_that_cannot_be_read() -> None:
-    second = GOOD.split("\n\n")[2].replace("higher accuracy", "another").replace('"b"', '"a"')
-    first = edited('is = "higher"', 'is = "above"')
-    assert len(problems(f"{first}\n{second}")) == 2
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -197,15 +179,3 @@ def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path: Path) -> None:
     path = tmp_path / "windows.toml"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     assert read_hypotheses(path) == parse_hypotheses(GOOD, "mine.toml")
-
-
-def test_the_shipped_hypotheses_are_five_and_judge_an_empty_table() -> None:
-    hypotheses = read_hypotheses(HYPOTHESES)
-    assert [hypothesis.title for hypothesis in hypotheses.hypotheses] == [
-        "Pair margin",
-        "Permutation consistency",
-        "Necessity",
-        "Ordinal transport",
-        "Calibration",
-    ]
-    assert set(judge(hypotheses, MetricTable([])).verdicts.values()) == {"UNTESTED"}

@@ -94,19 +94,6 @@ def test_runs_without_all_reverse_orders_have_no_such_row() -> None:
     assert_says(error.value, "reverse", "--orders antithetic")
 
 
-def test_antithetic_pairs_alone_lack_the_other_order_and_not_the_reverse() -> None:
-    """With K = 2, every item has its reverse, but no other order to compare it with."""
-    run = _antithetic(planted_run(np.random.default_rng(5), families=30, k=2, choices=(2, 3, 4)))
-    comparison = _compared(run)
-    counts = comparison.second_orders
-    assert counts is not None
-    assert counts.with_reverse == counts.items == len(run)
-    assert counts.with_other == int((run.n_choices == 2).sum())
-    (line,) = _second_order_lines(comparison)
-    assert_says(line, f"{len(run)} have the reverse", f"{counts.with_other} another order")
-    assert comparison.reverse_against_other == {}
-
-
 def test_two_answers_have_one_second_order() -> None:
     run = planted_run(np.random.default_rng(4), families=10, k=2, choices=(2,))
     orders = second_orders(run)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -25,15 +21,12 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.thresholds.decision_curves import Decisions
 from pact_eval.thresholds.targets import Target
-from pact_reports.figures.canvas import STYLES, Canvas, Width
-from pact_reports.figures.figure import FigureFile, stem
+from pact_reports.figures.canvas import STYLES, Canvas
+from pact_reports.figures.figure import FigureFile
 from pact_reports.figures.files import (
     draw_figures,
     figure_bytes,
-    in_style,
-    inline_svg,
 )
-from pact_reports.figures.layout import figure_of
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
 
@@ -87,19 +80,6 @@ def test_every_figure_is_drawn_in_bytes_that_stay_the_same(
         assert figure_bytes(figure_files[0], format_) == figure_bytes(again[0], format_)
 
 
-def test_a_drawing_does_not_stay_in_memory(figure_files: list[FigureFile]) -> None:
-    """A table of legends kept every figure that a process had drawn."""
-
-    def figures() -> int:
-        gc.collect()
-        return sum(isinstance(living, Figure) for living in gc.get_objects())
-
-    before = figures()
-    for file in figure_files[:3]:
-        figure_bytes(file, "svg")
-    assert figures() == before
-
-
 def test_svg_holds_text_no_address_and_no_small_print(svgs: dict[str, bytes]) -> None:
     for name, drawn in svgs.items():
         svg = drawn.decode()
@@ -112,25 +92,6 @@ def test_svg_holds_text_no_address_and_no_small_print(svgs: dict[str, bytes]) ->
         width = re.search(r'width="([\d.]+)pt"', svg)
         assert width is not None
         assert float(width[1]) == pytest.approx(3.5 * 72)
-
-
-def test_nothing_is_cut_off_at_the_edges(figure_files: list[FigureFile], tmp_path: Path) -> None:
-    arms = ("a long name of an arm, longer than that", "_another_name_that_goes_on")
-    folders = simulated_folders(tmp_path, arms=arms, seeds=(117, 118), families=9)
-    long = one_of_every_figure(experiment_of(folders))
-    # The column of acl is narrower than the default one.
-    cases: list[tuple[FigureStyle, list[FigureFile]]] = [("default", figure_files), ("acl", long)]
-    for style, files in cases:
-        canvas = Canvas(STYLES[style])
-        for file in files:
-            with in_style(canvas.style):
-                figure = figure_of(file, canvas)
-                box = figure.get_tightbbox()
-            width, height = figure.get_size_inches()
-            assert box.x0 >= -0.005, (file.name, style)
-            assert box.y0 >= -0.005, (file.name, style)
-            assert box.x1 <= width + 0.005, (file.name, style)
-            assert box.y1 <= height + 0.005, (file.name, style)
 
 
 # \columnwidth and \textwidth in TeX points, as neurips_2025.sty, icml2025.sty and acl.sty set them.
@@ -162,61 +123,10 @@ def test_styles_have_the_widths_and_letters_of_their_templates(
                 assert figure_bytes(file, "pdf", Canvas(style)) == (pdf, notes)
 
 
-@pytest.mark.parametrize(("name", "width"), [("acl", "column"), ("neurips", "text")])
-def test_reliability_is_square(
-    figure_files: list[FigureFile], name: FigureStyle, width: Width
-) -> None:
-    (file,) = (file for file in figure_files if file.square)
-    style = STYLES[name]
-    with in_style(style):
-        figure = figure_of(file, Canvas(style, width))
-        figure.draw_without_rendering()
-        x, y = figure.get_size_inches()
-        for ax in figure.axes:
-            box = ax.get_position()
-            assert x * box.width == pytest.approx(y * box.height, rel=0.02)
-
-
-def test_a_drawing_for_a_page(figure_files: list[FigureFile]) -> None:
-    """One width, no background, no titles; every colour is one that the page can replace."""
-    canvas = Canvas(width=7.0, transparent=True, words=False)
-    for file in figure_files[:5]:
-        svg = inline_svg(file, canvas)
-        root = ET.fromstring(svg)  # noqa: S314 - our own
-        assert root.get("width") == "504pt"
-        background = re.search(r'<g id="[^"]*patch_1">(.*?)</g>', svg, re.DOTALL)
-        assert background is None or "fill: none" in background[1] or "opacity: 0" in background[1]
-        assert " items, " not in texts(svg.encode())
-        assert "rgb(" not in svg
-
-
 @pytest.mark.parametrize("width", ["wide", 1.0, 40, float("nan")])
 def test_a_width_that_no_page_has_is_refused(width: object) -> None:
     with pytest.raises(InputError, match="expected column, text, or 2.5 to 12 inches"):
         STYLES["icml"].inches(width)  # type: ignore[arg-type]
-
-
-def test_the_command_draws_for_a_template(tmp_path: Path) -> None:
-    folders = simulated_folders(
-        tmp_path / "runs", arms=("pact",), seeds=(1,), base=False, families=6, logs=False
-    )
-    options = ("--figures", "pairs", "--style", "icml", "--width", "text", "--resamples", 100)
-    run("paper", *folders, "-o", tmp_path / "figs", *options)
-    pdf = (tmp_path / "figs" / "pairs-pact-1.pdf").read_bytes()
-    assert b"/MediaBox [ 0 0 486 " in pdf
-    wrong = run(
-        "paper",
-        "--figures",
-        "all",
-        *folders,
-        "-o",
-        tmp_path / "x",
-        *options,
-        "--width",
-        "1",
-        code=1,
-    )
-    assert_says(wrong.stderr, "width: expected", "2.5 to 12 inches", "got 1.0")
 
 
 def test_the_users_own_style_does_not_reach_a_figure(
@@ -266,29 +176,6 @@ def test_two_arms_whose_names_fall_together_get_two_files(tmp_path: Path) -> Non
     assert [path.name for path in drawn.files["pairs"]] == ["pairs-a-b-1.svg", "pairs-a-b-1-2.svg"]
 
 
-def test_signs_that_the_font_lacks_are_told(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=6), arm="\u6f22", seed=1)
-    drawn = draw_figures(experiment_of([folder]), ["pairs"], tmp_path / "out", ("svg", "png"))
-    (note,) = drawn.notes["pairs"]
-    assert_says(note, "pairs-1.png: ", "font lacks")
-    assert "\u6f22" in (tmp_path / "out" / "pairs-1.svg").read_text()
-
-
-def test_inline_svg_stands_in_a_page(figure_files: list[FigureFile]) -> None:
-    elements = [inline_svg(file) for file in figure_files[:4]]
-    ids: list[str] = []
-    for file, element in zip(figure_files, elements, strict=False):
-        root = ET.fromstring(element)  # noqa: S314 - our own
-        assert root.get("role") == "img"
-        assert root.get("aria-label") == file.full_title
-        mine = [node.get("id", "") for node in root.iter() if node.get("id")]
-        assert all(name.startswith(f"{file.name}-") for name in mine)
-        used = re.findall(r'(?:href="#|url\(#)([^")]+)', element)
-        assert set(used) <= set(mine)
-        ids += mine
-    assert len(ids) == len(set(ids))
-
-
 @pytest.mark.parametrize(
     ("names", "formats"), [(["x"], ["svg"]), (["main"], ["gif"]), ([], ["svg"])]
 )
@@ -299,36 +186,6 @@ def test_unknown_names_list_what_is_known(
         InputError, match="expected (figures of main, rel|formats of svg, pdf, png)"
     ):
         draw_figures(experiment, names, tmp_path, formats)
-
-
-def test_stems_are_plain() -> None:
-    assert stem("x", "../a b", "", "\u202e") == "x-a-b"
-    assert len(stem("x" * 300)) == 80
-
-
-def test_the_command_draws_what_it_can(tmp_path: Path) -> None:
-    folders = simulated_folders(
-        tmp_path / "runs", arms=("pact",), seeds=(1,), base=False, families=6, logs=False
-    )
-    out = tmp_path / "figs"
-    only = "pairs, reliability, differences, training"
-    options = ("--figures", only, "--format", "svg,png", "--resamples", 100)
-    result = run("paper", *folders, "-o", out, *options)
-    assert str(out / "pairs-pact-1.svg") in result.stdout.splitlines()
-    assert (out / "reliability-pact-1.png").read_bytes().startswith(b"\x89PNG")
-    assert_says(result.stderr, "figure differences: left out", "one arm")
-    assert_says(result.stderr, "figure training: left out", "pact, seed 1", "run.json names no")
-    assert "left out" not in result.stdout
-
-
-def test_the_command_as_json(tmp_path: Path) -> None:
-    folders = simulated_folders(tmp_path / "runs", arms=("pact",), seeds=(1,), families=6)
-    only = ("--figures", "pairs", "--json", "--resamples", 100)
-    result = run("paper", *folders, "-o", tmp_path / "figs", *only)
-    value = json.loads(result.stdout)
-    assert set(value) == {"answer", "files", "skipped", "notes", "warnings"}
-    assert value["files"]["figures"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
-    assert value["skipped"] == {}
 
 
 def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
@@ -360,11 +217,3 @@ def test_a_file_is_no_folder_for_figures(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("paper", folder, "--figures", "pairs", "-o", tmp_path / "file", code=1)
     assert_says(result.stderr, "expected a folder", "found a file")
-
-
-def test_results_need_no_matplotlib() -> None:
-    code = (
-        "import sys, pact_cli.main; assert 'numpy' not in sys.modules\n"
-        "import pact_reports.figures; assert 'matplotlib' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from messages import assert_says
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, two_runs
 from selenium.webdriver import ActionChains, Keys
@@ -83,13 +81,6 @@ def test_sorting_against_pythons_sort(
     assert opened.cells(column) == first
 
 
-def test_sorting_by_id_against_pythons_sort(opened: Page, made: Made) -> None:
-    ids = made.experiment.runs[0].predictions.ids.tolist()
-    opened.sort("item")
-    assert [ids[row] for row in opened.rows()] == sorted(ids)
-    assert opened.cells("item") == sorted(ids)[:25]
-
-
 def test_worst_first_against_hand_order(opened: Page, made: Made) -> None:
     items = made.experiment.runs[0].scored()
     confidence, tv = (to_steps(values).tolist() for values in (items.confidence, items.view_tv))
@@ -140,82 +131,6 @@ def test_filtering_against_numpy(opened: Page, made: Made) -> None:
     assert len(opened.rows()) == len(views)
 
 
-def test_another_run_has_its_own_numbers(opened: Page, made: Made) -> None:
-    opened.choose("run", "other, seed 17")
-    opened.sort("confidence")
-    confidence = np.sort(made.experiment.runs[1].scored().confidence)[::-1]
-    assert opened.cells("confidence") == [f"{100 * share:.1f}" for share in confidence[:25]]
-
-
-def test_a_list_that_cannot_be_drawn_says_so(opened: Page) -> None:
-    opened.js("loadRun = async () => { throw new Error('no such block'); }; return draw()")
-    assert_says(opened.one("#items-message").text, "could not be drawn", "no such block")
-    assert opened.cells("item") == []
-    assert len(opened.console()) == 1
-
-
-def test_an_emptied_search_box_ends_the_search(opened: Page) -> None:
-    box = opened.one("#search")
-    opened.settled(lambda: box.send_keys("f7-", Keys.ENTER))
-    opened.until(lambda: len(opened.rows()) == 2)
-    opened.settled(lambda: box.send_keys(Keys.BACKSPACE * 3))
-    assert len(opened.rows()) == 80
-    assert "found for" not in opened.one("#count").text
-
-
-def test_a_page_between_pages_is_the_one_before(opened: Page) -> None:
-    script = "byId('page').value = '2.5'; byId('page').dispatchEvent(new Event('change'))"
-    opened.settled(lambda: opened.js(script))
-    assert opened.one("#count").text == "26 to 50 of 80 items."
-
-
-def test_focus_stays_in_the_pager_at_both_ends(opened: Page) -> None:
-    focused = "return document.activeElement.id"
-    opened.choose("size", "50")
-    for button, other in (("next", "previous"), ("previous", "next")):
-        opened.js("byId(arguments[0]).focus()", button)
-        opened.settled(opened.one(f"#{button}").click)
-        assert opened.one(f"#{button}").get_attribute("disabled")
-        assert opened.js(focused) == other
-
-
-def test_rows_and_lists_have_names(opened: Page) -> None:
-    assert opened.one("#list").get_attribute("aria-label") == "Items"
-    for selector in ("#rows > tr", ".table tbody > tr"):
-        heads = opened.js(
-            "return [...document.querySelectorAll(arguments[0])].map(tr => tr.cells[0])"
-            ".map(cell => `${cell.tagName} ${cell.scope}`)",
-            selector,
-        )
-        assert set(heads) == {"TH row"}
-
-
-def test_words_have_an_order_and_numbers_a_size(opened: Page) -> None:
-    opened.sort("kind")
-    assert opened.one("#order").text == "By Kind, ascending."
-    opened.sort("view_tv")
-    assert opened.one("#order").text == "By TV, largest first."
-
-
-def test_the_sections_stay_in_reach(opened: Page) -> None:
-    opened.js("document.querySelector('#items').scrollIntoView()")
-    assert opened.js("return document.querySelector('nav').getBoundingClientRect().top") == 0
-    assert_says(opened.one("#browser").text, "Decoding of", "single pass (view 0), raw")
-
-
-def test_paging(opened: Page, made: Made) -> None:
-    opened.sort("item")
-    ids = sorted(made.experiment.runs[0].predictions.ids.tolist())
-    assert opened.one("#previous").get_attribute("disabled")
-    opened.settled(lambda: opened.one("#next").click())
-    assert opened.cells("item") == ids[25:50]
-    assert opened.one("#count").text == "26 to 50 of 80 items."
-    opened.choose("size", "50")
-    opened.settled(lambda: opened.one("#next").click())
-    assert opened.cells("item") == ids[50:]
-    assert opened.one("#next").get_attribute("disabled")
-
-
 @pytest.mark.parametrize(
     ("words", "matches"),
     [
@@ -234,13 +149,6 @@ def test_search_in_ids_and_contexts(opened: Page, made: Made, words: str, matche
     box.clear()
     opened.settled(lambda: box.send_keys(Keys.ENTER))
     assert len(opened.rows()) == len(ids)
-
-
-def test_a_search_can_be_cancelled(opened: Page) -> None:
-    opened.js("byId('search').value = 'seal'; window.found = search(); cancelSearch();")
-    assert opened.js("return window.found") is None
-    assert not opened.one("#searching").is_displayed()
-    assert len(opened.rows()) == 80
 
 
 @pytest.mark.parametrize("place", [0, 3, 11])
@@ -340,14 +248,6 @@ def test_keyboard_alone(page: Page, made: Made) -> None:
     opened.until(lambda: focused() == opened.cells("item")[0])
 
 
-def test_a_diagnostic_shows_its_items(opened: Page, made: Made) -> None:
-    link = opened.one(f"a[href='{items_href(1, outcome='flips')}']")
-    opened.settled(lambda: opened.js("arguments[0].click()", link))
-    flipped = np.flatnonzero(made.experiment.runs[1].scored().flipped == 1)
-    assert set(opened.rows()) == set(flipped.tolist())
-    assert opened.js("return byId('run').selectedOptions[0].text") == "other, seed 17"
-
-
 def test_a_number_of_the_matrix_leads_to_its_items(opened: Page, made: Made) -> None:
     def rows_of(run: int, kind: str) -> set[int]:
         items = made.experiment.runs[run].scored()
@@ -367,53 +267,6 @@ def test_a_number_of_the_matrix_leads_to_its_items(opened: Page, made: Made) -> 
                     assert kind == "follows-order" or len(opened.rows()) == int(number)
                     links += 1
     assert links > 1
-
-
-def test_a_diagnostic_leads_to_its_sentence(opened: Page) -> None:
-    for link in opened.all("#diagnostics th a"):
-        target = opened.one("#" + str(link.get_attribute("href")).partition("#")[2])
-        assert link.text in target.text
-
-
-def are_listed(page: Page, rows: set[int]) -> bool:
-    return set(page.rows()) == rows
-
-
-@pytest.mark.parametrize("calibrated", [False, True])
-def test_a_bin_leads_to_its_items(opened: Page, made: Made, calibrated: bool) -> None:
-    items = made.experiment.runs[1].scored(calibrated=calibrated)
-    bins = metrics.bin_index(items.confidence)
-    look = "calibrated" if calibrated else "raw"
-    points = opened.all(f"#bins-2 a:has(circle.{look})")
-    assert len(points) == len(set(bins.tolist()))
-    for point, number in ((points[-1], bins.max()), (points[0], bins.min())):
-        rows = set(np.flatnonzero(bins == number).tolist())
-        label = point.get_attribute("aria-label") or ""
-        right = 100 * items.correct[bins == number].mean()
-        counted = "1 item" if len(rows) == 1 else f"{len(rows)} items"
-        assert f"{counted}, {right:.1f}% right" in label
-        opened.js("arguments[0].focus()", point)
-        opened.settled(lambda: ActionChains(opened.driver).send_keys(Keys.ENTER).perform())
-        opened.until(partial(are_listed, opened, rows))
-        # The keyboard goes on in the list.
-        assert opened.js("return document.activeElement.id") == "items"
-    # The bar of one item is a fraction of a pixel high: no pointer hits it.
-    bar = max(opened.all("#bins-2 a:has(rect)"), key=lambda link: link.rect["height"])
-    link = str(opened.js("return arguments[0].getAttribute('href')", bar))
-    number = int(link.partition("bin=")[2].partition("&")[0]) - 1
-    opened.settled(bar.click)
-    raw = metrics.bin_index(made.experiment.runs[1].scored().confidence)
-    assert set(opened.rows()) == set(np.flatnonzero(raw == number).tolist())
-
-
-def test_figures_follow_the_theme(page: Page, made: Made) -> None:
-    ink = "return getComputedStyle(document.querySelector('#figure-confidence-pact-17 text')).fill"
-    page.open(made.path, scheme="light")
-    light = page.js(ink)
-    page.open(made.path, scheme="dark")
-    assert page.js(ink) == "rgb(230, 233, 236)" != light
-    page.one("#theme").click()
-    assert page.js(ink) == light
 
 
 def test_without_data_the_page_says_how_to_get_it(page: Page, made: Made) -> None:
@@ -438,19 +291,6 @@ def test_a_browser_that_cannot_unpack_is_told(page: Page, made: Made) -> None:
         assert not page.one("#browser").is_displayed()
     finally:
         page.cdp("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
-
-
-def test_dark_and_light(page: Page, made: Made) -> None:
-    colour = "return getComputedStyle(document.body).backgroundColor"
-    page.open(made.path, scheme="dark")
-    dark = page.js(colour)
-    page.one("#theme").click()
-    light = page.js(colour)
-    assert (dark, light) == ("rgb(20, 24, 28)", "rgb(255, 255, 255)")
-    page.open(made.path)
-    assert page.js(colour) == light
-    page.one("#theme").click()
-    assert page.js(colour) == dark
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -479,22 +319,6 @@ def _linear(part: float) -> float:
     return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
 
 
-def test_print_leaves_the_controls_out_and_keeps_the_items(page: Page, made: Made) -> None:
-    page.open(made.path)
-    page.open_item()
-    page.cdp("Emulation.setEmulatedMedia", media="print")
-    for hidden in ("nav", "#theme", "#controls", ".pager", ".hint"):
-        assert not page.one(hidden).is_displayed(), hidden
-    for shown in ("#rows", "figure svg", ".detail-box", "#provenance"):
-        assert page.one(shown).is_displayed(), shown
-    assert (
-        page.js("return getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
-    )
-    printed = base64.b64decode(page.cdp("Page.printToPDF")["data"])
-    assert printed.startswith(b"%PDF")
-    assert page.js("return [...document.querySelectorAll('details')].every(each => each.open)")
-
-
 def marked_sections(page: Page) -> list[str]:
     """Returns the links of the navigation that are marked."""
     marked: list[str] = page.js(
@@ -503,32 +327,8 @@ def marked_sections(page: Page) -> list[str]:
     return marked
 
 
-def test_the_navigation_marks_the_section_that_is_read(page: Page, made: Made) -> None:
-    page.open(made.path)
-    assert marked_sections(page) == ["#summary"]
-    for section in ("#calibration", "#items", "#provenance", "#summary"):
-        page.js("document.querySelector(arguments[0]).scrollIntoView()", section)
-        page.until(partial(marks, page, section))
-
-
 def marks(page: Page, section: str) -> bool:
     return marked_sections(page) == [section]
-
-
-def test_rows_of_figures_have_no_empty_cell(page: Page, made: Made) -> None:
-    page.open(made.path)
-    script = (
-        "const grid = document.createElement('div'); grid.className = 'figures';"
-        "document.querySelector('#figures').append(grid);"
-        "const figure = () => document.createElement('figure');"
-        "grid.append(...Array.from({length: arguments[0]}, figure));"
-        "const right = grid.getBoundingClientRect().right;"
-        "const boxes = [...grid.children].map(f => f.getBoundingClientRect());"
-        "const rows = Map.groupBy(boxes, box => box.top); grid.remove();"
-        "return [...rows.values()].map(row => right - Math.max(...row.map(box => box.right)))"
-    )
-    for figures in range(2, 12):
-        assert max(page.js(script, figures)) < 1, figures
 
 
 def test_narrow_screens_scroll_no_page_sideways(page: Page, made: Made) -> None:

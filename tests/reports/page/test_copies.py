@@ -89,19 +89,3 @@ def test_the_answer_is_copied_as_sentences_and_as_a_table(opened: Page, made: Ma
     assert len(lines) == 1 + len(claims)
     value = claims[0].difference.value
     assert any(float(line.split(",")[4]) == value for line in lines[1:])
-
-
-def test_the_matrix_is_copied_with_the_chosen_reference(opened: Page, made: Made) -> None:
-    assert "run minus pact, seed 17" in copied(opened, "runs", "Markdown")
-    opened.js("document.querySelectorAll('#runs th button')[2].click()")
-    assert "run minus c, seed 17" in copied(opened, "runs", "Markdown")
-
-
-def test_every_table_has_buttons_and_they_have_names(page: Page, made: Made) -> None:
-    page.open(made.path)
-    for table in page.all("section.table"):
-        buttons = table.find_elements("css selector", ".copies button")
-        assert [button.text for button in buttons] == list(WRITERS)
-        title = table.find_element("css selector", "h3").text
-        labels = [button.get_attribute("aria-label") for button in buttons]
-        assert labels == [f"Copy {title} as {name}" for name in WRITERS]

@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from axe_core_python.selenium import Axe
 from commands import refuser, runner
 from reports.figures.figure_runs import rows
 from reports.page.chromium import Page
@@ -68,36 +67,6 @@ def test_the_numbers_are_those_of_the_report(runs: list[Path], made: Path, page:
     for cells, (label, name, items, value, ends) in zip(shown, expected, strict=True):
         assert cells[:3] == [label, name, items]
         assert cells[4].split() == [value, *ends.split()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1440])
-def test_the_section_is_in_the_navigation_fits_and_passes_axe(
-    made: Path, page: Page, width: int
-) -> None:
-    page.driver.set_script_timeout(120)
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    page.cdp("Emulation.setDeviceMetricsOverride", **size)
-    try:
-        page.open(made)
-        assert page.js("return document.querySelector('nav a[href=\"#groups\"]').innerText")
-        assert page.js("return document.documentElement.scrollWidth") <= width
-        assert page.js("return document.querySelectorAll('#groups b').length") == 0
-        outcome = Axe().run(page.driver)
-        assert len(outcome["passes"]) > 20
-        assert [violation["id"] for violation in outcome["violations"]] == []
-    finally:
-        page.cdp("Emulation.clearDeviceMetricsOverride")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("one_figure")
-def test_without_a_column_there_is_no_section(runs: list[Path], tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    run("report", runs[0], *FAST, "--html", path)
-    text = path.read_text("utf-8")
-    assert 'id="groups"' not in text
-    assert 'href="#groups"' not in text
 
 
 @pytest.mark.slow

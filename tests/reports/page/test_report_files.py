@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from commands import runner
-from messages import assert_says
 from preregistration.checks import criteria
 from reports.page.page_runs import two_runs
 
@@ -32,19 +31,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Path]:
 @pytest.fixture(scope="module")
 def folders(made: tuple[list[Path], Path]) -> list[Path]:
     return made[0]
-
-
-def test_several_runs_in_turn(folders: list[Path]) -> None:
-    a, b = (run(folder, *FAST).stdout for folder in folders)
-    assert run(*folders, *FAST).stdout == a + b
-
-
-def test_several_runs_as_one_json_object(folders: list[Path]) -> None:
-    alone = [json.loads(run(folder, *FAST, "--json").stdout) for folder in folders]
-    together = json.loads(run(*folders, *FAST, "--json").stdout)
-    assert together.pop("warnings") == [warning for value in alone for warning in value["warnings"]]
-    named = zip(folders, alone, strict=True)
-    assert together == {"runs": [{"folder": str(folder), **value} for folder, value in named]}
 
 
 def cards_of(page: Path) -> list[tuple[str, str]]:
@@ -94,29 +80,6 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     run(*write, "--data", data)
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
     assert "1 records: give --audit" in page.read_text(encoding="utf-8")
-
-
-@pytest.mark.usefixtures("one_figure")  # `paper` draws all
-def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path: Path) -> None:
-    folders, data = made
-    page, paper = tmp_path / "page.html", tmp_path / "paper"
-    words = (*folders, *FAST, "--data", data, "--method", "other")
-    assert run(*words, "--html", page).stdout.splitlines()[0] == str(page)
-    result = runner(main, "paper")(*words, "--out", paper, "-v")
-    paths = [Path(line) for line in result.stdout.splitlines()]
-    assert sorted(paths) == sorted(paper.iterdir())
-    assert {path.suffix for path in paths} == {".svg", ".tex", ".md", ".csv"}
-    assert_says(result.stderr, "table scorecard: left out", "no criteria")
-    assert "<bdi>other</bdi> against <bdi>pact</bdi>" in page.read_text(encoding="utf-8")
-    assert (paper / "report.md").read_text(encoding="utf-8").startswith("# Report\n")
-
-
-@pytest.mark.usefixtures("one_figure")
-def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None:
-    out = tmp_path / "page.html"
-    value = json.loads(run(*folders, *FAST, "--html", out, "--json").stdout)
-    assert value["files"] == {"html": str(out)}
-    assert "table scorecard" in value["skipped"]
 
 
 @pytest.mark.usefixtures("one_figure")

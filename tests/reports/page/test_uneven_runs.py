@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from messages import assert_says
 from reports.figures.figure_runs import rows, write_calibrator
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, frame_of
@@ -45,20 +44,6 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Uneven:
     return Uneven(folder / "page.html", experiment)
 
 
-def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven) -> None:
-    """The first run has a calibrator, the second none."""
-    page.open(uneven.path, items_href(0))
-    page.sort("calibrated")
-    assert_says(page.one("#order").text, "After T(x)", "largest first")
-    page.choose("run", "b, seed 1")
-    assert page.js("return state.sort") == "worst"
-    second = uneven.experiment.runs[1].scored()
-    shown = page.rows()[:25]
-    assert page.cells("confidence") == [f"{100 * second.confidence[row]:.1f}" for row in shown]
-    assert page.one("#order").text.startswith("Worst first")
-    assert page.console() == []
-
-
 def test_a_name_with_unprintable_signs_has_items_to_show(page: Page, uneven: Uneven) -> None:
     page.open(uneven.path)
     link = page.one(f"a[href='{items_href(2, outcome='confident')}']")
@@ -80,22 +65,3 @@ def test_the_top_answer_is_that_before_rounding(page: Page, uneven: Uneven) -> N
     assert tops == ["B 50.0%"]
     bold = page.one(".answers tr:has(td.top) th").text
     assert "answer" in bold.split("\n")[0]
-
-
-def test_unknown_numbers_are_no_percent(page: Page, uneven: Uneven) -> None:
-    page.open(uneven.path)
-    page.choose("run", "tied, seed 1")
-    box = page.open_item()
-    assert_says(box.text, "View TV not known", "answer mass 95.0%")
-    assert "–%" not in box.text
-
-
-def test_long_names_push_no_page_sideways(page: Page, uneven: Uneven) -> None:
-    """An arm's name is a word of 240 letters."""
-    metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-    page.open(uneven.path)
-    page.cdp("Emulation.setDeviceMetricsOverride", **metrics)
-    try:
-        assert page.js("return document.documentElement.scrollWidth") <= 400
-    finally:
-        page.cdp("Emulation.clearDeviceMetricsOverride")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import polars as pl
 import pytest
 from messages import assert_says
 from reports.tables.table_runs import cells, marked, run_of, share, texts
-from run_frames import ablated_rows, edit_run, rows, write_run
+from run_frames import rows, write_run
 
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights, inverse_softplus
@@ -22,7 +21,6 @@ from pact_eval.errors import InputError, RecordError, ShapeError
 from pact_eval.evaluation.arms.ablations import read_clear_changes
 from pact_eval.evaluation.arms.arm_summary import ArmSummary
 from pact_eval.evaluation.arms.margins import Margin
-from pact_eval.evaluation.data_splits import splits_of_folder
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.registry import metric_spec, registered_metrics
 from pact_eval.evaluation.settings import Settings
@@ -33,10 +31,8 @@ from pact_reports.tables.cells import chance_text, marked_best
 from pact_reports.tables.request import TableRequest
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.files import BuiltTables, build_tables, markdown_report, write_tables
-from pact_reports.writers.html import table_html
 from pact_reports.writers.latex import to_latex
 from pact_reports.writers.markdown import to_markdown
-from pact_reports.writers.terminal import to_text
 
 HOSTILE = "=x|<b>_%\n\\end{table}\u202e"
 
@@ -161,13 +157,6 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     assert texts(swapped, "B", "Seed")[0] == ["a", "2"]
 
 
-def test_a_base_model_given_first_is_not_the_method(arms: list[Path]) -> None:
-    table = made([arms[-1], arms[0]], "paired")
-    assert table.title == "Paired tests of a"
-    assert "A = a" in table.caption
-    assert texts(table, "B")[0] == ["base"]
-
-
 def test_a_run_without_a_seed_counts_beside_those_with_one(tmp_path: Path) -> None:
     folders = [
         run_of(tmp_path / f"{seed}", share(right, 60), arm="a", seed=seed)
@@ -208,14 +197,6 @@ def test_wrong_clear_changes_are_refused(tmp_path: Path, text: str, expected: st
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=expected):
         read_clear_changes(path)
-
-
-def test_k_views_of_runs(arms: list[Path]) -> None:
-    table = made(arms, "views")
-    assert table.caption.startswith("Decoding: 2 views together; raw,")
-    first = texts(table, "Arm", "Accuracy", "TV", "Flips", "Gain")[0]
-    assert first == ["a", "60.0 ± 10.0", "0.0 ± 0.0", "0.0 ± 0.0", "0.0 ± 0.0"]
-    assert "TV after T(x)" not in [column.title for column in table.columns]
 
 
 def test_calibration_is_marked_where_it_hurts(tmp_path: Path) -> None:
@@ -297,53 +278,6 @@ def test_accuracy_by_kind_and_domain(arms: list[Path]) -> None:
     assert texts(table)[0] == ["a", "1", "53.3", "46.7"]
 
 
-def test_cost_reads_the_run_and_the_training(tmp_path: Path) -> None:
-    folder = run_of(tmp_path / "runs" / "a", share(3, 6), arm="a", seed=1, k=2)
-    adapter = tmp_path / "adapters" / "a"
-    adapter.mkdir(parents=True)
-    facts = {"wall_minutes": 1.25, "steps": 298, "views_per_pair": 5, "peak_memory_bytes": 3 << 29}
-    (adapter / "training.json").write_text(json.dumps(facts))
-    edit_run(
-        folder,
-        settings={"adapter": {"sha256": "0"}, "device": "cpu", "dtype": "float32"},
-        adapter="adapters/a",
-        longest_prompt_tokens=1098,
-        wall_seconds=1234.5,
-    )
-    bare = run_of(tmp_path / "runs" / "b", share(3, 6), arm="b", seed=None, k=2)
-    table = made([folder, bare], "cost")
-    assert texts(table) == [
-        ["a", "1", "12", "2", "1,234.5", "1,098", "cpu", "float32", "298", "5.0", "1.2", "1.5"],
-        ["b", "–", "12", "2", "1.0", *["–"] * 7],
-    ]
-    assert table.rows[0].cells[-2].numbers == (1.25,)
-    assert table.rows[0].cells[-1].numbers == (1.5,)
-    unrecorded, without_adapter = table.reasons
-    assert_says(unrecorded, "not recorded")
-    assert_says(without_adapter, "no adapter")
-    (adapter / "training.json").write_text('{"wall_minutes": "soon", "steps": true}')
-    assert made([folder], "cost").reasons == ("not recorded in training.json",)
-    # What `save_adapter` records is enough.
-    (adapter / "training.json").unlink()
-    recorded = {"steps": 12, "wall_seconds": 90, "views_per_pair": 4, "peak_memory_bytes": 1 << 30}
-    (adapter / "training_data.json").write_text(json.dumps({"training": recorded}))
-    assert texts(made([folder], "cost"))[0][-4:] == ["12", "4.0", "1.5", "1.0"]
-
-
-def test_splits_of_runs_and_of_a_dataset(tmp_path: Path) -> None:
-    folder = run_of(tmp_path / "a", share(3, 7), arm="a", seed=1)
-    edit_run(folder, data="C:\\secret\\holdout.jsonl")
-    again = run_of(tmp_path / "b", share(3, 7), arm="b", seed=1)
-    ablated = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
-    table = made([folder, again, ablated], "splits")
-    assert texts(table) == [
-        ["holdout.jsonl", "–", "3", "7", "4", "3", "3", "2", "2", "2"],
-        ["SHA-256 000000000000", "–", "6", "30", "30", "0", "10", "10", "10", "1"],
-    ]
-    with pytest.raises(InputError, match="no such folder"):
-        splits_of_folder(tmp_path / "nowhere")
-
-
 def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
     folders = [
         run_of(tmp_path / "a", share(3, 6), arm="a", seed=1),
@@ -355,14 +289,6 @@ def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
     report = markdown_report(Experiment.read(folders), built)
     assert "sets differ: 0 items" in report
     assert "- main: the runs hold" in report
-
-
-def test_runs_on_ablated_contexts_alone(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
-    built = build([folder])
-    assert set(built.tables) == {"splits"}
-    for name in ("main", "cost"):
-        assert_says(built.skipped[name], "no run", "full contexts")
 
 
 def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
@@ -415,33 +341,6 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
     report = markdown_report(collection, built)
     assert "<b>" not in report
     assert "- =x\\|&lt;b&gt;\\_%\\\\n\\\\end\\{table\\}\\\\u202e1: seeds 17, 18" in report
-
-
-@pytest.mark.slow
-def test_the_same_bytes_every_time(tmp_path: Path, arms: list[Path]) -> None:
-    written = []
-    for name in ("one", "two"):
-        collection = Experiment.read(arms, Settings(resamples=100))
-        built = build_tables(TableRequest(collection))
-        files = write_tables(built, collection, tmp_path / name)
-        written.append({path.name: path.read_bytes() for paths in files.values() for path in paths})
-    assert written[0] == written[1]
-    assert set(written[0]) == {"report.md"} | {
-        f"{name}{ending}" for name in built.tables for ending in (".tex", ".md", ".csv")
-    }
-
-
-@pytest.mark.slow
-def test_every_table_names_its_decoding(arms: list[Path]) -> None:
-    for decoding, words in (("single", "single pass (view 0), raw"), ("ensemble", "K views")):
-        built = build(arms[:4], decoding=decoding)
-        for name in ("main", "paired", "ablations", "kinds", "domains"):
-            table = built.tables[name]
-            assert words in table.caption, name
-            numbers = [number for column in table.columns for number in column.numbers]
-            rates = [number for number in numbers if "fraction" in number]
-            assert rates
-            assert all(f", {decoding})" in number or "ensemble" in number for number in rates)
 
 
 @pytest.mark.slow
@@ -502,39 +401,3 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
         assert cell.numbers == (chance.floor, chance.lowest_p, chance.highest_p)
         assert cell.text.startswith(chance_text(chance).removeprefix("noise ").split(",")[0])
         assert chance.lowest_p < chance.highest_p
-
-
-def test_a_note_is_in_the_report_once(tmp_path: Path) -> None:
-    folders = [write_run(tmp_path / arm, rows(1), arm=arm, seed=1) for arm in ("a", "b")]
-    experiment = Experiment.read(folders, Settings(resamples=100))
-    built = build_tables(TableRequest(experiment), ["main", "views"])
-    first, second = (table.notes for table in built.tables.values())
-    assert set(first) & set(second)
-    report = markdown_report(experiment, built)
-    assert all(report.count(note) == 1 for note in {*first, *second})
-
-
-def test_the_noise_floor_of_ece_is_in_every_format(tmp_path: Path) -> None:
-    folders = [
-        write_run(tmp_path / arm, rows(seed, skill=1.0), arm=arm, seed=1)
-        for arm, seed in (("a", 1), ("b", 2))
-    ]
-    request = TableRequest(Experiment.read(folders, Settings(resamples=200)))
-    for name in ("main", "views", "ablations"):
-        table = build_tables(request, [name]).tables[name]
-        own_column = name != "ablations"
-        shown = (
-            cells(table, "ECE noise")[0][0].text.partition(" ")[0]
-            if own_column
-            else cells(table, "ECE")[0][0].below
-        )
-        assert own_column != shown.startswith("noise "), name
-        assert not own_column or not cells(table, "ECE")[0][0].below, name
-        written = (
-            to_text(table, width=200),
-            to_markdown(table),
-            table_html(table).text,
-            to_latex(table).replace("--", "–"),
-        )
-        assert all(shown.partition(",")[0] in text for text in written), name
-        assert "ECE noise floor" in to_csv(table)
