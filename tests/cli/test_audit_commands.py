@@ -60,14 +60,6 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     assert_says(text.splitlines()[-1], "NOT TO BE TRUSTED", "1 error", "families")
 
 
-def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
-    rows = [record(f"f{n}-base", split="train") for n in range(9)]
-    write_jsonl(folder / "holdout.jsonl", rows)
-    result = run("data", folder, "--only", "schema", "--max-findings", 2, code=3)
-    assert result.stdout.count("schema/split-mismatch") == 2
-    assert "... and 7 more of split-mismatch" in result.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -192,11 +184,6 @@ def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
     assert value["adapters"][0]["folder"] == str(adapter)
 
 
-def test_files_of_unknown_purpose_are_told(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "mine.jsonl", [record()])
-    assert_says(refused("data", tmp_path), "role of this file", "unknown")
-
-
 def test_a_manifest_is_written_kept_and_checked(folder: Path) -> None:
     path = folder / "manifest.json"
     value = json.loads(path.read_bytes())
@@ -249,23 +236,6 @@ def test_no_command_but_the_tokenizers_needs_the_model_extra(folder: Path) -> No
         ["adapter", FIXTURES / "adapters" / "nimble_recipe"],
         before=hidden,
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("tickets.csv", "text,label\na,x\nb,y\nc,x\n"),
-        ("tickets.jsonl", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n'),
-        ("train tickets.csv", "text;label\na;x\nb;y\n"),
-    ],
-)
-def test_a_labelled_file_is_audited_as_a_folder_is(tmp_path: Path, name: str, text: str) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    role = "train" if name.startswith("train") else "eval"
-    audited = json.loads(run("data", path, "--only", "schema", "--json").stdout)
-    assert [(file["name"], file["role"]) for file in audited["files"]] == [(str(path), role)]
-    assert "as far as checked" in run("data", path, "--only", "schema").stdout
 
 
 def test_a_file_of_a_dataset_stands_for_its_folder(folder: Path) -> None:

@@ -189,8 +189,3 @@ def test_paths_start_at_the_repository(
     monkeypatch.chdir(elsewhere)
     outside = sarif_annotations(run_audit(*arguments[:-1], "sarif", code=3).stdout)
     assert {shown.file for shown in outside} == {(leaking / "holdout.jsonl").as_uri()}
-
-
-def test_json_and_a_format_exclude_each_other(leaking: Path) -> None:
-    result = run_audit("data", leaking, "--json", "--format", "junit", code=2)
-    assert "--json and --format" in result.stderr

@@ -62,10 +62,6 @@ def report(published: Path) -> str:
     return run("report", published, "--full").stdout
 
 
-def test_an_audit_that_is_missing_is_named(made: Path, tmp_path: Path) -> None:
-    assert "audit.json" in failed("report", made, "--audit", tmp_path / "audit.json")
-
-
 def test_json_carries_every_number_of_the_table(published: Path, experiment_files: Path) -> None:
     result = run("report", published, *FAST, "--json")
     value: dict[str, Any] = json.loads(result.stdout)

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.conftest import FIXTURES
 
-from pact_cli.audit.main import main as audit
 from pact_cli.config import SETTINGS, read_config
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
@@ -118,13 +116,6 @@ def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:
     assert "give --data FILE" in message
 
 
-def test_several_files_without_a_manifest_are_listed(home: Path) -> None:
-    (home / "data" / "manifest.json").unlink()
-    message = refused("score", "adapter", code=2)
-    assert_says(message, "data/holdout.jsonl, data/train.jsonl", "give --data FILE")
-    assert_says(message, "pact-audit manifest data")
-
-
 def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -> None:
     (home.parent / "model").unlink()
     run("init")
@@ -133,12 +124,6 @@ def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -
     assert "base-model" not in tomllib.loads("\n".join(lines))
     place = lines.index('# base-model = "../model"')
     assert_says(lines[place - 1], "#", "does not exist")
-
-
-def test_no_folder_of_data_is_wrong_usage(home: Path) -> None:
-    shutil.rmtree(home / "data")
-    assert_says(refused("score", "adapter", code=2), "no folder `data`")
-    assert_says(refuser(audit)("data", code=2), "no folder `data`")
 
 
 def next_command(text: str) -> list[str]:
@@ -263,26 +248,3 @@ def test_init_does_not_replace_settings(home: Path, name: str) -> None:
     (home / name).write_text(text)
     assert_says(refused("init"), f"{name}:", "settings already")
     assert (home / name).read_text() == text
-
-
-@pytest.mark.slow
-def test_the_page_is_opened_after_it_was_written(
-    home: Path, two: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[tuple[str, bool]] = []
-    page = home / "page.html"
-
-    def browser(url: str) -> bool:
-        opened.append((url, page.exists()))
-        return len(opened) > 1
-
-    monkeypatch.setattr(webbrowser, "open", browser)
-    two()
-    words = ("report", "a", *FAST, "--html", "page.html")
-    result = run(*words, "--open")
-    assert opened == [(page.as_uri(), True)]
-    assert_says(result.stderr, "no browser", "started")
-    assert "no browser" not in run(*words, "--open").stderr
-    run(*words)
-    assert len(opened) == 2
-    assert_says(refused("report", "a", "--open", code=2), "--open", "page of --html")

@@ -50,14 +50,6 @@ def test_an_error_is_json_on_stdout_with_json(tmp_path: Path) -> None:
     assert run("report", tmp_path, code=1).stdout == ""
 
 
-def test_problems_of_rows_are_listed_in_json(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"id": "a", "reference": 5, "probabilities": [0.5, 0.5]}\n')
-    result = run("import", path, "--out", tmp_path / "run", "--json", code=1)
-    (problem,) = json.loads(result.stdout)["error"]["problems"]
-    assert (problem["line"], problem["id"]) == (1, "a")
-
-
 def test_wrong_usage_is_json_too(tmp_path: Path) -> None:
     result = run("compare", tmp_path, "--json", code=2)
     error = json.loads(result.stdout)["error"]

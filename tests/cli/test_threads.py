@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from run_frames import rows, write_run
 
 _PRINTED = """
 import os, sys
@@ -16,17 +14,6 @@ from pact_cli.steps import load
 load("numpy", one_thread=sys.argv[1] == "one")
 from threadpoolctl import threadpool_info
 print(*{pool["num_threads"] for pool in threadpool_info()}, os.environ.get("OPENBLAS_NUM_THREADS"))
-"""
-
-_REPORTED = """
-import atexit, sys
-from pact_cli.main import main
-from threadpoolctl import threadpool_info
-def at_end():
-    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    print(*{pool["num_threads"] for pool in pools}, file=sys.stderr)
-atexit.register(at_end)
-main()
 """
 
 
@@ -50,12 +37,3 @@ def test_one_thread_unless_the_user_has_set_a_number(
         [sys.executable, "-c", _PRINTED, threads], env=kept | variables, text=True
     )
     assert printed.split() == [str(number), str(after)]
-
-
-def test_a_report_has_one_thread(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", rows(0, k=2, families=6))
-    ours = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
-    command = [sys.executable, "-c", _REPORTED, "report", str(run)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1:] == ["1"]

@@ -83,14 +83,6 @@ def interrupted(place: str, *words: object, folder: Path) -> tuple[int, str, str
 
 @pytest.mark.slow
 @needs_terminal
-def test_an_interrupted_audit_has_written_nothing(tmp_path: Path) -> None:
-    code, out, errors = interrupted("shortcuts", "pact-audit", "data", DATA, folder=tmp_path)
-    assert (code, out, len(errors.splitlines())) == (1, "", 1)
-    assert_says(errors, "interrupted", "nothing was written")
-
-
-@pytest.mark.slow
-@needs_terminal
 def test_an_interrupted_report_leaves_the_old_page(tmp_path: Path, runs: list[Path]) -> None:
     page = tmp_path / "page.html"
     page.write_text("old")
@@ -175,21 +167,3 @@ def commands(
     yield run, ("runs", tmp_path)
     yield run, ("paper", *runs, "--tables", "paired", "-o", tmp_path / "tables", *few)
     yield run, ("paper", *runs, "--figures", "pairs", "-o", tmp_path / "figures", *few)
-
-
-STEPS = """
-import sys, time
-from pact_cli import steps
-from pact_eval.progress import step
-steps._COMMAND_SECONDS = 0
-with steps.watched_steps(told=False):
-    with step("Reading", 8, "records") as reading:
-        for reading.done in range(4):
-            time.sleep(0.25)
-        sys.exit(1)
-"""
-
-
-def test_a_pipe_has_no_line() -> None:
-    done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, check=False)
-    assert (done.stdout, done.stderr) == (b"", b"")

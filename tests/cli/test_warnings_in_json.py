@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import record, write_jsonl
 from click.testing import CliRunner, Result
 from run_frames import edit_run, other_items, rows, write_run
 
@@ -88,20 +87,3 @@ def warnings_of(output: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from output["warnings"]
     for run in output.get("runs", ()):
         yield from run["warnings"]
-
-
-@pytest.mark.slow
-def test_a_page_with_the_texts_of_other_data_says_so_in_json(home: Path) -> None:
-    run = write_run(home / "texts", rows(1, families=6, k=2).head(2), arm="a", seed=1)
-    edit_run(run, source="score", settings={"data": {"sha256": "9" * 64}})
-    first = rows(1, families=6, k=2).row(0, named=True)
-    criteria = {f"answer_{place}": None for place in range(first["n_choices"])}
-    question = {"type": first["kind"], "instructions": "?", "criteria": criteria}
-    target = {"target": f"answer_{first['reference']}"}
-    write_jsonl(home / "data.jsonl", [record(first["id"], decision=question, reference=target)])
-    command = ("report", "texts", "--html", "out.html", "--data", "data.jsonl", "--json")
-    result = CliRunner().invoke(main, [*command, *RESAMPLES])
-    assert result.exit_code == 0, result.output
-    (warning,) = json.loads(result.stdout)["warnings"]
-    assert (warning["kind"], warning["sha256"]) == ("DifferentData", "9" * 64)
-    assert [warning["text"]] == warned(result)

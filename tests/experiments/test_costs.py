@@ -122,13 +122,6 @@ def test_a_file_that_has_no_times_is_refused(tmp_path: Path, text: str) -> None:
     assert "--measure" in message
 
 
-def test_without_measured_times_the_cost_is_not_measured(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path)
-    assert "Cost: not measured" in run("experiment", plan, "--dry-run").stdout
-    assert not (tmp_path / "plan").exists()
-    assert "--measure" in refused("experiment", plan, "--dry-run", "--measure", code=2)
-
-
 def test_a_chain_takes_as_long_as_its_steps() -> None:
     steps = [
         Step("a", "train", (), (), (), ()),

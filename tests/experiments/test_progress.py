@@ -12,9 +12,7 @@ from pact_eval.experiments.events import EVENTS, Event, EventLog
 from pact_eval.experiments.plan import Arm, Training
 from pact_eval.experiments.progress_table import (
     ExperimentProgress,
-    LoggedNumbers,
     TimeLeft,
-    last_logged,
 )
 from pact_eval.experiments.steps import Step
 
@@ -59,33 +57,6 @@ def test_time_left_against_hand_computation(progress: ExperimentProgress) -> Non
     assert progress.time_left() == TimeLeft(0.0, is_least=False)
     progress.see(Event("done", "score-mine-17-ablated", {"seconds": 12.0}))
     assert progress.time_left() == TimeLeft(0.0, is_least=False)
-
-
-def test_times_of_earlier_commands_count(progress: ExperimentProgress, tmp_path: Path) -> None:
-    path = tmp_path / EVENTS
-    progress.remember(path)  # the first command: there is none
-    log = EventLog(path)
-    log.write("done", "train-mine-17", seconds=60.0)
-    log.write("done", "score-mine-17-holdout", seconds=20.0)
-    log.write("done", "of-another-plan", seconds=1.0)
-    log.write("failed", "audit", seconds=1.0)
-    with path.open("a") as file:
-        file.write('["no event"]\n{"event": "done", "ste')
-    progress.remember(path)
-    assert progress.time_left() == TimeLeft((60.0 + 20.0 + 20.0) / 2, is_least=True)
-
-
-def test_the_last_numbers_of_a_log_that_is_being_written(tmp_path: Path) -> None:
-    lines = [
-        {"step": 1, "total": 2.0, "selection_nll_nats": 0.9},
-        {"step": 2, "total": 1.5},
-        {"step": 3, "total": 1.25},
-    ]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (tmp_path / "log.jsonl").write_text(text + '{"step": 4, "tot')
-    assert last_logged(tmp_path) == LoggedNumbers(3, 1.25, 0.9)
-    (tmp_path / "log.jsonl").write_text('[]\n{"step": "x"}\n')
-    assert last_logged(tmp_path) == LoggedNumbers()
 
 
 def test_events_are_one_object_per_line_and_stay(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from experiments.plans import FIXTURES, bundled_lines, opened, write_data
+from experiments.plans import FIXTURES, opened, write_data
 from messages import assert_says
 from training.recipe_bases import write_base
 
@@ -72,47 +72,6 @@ absent = { recipe = "pact", set = { selection_source_families = "commerce-01, me
     # Four source families of three families each; one is for selection, one for calibration.
     assert_says(problems[1], "arms: large: train_families: ", "at most 6, ", "to train on, got 7")
     assert_says(problems[2], "arms: absent: selection_source_families", "(commerce-01)", "media-03")
-
-
-def test_families_are_those_of_a_datasets_own_splits(tmp_path: Path) -> None:
-    arms = 'pact = { recipe = "pact", set = { train_families = 7 } }'
-    plan = write_recipe_plan(tmp_path, arms)
-    parts = {"train": ("commerce-01", "media-03"), "selection": ("travel-02",)}
-    parts |= {"calibration": ("education-04",)}
-    for role, names in parts.items():
-        lines = bundled_lines("train.jsonl", names, 3)
-        (tmp_path / "data" / f"{role}.jsonl").write_bytes(b"".join(lines))
-    assert_says(problems_of(plan)[0], "train_families", "at most 6", "got 7")
-    plan.write_text(plan.read_text().replace("train_families = 7", "train_families = 6"))
-    assert "train-pact-17" in steps_of(plan)
-
-
-def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path) -> None:
-    arms = 'no_cf = { recipe = "pact", set = { counterfactual = 0.0, ablated_view = false } }'
-    plan = write_recipe_plan(
-        tmp_path, arms, data='unpaired = "data/train.jsonl"', model='dtype = "bfloat16"'
-    )
-    step = steps_of(plan)["train-no_cf-17"]
-    program, settings = step.words[:5], step.words[-4:]
-    assert program == ("python", "-P", "-m", "pact_eval.training", "pact")
-    assert settings == ("--set", "ablated_view=false", "--set", "counterfactual=0.0")
-    options = step.words[5:-4]
-    assert dict(zip(options[::2], options[1::2], strict=True)) == {
-        "--arm": "no_cf",
-        "--seed": "17",
-        "--base-model": "base",
-        "--train": "plan/parts/train.jsonl",
-        "--selection": "plan/parts/selection.jsonl",
-        "--calibration": "plan/parts/calibration.jsonl",
-        "--unpaired": "data/train.jsonl",
-        "--dtype": "bfloat16",
-        "--cache": "plan/views",
-        "--out": "plan/adapters/no_cf-17",
-    }
-    assert Path("data/train.jsonl") in step.inputs
-    assert Path("base") in step.inputs
-    assert set(step.versions) == {"pact-eval", "peft", "tokenizers", "torch", "transformers"}
-    assert Path("plan/adapters/no_cf-17/training.json") in step.extras
 
 
 def test_an_arm_without_recipe_or_trainer_is_named(tmp_path: Path) -> None:

@@ -102,29 +102,6 @@ def test_differences_and_intervals_against_numpy(
     assert comparison.interval.clusters == n
 
 
-def test_every_decoding_that_the_folder_allows(tmp_path: Path, runs: list[Path]) -> None:
-    for folder in (runs[1], runs[3]):
-        write_calibrator(folder / "calibration.json", FLAT)
-    decodings = '["single", "single_calibrated", "ensemble", "ensemble_calibrated"]'
-    result = judged(tmp_path, runs, "ablated_gap", decoding=decodings)
-    value_of = {
-        comparison.question.left.cell.decoding: comparison.left.value
-        for comparison in result.scorecard["H1"].checks[0].comparisons
-    }
-    contexts = ablated_predictions(1, lean=3.0)
-    for decoding, value in value_of.items():
-        items = ScoredItems.of(contexts, decoding.views, FLAT if decoding.calibrated else None)
-        assert value == pytest.approx(items.gap.mean())
-    assert len({round(value, 9) for value in value_of.values()}) == 4
-    (runs[1] / "calibration.json").unlink()
-    one_view = write_run(tmp_path / "one", ablated_rows(1, k=1, lean=3.0), arm="no_nr", seed=17)
-    result = judged(tmp_path, [one_view, runs[3]], "ablated_gap", decoding=decodings)
-    held = [
-        comparison.holds is not None for comparison in result.scorecard["H1"].checks[0].comparisons
-    ]
-    assert sum(held) == 1
-
-
 def test_a_calibrator_of_its_own_families_is_refused(tmp_path: Path, runs: list[Path]) -> None:
     fitted = FLAT.with_provenance(families=["f3"], source_families=["s3"])
     write_calibrator(runs[1] / "calibration.json", fitted)
@@ -157,12 +134,6 @@ def test_ablated_runs_give_no_numbers_of_whole_contexts(tmp_path: Path, runs: li
     with_them = judged(tmp_path, runs, "view_tv", decoding='"ensemble"').scorecard["H1"]
     without = judged(tmp_path, [runs[0], runs[2]], "view_tv", decoding='"ensemble"').scorecard["H1"]
     assert with_them.checks[0].comparisons == without.checks[0].comparisons
-
-
-def test_two_ablated_runs_of_one_arm_and_seed_are_told(tmp_path: Path, runs: list[Path]) -> None:
-    more = write_run(tmp_path / "more", ablated_rows(9), arm="no_nr", seed=17)
-    with pytest.raises(InputError, match="two runs say ablated_confidence"):
-        judged(tmp_path, [*runs, more], "ablated_gap")
 
 
 def test_whole_and_ablated_contexts_are_drawn_together(tmp_path: Path, runs: list[Path]) -> None:

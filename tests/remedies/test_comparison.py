@@ -284,20 +284,6 @@ def test_one_family_is_refused() -> None:
     assert_says(error.value, "two families or more")
 
 
-def test_a_fit_is_paid_back_when_it_saved_its_prompts() -> None:
-    run = planted_run(np.random.default_rng(9), families=60, k=4, choices=(3, 4))
-    row = _compared(run).row("k1_additive")
-    assert row.cost.fitting_prompts == row.fitted_on * 4
-    assert row.cost.paid_back == np.ceil(row.cost.fitting_prompts / 3)
-    assert _compared(run).row("k4").cost.paid_back is None
-
-
-def test_all_views_cost_what_views_one_by_one_are_compared_with() -> None:
-    comparison = _compared(planted_run(np.random.default_rng(9), families=60, k=4))
-    assert comparison.sequential is not None
-    assert comparison.row("k4").cost.prompts == comparison.sequential.most < 4
-
-
 def test_two_answers_have_two_prompts_for_four_views_and_for_their_fit() -> None:
     run = planted_run(np.random.default_rng(9), families=60, k=4, choices=(2,))
     comparison = _compared(run)
@@ -306,13 +292,6 @@ def test_two_answers_have_two_prompts_for_four_views_and_for_their_fit() -> None
     assert row.cost.fitting_prompts == row.fitted_on * 2
     assert row.cost.paid_back == np.ceil(row.fitted_on * 2 / (2 - 1))
     assert comparison.row("k2").cost.paid_back is None
-
-
-def test_a_fit_on_the_evaluated_items_takes_no_further_prompts() -> None:
-    run = planted_run(np.random.default_rng(10), families=60, k=2)
-    comparison = _compared(run)
-    assert comparison.row("k1_batch").cost.fitting_prompts > 0
-    assert comparison.row("k1_batch_as_published").cost.fitting_prompts == 0
 
 
 def test_repeats_of_one_order_are_compared_too() -> None:

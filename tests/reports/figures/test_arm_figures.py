@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pytest
-from commands import runner
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
@@ -22,17 +19,15 @@ from reports.figures.figure_runs import experiment_of, rows
 from run_frames import write_run
 from scipy.stats import t
 
-from pact_cli.main import main
 from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison, views_sweep
+from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison
 from pact_eval.evaluation.arms.group_differences import arm_differences, published_differences
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.runs.predictions import Predictions
 from pact_eval.stats.proportions import rate_estimate
 from pact_reports.figures.arms import (
     draw_differences,
@@ -78,68 +73,6 @@ def _whisker_ends(ax: Axes, axis: int) -> list[npt.NDArray[np.float64]]:
         if isinstance(lines, LineCollection)
         for segment in lines.get_segments()
     ]
-
-
-def one_order(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
-    """Repeats view 0 in these rows, as a run of a server that letters answers itself does."""
-    shown = ("code_order", "logits")
-    return frame.with_columns(
-        pl.when(where).then(pl.col(name).first().over("id")).otherwise(name).alias(name)
-        for name in shown
-    )
-
-
-FRAMES = {
-    "every item in every order": rows(1, families=12),
-    "booleans in one order": one_order(rows(1, families=12), pl.col("kind") == "boolean"),
-    "two orders from view 2 on": one_order(rows(1, families=12), pl.col("view") < 2),
-    "one order": one_order(rows(1, families=12), pl.lit(value=True)),
-}
-
-
-@pytest.mark.parametrize("name", FRAMES)
-def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Path) -> None:
-    frame = FRAMES[name]
-    folder = write_run(tmp_path / "run", frame, arm="a", seed=1)
-    done = runner(main)("report", "--views", folder, "--resamples", 200, "--json")
-    printed = {
-        (metric, point["k"]): [
-            point["group"]["estimates"][metric][end] for end in ("value", "low", "high")
-        ]
-        for point in json.loads(done.stdout)["points"]
-        for metric in ("accuracy", "view_tv")
-        if point["group"]["estimates"][metric]["value"] is not None
-    }
-    results = views_sweep(experiment_of([folder]))
-    drawn_points = {
-        (sweep.spec.name, k): [mean.mean, mean.low, mean.high]
-        for sweep in results
-        for arm in sweep.arms
-        for k, mean in zip(arm.views, arm.means, strict=True)
-    }
-    assert drawn_points.keys() == printed.keys()
-    for point, values in printed.items():
-        np.testing.assert_allclose(drawn_points[point], values, rtol=0, atol=1e-12)
-    views_of_tv = {
-        "every item in every order": [2, 3, 4],
-        "booleans in one order": [2, 3, 4],
-        "two orders from view 2 on": [3, 4],
-        "one order": [],
-    }
-    assert [k for metric, k in printed if metric == "view_tv"] == views_of_tv[name]
-    everything = Predictions.from_frame(frame)
-    first = np.array(
-        [
-            [order not in item[:at] for at, order in enumerate(item)]
-            for item in everything.code_order.tolist()
-        ]
-    )
-    tv = metrics.pairwise_tv(everything.log_probs_by_view, first)
-    counted = np.ones(len(tv), dtype=bool)
-    if name == "booleans in one order":
-        counted = everything.kind != "boolean"
-    if name != "one order":
-        assert printed["view_tv", 4][0] == pytest.approx(tv[counted].mean(), abs=1e-12)
 
 
 def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
-from messages import assert_says
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
-from reports.figures.figure_runs import experiment_of
 from run_frames import frame_of
 from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
@@ -30,7 +27,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.writing import import_run
 from pact_eval.runs.predictions import Predictions
 from pact_reports.figures.curves import (
     draw_risk_coverage,
@@ -38,7 +34,6 @@ from pact_reports.figures.curves import (
     draw_view_tv,
 )
 from pact_reports.figures.probabilities import draw_confidence, draw_reliability
-from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
 
 
@@ -138,29 +133,6 @@ def test_calibrated_runs_lie_in_their_bands_and_families_widen_them() -> None:
         wider.append((high - low).mean() / (narrow.high - narrow.low).mean())
     assert 0.90 < np.mean(inside) <= 0.99
     assert np.mean(wider) > 1.15  # all data sets share one stream of 200 draws
-
-
-def test_reliability_of_the_published_run(experiment_files: Path, tmp_path: Path) -> None:
-    rows_path = experiment_files / "shipped_holdout_rows.jsonl"
-    import_run(rows_path, tmp_path / "shipped", {"arm": "pact_full", "seed": 18})
-    experiment = experiment_of([tmp_path / "shipped"])
-    result = reliability(experiment, experiment.runs[0])
-    summary = (experiment_files / "run_metrics.csv").read_text().splitlines()
-    head = summary[0].split(",")
-    row = next(line.split(",") for line in summary if line.startswith("pact_full,18,single,all,"))
-    assert result.curves[0].ece.value == pytest.approx(float(row[head.index("ece")]), abs=1e-6)
-    assert (result.items, result.families) == (324, 162)
-    built = FIGURES["reliability"].build(experiment, Looks.of(experiment))
-    assert [file.name for file in built.files] == ["reliability-pact_full-18"]
-    (reason,) = built.missing
-    assert_says(reason, "pact_full, seed 18: ", "no calibrator", "only raw")
-    with pytest.raises(ValueError, match="one view only"):
-        FIGURES["views"].build(experiment, Looks.of(experiment))
-    confidence = answer_confidence(experiment, experiment.runs[0])
-    assert (confidence.wrong.items, confidence.right.items) == (58, 266)
-    assert confidence.confident_errors.value == pytest.approx(16 / 58)
-    assert confidence.wrong.median == pytest.approx(0.74, abs=0.005)
-    assert confidence.right.median == pytest.approx(0.995, abs=0.0005)
 
 
 def test_risk_coverage_against_the_metric(experiment: Experiment, looks: Looks) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,23 +169,6 @@ def test_the_prompt_of_every_view_is_that_of_the_contract(page: Page, made: Comp
             assert page.js(texts) == [message["content"] for message in messages]
         edited = {"base": "intact", "counterfactual": "broken"}[record.variant]
         assert [mark.text for mark in page.all(".prompt mark")] == [edited]
-
-
-def test_a_flip_is_told_in_words(page: Page, made: Compared) -> None:
-    run = made.experiment.runs[0]
-    views = run.predictions
-    row = int(np.flatnonzero(run.scored().flipped == 1)[0])
-    name = str(views.ids[row])
-    page.open(made.path, item_href(name))
-    page.until(lambda: page.all(".run-box"))
-    tops = views.log_probs_by_view[row, :, : views.n_choices[row]].argmax(axis=1).tolist()
-    parts = page.one(".run-box .flips").text.rstrip(".").split(": ", 1)[1].split("; ")
-    views_of_key = {}
-    for part in parts:
-        answer, _, numbers = part.partition(" in view")
-        views_of_key[answer.split(":")[0]] = [int(view) for view in re.findall(r"\d", numbers)]
-    keys = [answer.key for answer in made.records[name].field.answers]
-    assert views_of_key == {keys[top]: [v for v in range(4) if tops[v] == top] for top in tops}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])

@@ -15,7 +15,7 @@ from builders import write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
 from reports.figures.figure_runs import rows
-from reports.page.page_runs import experiment_of, page_of, record_of, records_of, two_runs
+from reports.page.page_runs import experiment_of, record_of, records_of, two_runs
 from run_frames import ablated_rows, edit_run, write_run
 
 from pact_eval.data.records import parse_record
@@ -151,19 +151,6 @@ def test_a_run_on_ablated_contexts_alone_makes_no_page(tmp_path: Path) -> None:
         InputError, match="expected a run on full contexts, found only 1 on ablated"
     ):
         make_page(PageRequest(experiment_of([folder])))
-
-
-def test_one_view_without_calibrator_pairs_or_code_order(tmp_path: Path) -> None:
-    frame = rows(1, families=6, k=1)
-    frame = frame.with_columns(
-        variant=None,
-        answer_mass=None,
-        prompt_tokens=None,
-        code_order=frame["code_order"].list.head(0),
-    )
-    frame = frame.cast({"variant": str, "answer_mass": float, "prompt_tokens": int})
-    page = page_of(tmp_path, frame, None).read_text(encoding="utf-8")
-    assert "Order not checked" in page
 
 
 def records(tmp_path: Path, families: int, **changes: object) -> Path:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import polars as pl
 import pytest
 from messages import assert_says
 from reports.tables.table_runs import cells, marked, run_of, share, texts
@@ -261,36 +259,6 @@ def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
         assert row[4].below == f"noise {chance:.3f}"
 
 
-def test_accuracy_by_kind_and_domain(arms: list[Path]) -> None:
-    table = made(arms[:1], "kinds")
-    assert [column.title for column in table.columns] == [
-        "Arm",
-        "Seed",
-        "Choice",
-        "Boolean",
-        "Score",
-        "Score MAE",
-    ]
-    assert texts(table)[0][:5] == ["a", "1", "50.0", "50.0", "50.0"]
-    table = made(arms[:1], "domains")
-    assert [column.title for column in table.columns[2:]] == ["commerce", "housing"]
-    # The first 30 items are 8 pairs of commerce and 7 of housing, of 15 each.
-    assert texts(table)[0] == ["a", "1", "53.3", "46.7"]
-
-
-def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
-    folders = [
-        run_of(tmp_path / "a", share(3, 6), arm="a", seed=1),
-        run_of(tmp_path / "b", share(3, 8), arm="b", seed=1),
-    ]
-    built = build(folders)
-    assert set(built.tables) == {"splits", "cost"}
-    assert_says(built.skipped["main"], "different items", "cannot be compared")
-    report = markdown_report(Experiment.read(folders), built)
-    assert "sets differ: 0 items" in report
-    assert "- main: the runs hold" in report
-
-
 def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
     collection = Experiment.read(arms)
     with pytest.raises(InputError, match="no run of arm 'c'; there are a, b, base"):
@@ -341,37 +309,6 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
     report = markdown_report(collection, built)
     assert "<b>" not in report
     assert "- =x\\|&lt;b&gt;\\_%\\\\n\\\\end\\{table\\}\\\\u202e1: seeds 17, 18" in report
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["views", "main"])
-def test_runs_of_different_k_are_shown_at_the_views_that_all_have(
-    tmp_path: Path, name: str
-) -> None:
-    """Ensembles, flips and TV of a run with four views are those of its first two."""
-    frames = {
-        (arm, seed): rows(10 * seed + skill, k=4, skill=skill)
-        for arm, skill in (("a", 3), ("b", 1))
-        for seed in (1, 2)
-    }
-
-    def table(place: str, ks: Mapping[tuple[str, int], int]) -> Table:
-        folders = [
-            write_run(
-                tmp_path / f"{place}-{arm}-{seed}",
-                frame.filter(pl.col("view") < ks.get((arm, seed), 2)),
-                arm=arm,
-                seed=seed,
-            )
-            for (arm, seed), frame in frames.items()
-        ]
-        return made(folders, name, decoding="ensemble")
-
-    short, long = table("short", {}), table("long", {("a", 1): 4})
-    assert long.rows == short.rows
-    assert len(long.notes) == len(short.notes) + 1
-    assert_says(long.notes[-1], "K = 2: a, seed 2", "b, seed 1", "b, seed 2", "K = 4: a, seed 1")
-    assert "best" in {cell.mark for row in long.rows for cell in row.cells}
 
 
 @pytest.mark.slow
