@@ -14,8 +14,6 @@ from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.data.ablated_records import write_ablated_records
 from pact_fixtures.paper import HYPOTHESES
 
@@ -32,23 +30,6 @@ def whole(tmp_path: Path) -> Path:
 @pytest.fixture
 def ablated(tmp_path: Path) -> Path:
     return write_run(tmp_path / "ablated", ablated_rows(1, lean=3.0), arm="no_nr", seed=17)
-
-
-def test_the_report_takes_its_options(ablated: Path, tmp_path: Path) -> None:
-    write_calibrator(tmp_path / "flat.json", Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0))))
-    value = json.loads(
-        run(
-            *("report", ablated, "--by", "domain", "--decoding", "ensemble", "--json"),
-            *("--calibration", tmp_path / "flat.json", "--resamples", 200, "--seed", 4),
-        ).stdout
-    )
-    assert value["contexts"] == "ablated"
-    assert value["decoding"] == {"views": "ensemble", "calibration": "calibrated"}
-    assert [group["name"] for group in value["groups"]] == ["all", "d0", "d1", "d2", "d3"]
-    assert value["run"]["arm"] == "no_nr"
-    raw = json.loads(run("report", ablated, "--decoding", "ensemble", "--json").stdout)
-    gaps = [report["groups"][0]["metrics"]["ablated_gap"]["value"] for report in (value, raw)]
-    assert 0 < gaps[0] < gaps[1]
 
 
 @pytest.mark.parametrize(

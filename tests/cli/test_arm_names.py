@@ -6,9 +6,7 @@ The keys occur in nothing else: neither in folders nor in texts.
 from __future__ import annotations
 
 import csv
-import json
 import re
-from html import unescape
 from pathlib import Path
 
 import pytest
@@ -59,25 +57,6 @@ def written(project: Path) -> Path:
     return project
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs",),
-        ("report", "runs/0"),
-        ("report", "runs/0", "--full"),
-        ("report", "runs/ablated"),
-        ("compare", "--arms", f"{A}=runs/[01]", f"{B}=runs/2", "--mcnemar"),
-        ("scorecard", "h.toml", "runs/0", "runs/1", "runs/2"),
-    ],
-    ids=lambda words: "-".join(words[:3]).replace("/", "-"),
-)
-def test_terminals_show_names(words: tuple[str, ...]) -> None:
-    fast = () if words[0] == "runs" else FAST
-    shown = run(*words, *fast, PACT_WIDTH="300", COLUMNS="300").stdout
-    assert HOSTILE in shown
-    assert not KEYS.search(shown)
-
-
 @pytest.mark.slow
 def test_tables_show_names_and_csv_keys(written: Path) -> None:
     latex = {path.stem: path.read_text() for path in (written / "paper").glob("*.tex")}
@@ -91,23 +70,6 @@ def test_tables_show_names_and_csv_keys(written: Path) -> None:
             cells = {cell for row in csv.reader(file) for cell in row}
         assert cells & {A, B}
         assert not cells & {HOSTILE, "Baseline"}
-
-
-@pytest.mark.slow
-def test_the_page_shows_names_outside_of_run_json(written: Path) -> None:
-    page = (written / "p.html").read_text()
-    data = re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)
-    assert data is not None
-    labels = [entry["label"] for entry in json.loads(data[1])["runs"]]
-    assert labels == [f"{HOSTILE}, seed 1", f"{HOSTILE}, seed 2", "Baseline, seed 1"]
-    markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    recorded = r"<dt><bdi>arm</bdi></dt><dd><bdi>zq[ab]</bdi></dd>"
-    assert len(re.findall(recorded, markup)) == 4
-    texts = unescape(re.sub(r"<[^>]*>", " ", re.sub(recorded, "", markup)))
-    assert not KEYS.search(texts)
-    assert f"only {HOSTILE} is right on" in texts  # a test
-    assert "Baseline was trained with" in texts  # a diagnostic
-    assert f"K = 2: Baseline, seed 1; K = 3: {HOSTILE}, seed 1, {HOSTILE}, seed 2" in texts
 
 
 @pytest.mark.parametrize(

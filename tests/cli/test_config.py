@@ -75,13 +75,6 @@ def test_the_nearest_file_above_is_used_and_paths_start_from_it(
     assert "FOLDER ../../all/runs (../../pact.toml)" in result.stderr
 
 
-def test_a_table_of_pyproject_holds_the_same(home: Path) -> None:
-    (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = 2\n[tool.other]\nk = 5\n")
-    config = read_config({})
-    assert config.get("k") == 2
-    assert config.values["k"].source == "pyproject.toml"
-
-
 def test_two_files_in_one_folder_are_refused_by_name(home: Path, settings: Write) -> None:
     settings("k = 2")
     (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = 3\n")
@@ -179,18 +172,6 @@ def test_paths_of_a_table_of_options_start_from_its_folder(
     monkeypatch.chdir(home / "below")
     assert run("report", folder).stdout.splitlines()[0] == "../page.html"
     assert (home / "page.html").exists()
-
-
-def test_the_environment_comes_before_a_table_of_options(
-    settings: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings("[options.score]\nk = 3\nno-probe = true")
-    monkeypatch.setenv("PACT_EVAL_K", "5")
-    text = " ".join(run("score", "--help-all").stdout.split())
-    assert "[default: 5, from PACT_EVAL_K]" in text
-    assert "[default: False, from pact.toml]" in text  # whether to probe
-    monkeypatch.delenv("PACT_EVAL_K")
-    assert "[default: 3, from pact.toml]" in " ".join(run("score", "--help-all").stdout.split())
 
 
 @pytest.mark.parametrize("name", ["letters", "letters/"])

@@ -7,7 +7,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 import pytest
 from commands import refuser, runner
 from messages import assert_says
@@ -89,27 +88,6 @@ def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
     assert "all items, by seed" not in full
 
 
-def test_a_folder_is_found_by_its_own_name_whatever_its_signs(b: Path, tmp_path: Path) -> None:
-    odd = write_run(tmp_path / "a[17]", rows(1), arm="a", seed=17)
-    text = run("compare", "--arms", f"a={odd}", f"b={b}", *FAST, "--full").stdout
-    assert_says(text, "a - b", "all items", "by seed")
-
-
-def test_groups_are_what_the_first_run_calls_them(a: Path, tmp_path: Path) -> None:
-    """An import may lack domains; the items are the same ones."""
-    nameless = rows(2).with_columns(domain=pl.lit(""), source_family=pl.lit(""))
-    b = write_run(tmp_path / "b-17", nameless, arm="b", seed=17)
-    c = write_run(tmp_path / "b-18", nameless, arm="b", seed=18)
-    d = write_run(tmp_path / "a-18", nameless, arm="a", seed=18)
-    arguments = (f"a={a}", f"a={d}", f"b={b}", f"b={c}")
-    value = json.loads(
-        run("compare", "--arms", *arguments, *FAST, "--by", "domain", "--json").stdout
-    )["arms"]
-    assert value["groups"] == ["all", "d0", "d1", "d2", "d3"]
-    assert list(value["pairs"][0]["differences"]) == value["groups"]
-    run("compare", "--arms", *arguments, *FAST, "--by", "domain")
-
-
 def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", rows(2, families=20))
     assert "20 items only in" in refused("compare", a, other, *FAST)
@@ -164,16 +142,6 @@ def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path,
     run("calibrate", calibration_run, "--force", "--mode", "scalar")
     path = calibration_run / "calibration.json"
     assert_says(refused("report", twin, "--calibration", path), "families", "applied to")
-
-
-def test_the_published_form_of_a_calibrator_is_read(a: Path, tmp_path: Path) -> None:
-    path = tmp_path / "published.json"
-    neutral = 0.5413248538970947
-    weights = {"bias": [2.28, neutral, neutral], "log_choices": 0.026, "log_tokens": 0.81}
-    path.write_text(json.dumps({"mode": "contextual", "weights": weights}))
-    result = run("report", a, *FAST, "--calibration", path)
-    assert "calibrated" in result.stdout
-    assert "Warning: " in result.stderr  # nobody knows what it was fitted on
 
 
 def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Path) -> None:

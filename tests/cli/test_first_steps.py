@@ -81,30 +81,6 @@ def typed(line: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.slow
-def test_the_three_commands_as_typed(home: Path) -> None:
-    audited = typed("pact-audit data")
-    assert_says(audited.stderr.splitlines()[0], "Using DIR data", "folder here")
-    assert "holdout.jsonl" in audited.stdout
-    first = typed("pact-eval score adapter/ --k 4")
-    chosen, *_ = first.stderr.splitlines()
-    assert_says(
-        chosen, "Using --data data/holdout.jsonl", "data/manifest.json", "--out runs/adapter"
-    )
-    words = ("report", "runs/adapter", "--html", "report.html", "--open")
-    assert next_command(first.stderr) == [*words]
-    assert "K = 4" in first.stdout
-    (home / "runs" / "adapter").rename(home / "a")
-    scored(home / "b", home / "data" / "holdout.jsonl", 3)
-    settings = json.loads((home / "a" / "run.json").read_bytes())["settings"]
-    edit_run(home / "b", settings=settings | {"k": 1})
-    shown = typed("pact-eval compare a/ b/ --mcnemar").stdout
-    assert "McNemar over items" in shown
-    assert_says(shown, "of 24 items", "only a right")
-    assert "right answer" in shown
-    assert "of this return parcel" in shown
-
-
 def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:
     shutil.copy(home / "data" / "holdout.jsonl", home / "data" / "test.jsonl")
     path = home / "data" / "manifest.json"
@@ -124,28 +100,6 @@ def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -
     assert "base-model" not in tomllib.loads("\n".join(lines))
     place = lines.index('# base-model = "../model"')
     assert_says(lines[place - 1], "#", "does not exist")
-
-
-def next_command(text: str) -> list[str]:
-    """The words after `pact-eval` of the command that the last line proposes."""
-    lead, program, *words = text.splitlines()[-1].split()
-    assert (lead, program) == ("Next:", "pact-eval")
-    return words
-
-
-@pytest.mark.slow
-def test_the_run_folder_has_arm_seed_and_role(home: Path) -> None:
-    labels = ("--arm", "pact", "--train-seed", 17, "--limit", 2, "--k", 1)
-    result = run("score", "adapter", *labels, "--role", "calibration")
-    assert "--out runs/pact-17-calibration" in result.stderr.splitlines()[0]
-    words = ["calibrate", "runs/pact-17-calibration", "--holdout", "RUN"]
-    assert next_command(result.stderr) == words
-    (home / "pact.toml").write_text('runs = "all"\nk = 1\n')
-    result = run("score", "adapter", "--train-seed", 17, "--limit", 2)
-    assert result.stderr.splitlines()[0].endswith("--out all/adapter-17, --k 1 (pact.toml)")
-    again = run("score", "adapter", "--arm", "b", "--limit", 2)
-    assert next_command(again.stderr) == ["compare", "all/b", "all/adapter-17", "--mcnemar"]
-    assert run("score", "adapter", "--arm", "b", "--limit", 2, "-q").stderr == ""
 
 
 Runs = Callable[..., tuple[Path, Path]]
@@ -228,18 +182,6 @@ def test_init_writes_what_it_finds_and_every_setting_can_be_read(home: Path) -> 
         assert f"{name} = " in text
     explained = [line for line in text.splitlines() if line.startswith("# ") and "=" not in line]
     assert len(explained) >= 10
-
-
-def test_init_leaves_two_candidates_as_comments(home: Path) -> None:
-    shutil.copy(home / "data" / "holdout.jsonl", home / "data" / "test.jsonl")
-    path = home / "data" / "manifest.json"
-    manifest = json.loads(path.read_bytes())
-    manifest["file_sha256"]["test.jsonl"] = "0" * 64
-    path.write_text(json.dumps(manifest))
-    run("init")
-    lines = (home / "pact.toml").read_text().splitlines()
-    (place,) = (at for at, line in enumerate(lines) if line.startswith("# Found 2"))
-    assert lines[place + 1 : place + 3] == ['# eval = "holdout.jsonl"', '# eval = "test.jsonl"']
 
 
 @pytest.mark.parametrize("name", ["pact.toml", "pyproject.toml"])

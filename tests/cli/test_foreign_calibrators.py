@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -79,16 +78,6 @@ def test_what_is_allowed_is_said_and_still_does_not_overwrite(runs: dict[str, Pa
     )
 
 
-def test_the_same_fit_may_be_repeated_in_another_form(runs: dict[str, Path]) -> None:
-    arguments = (runs["a-cal"], "--holdout", runs["a"])
-    calibrate(*arguments)
-    run("calibrate", *arguments, "--force", "--mode", "contextual")
-    assert json.loads((runs["a"] / "calibration.json").read_bytes())["mode"] == "contextual"
-    message = run("calibrate", *arguments, "--force", "--decoding", "ensemble", code=1).output
-    assert "another fit (adapter" not in message
-    assert "decoding single" in message
-
-
 @pytest.mark.parametrize("content", ["{}", "notes"])
 def test_a_file_that_is_not_a_calibrator_is_not_replaced(
     content: str, runs: dict[str, Path], tmp_path: Path
@@ -155,9 +144,3 @@ def test_every_fact_is_compared_and_can_be_allowed(
     assert words in message
     assert f"--allow {fact}" in message
     assert "as allowed" in calibrate(*arguments, "--allow", fact).stderr
-
-
-def test_a_run_that_does_not_record_its_model_is_noted(runs: dict[str, Path]) -> None:
-    edit_run(runs["a"], settings={"adapter": None, "base": None, "prompts_sha256": None})
-    result = calibrate(runs["a-cal"], "--holdout", runs["a"])
-    assert_says(result.stderr, "not record its model")

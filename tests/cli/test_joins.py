@@ -114,25 +114,3 @@ def test_a_run_that_records_less_opens_no_door(tmp_path: Path, order: tuple[int,
     words = [f"{name}={folder}" for name, folder in zip("xyz", runs, strict=True)]
     message = run("compare", "--arms", *words, "--resamples", 100, code=1).stderr
     assert "--allow other-data" in message
-
-
-def test_a_base_model_alone_may_differ_from_the_base_of_an_adapter(tmp_path: Path) -> None:
-    a, b = folders(tmp_path, OTHER["other-base"] | {"adapter": None})
-    run("compare", a, b, "--resamples", 100)
-
-
-@pytest.mark.slow
-def test_what_was_allowed_is_on_every_output(tmp_path: Path) -> None:
-    a, b = folders(tmp_path, OTHER["other-data"])
-    allowed = ("--allow", "other-data", "--resamples", 100)
-    comparison = json.loads(run("compare", a, b, "--json", *allowed).stdout)
-    (unlike,) = comparison["unlike_runs"]
-    assert unlike["differences"] == [{"fact": "data", "before": "d" * 12, "after": "0" * 12}]
-    scorecard = json.loads(run("scorecard", CRITERIA, a, b, "--json", *allowed).stdout)
-    assert "UnlikeRuns" in {warning["kind"] for warning in scorecard["warnings"]}
-    difference = "differ in their dataset"
-    page, tables = tmp_path / "page.html", tmp_path / "tables"
-    run("report", a, b, "--html", page, *allowed)
-    assert "do not belong together" in page.read_text()
-    run("paper", "--tables", "all", a, b, "--out", tables, "--format", "markdown", *allowed)
-    assert all(difference in table.read_text() for table in tables.glob("*.md"))

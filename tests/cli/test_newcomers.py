@@ -26,21 +26,6 @@ ROOT = Path(__file__).parents[2]
 run = runner(main)
 
 
-def test_an_interrupted_command_says_so_in_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Ctrl-C left nothing on stdout, which is no JSON.
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
-    monkeypatch.setattr("pact_eval.evaluation.experiment.Experiment.evaluation", interrupted)
-    result = run("report", folder, "--json", code=1)
-    error = json.loads(result.stdout)["error"]
-    assert (error["kind"], error["exit_code"]) == ("KeyboardInterrupt", 1)
-    assert result.stderr.count(error["message"]) == 1
-
-
 def test_an_error_is_json_on_stdout_with_json(tmp_path: Path) -> None:
     result = run("report", tmp_path, "--json", code=1)
     error = json.loads(result.stdout)["error"]

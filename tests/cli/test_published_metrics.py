@@ -28,7 +28,6 @@ PLANTED = (
     "pact,17,single,choice,30,15,0.75,0.5,0.6,0.12,0.05,",
     "pact,17,single,noul,10,5,0.95,0.9,0.2,0.04,0.01,",
 )
-SAYS = "Published metrics (metrics.csv): values without intervals, no difference is tested."
 MADE = {"main", "views", "ablations", "kinds", "calibration"}
 
 tables = runner(main, "paper", "--tables", "all")
@@ -91,27 +90,6 @@ def test_tables_have_the_planted_numbers(planted: Path, tmp_path: Path) -> None:
     ]
     calibration = {row["Seed"]: row for row in read_csv(out / "calibration.csv")}
     assert calibration["18"]["NLL after mark"] == "worse"
-
-
-def test_every_output_of_published_metrics_says_that_it_has_no_intervals(
-    planted: Path, tmp_path: Path
-) -> None:
-    done = tables(planted, "-o", tmp_path / "out", "--json")
-    (warning,) = json.loads(done.stdout)["warnings"]
-    assert warning == {"kind": "PublishedMetrics", "files": [str(planted)], "text": SAYS}
-    assert SAYS in done.stderr
-    for name in MADE:
-        rows = read_csv(tmp_path / "out" / f"{name}.csv")
-        assert {row["source"] for row in rows} == {SAYS}, name
-        for ending in (".md", ".tex"):
-            text = (tmp_path / "out" / f"{name}{ending}").read_text(encoding="utf-8")
-            assert "values without intervals" in text, name
-    drawn = figures(planted, "-o", tmp_path / "drawn", "--json")
-    assert json.loads(drawn.stdout)["warnings"] == [warning]
-    for name in ("main", "ece-kind", "differences-pact-ce"):
-        text = (tmp_path / "drawn" / f"{name}.svg").read_text(encoding="utf-8")
-        assert "published values without intervals" in text
-        assert "95% over families" not in text
 
 
 def test_runs_and_published_metrics_are_not_mixed(planted: Path, tmp_path: Path) -> None:

@@ -94,13 +94,3 @@ def test_another_adapter_and_another_quantisation_are_two_causes(pair: tuple[Pat
     text = run("compare", *pair, *FAST, "--allow", "other-quantisation").stdout
     assert "differ in their quantisation" in text
     assert "Quantising:" not in text
-
-
-def test_seeds_of_one_arm_may_be_compared_across_quantisations(tmp_path: Path) -> None:
-    for name, more in (("full", {}), ("packed", NF4)):
-        for seed in (17, 18):
-            folder = write_run(tmp_path / f"{name}-{seed}", rows(seed, k=3), arm="pact", seed=seed)
-            adapter = {"adapter": {"sha256": f"{seed:064d}"}}
-            edit_run(folder, source="score", settings=SETTINGS | adapter | more)
-    words = [f"{name}={tmp_path / name}-*" for name in ("full", "packed")]
-    assert "2 shared" in run("compare", "--arms", *words, *FAST).stdout

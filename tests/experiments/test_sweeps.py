@@ -16,9 +16,7 @@ from pact_eval._json import Json
 from pact_eval.errors import InputError, PlanError
 from pact_eval.experiments.plan import parse_plan
 from pact_eval.experiments.selection import read_selection, select, write_selection
-from pact_eval.experiments.tuning import tuning_of_plan
 from pact_eval.training.recipes import as_words, parse_words
-from pact_reports.tables.tuning import tuning_table
 
 run, refused = runner(main), refuser(main)
 
@@ -191,27 +189,6 @@ def test_settings_that_the_trainer_would_not_get_are_a_problem(tmp_path: Path) -
     plan = write_plan(tmp_path, arms=arms, command="python train.py --out {adapter}")
     with pytest.raises(PlanError, match=r"arms: tuned: .*\{settings\}"):
         opened(plan)
-
-
-def test_arms_side_by_side_say_what_was_tuned(runs: list[Path], tmp_path: Path) -> None:
-    path = tmp_path / "selected/mine.json"
-    write_selection(select(runs, arm="mine", settings=RANKS), path)
-    text = "[arms]\nmine = { set = { rank = [8, 16], epochs = 2 } }\nother = {}\n"
-    plan, _ = parse_plan(text + "[seeds]\nmain = [17, 18]", tmp_path / "plan.toml")
-    table = tuning_table(tuning_of_plan(plan, tmp_path / "selected"))
-    assert [[cell.text for cell in row.cells] for row in table.rows] == [
-        ["mine", "rank: 8, 16", "4", "selection.jsonl", "2", "rank: 16", "0.332"],
-        ["other", "not tuned", "2", "–", "–", "–", "–"],
-    ]
-    # A choice among other trainings is none.
-    for arms, seeds in (
-        (text.replace("16]", "32]"), "17, 18"),
-        (text.replace("epochs = 2", "epochs = 3"), "17, 18"),
-        (text, "17, 19"),
-        (text, "17"),
-    ):
-        plan, _ = parse_plan(f"{arms}[seeds]\nmain = [{seeds}]", tmp_path)
-        assert tuning_of_plan(plan, tmp_path / "selected")[0].selection is None
 
 
 @pytest.mark.slow

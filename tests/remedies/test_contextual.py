@@ -21,7 +21,7 @@ from pact_eval.runs.content_free import (
 from pact_eval.runs.predictions import Predictions
 
 
-@pytest.mark.parametrize("n_choices", range(2, 11))
+@pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
 def test_it_is_that_of_the_paper(n_choices: int) -> None:
     """Zhao et al., ICML 2021, section 5: W = diag(p_cf)^-1, b = 0, q = softmax(W p + b)."""
     rng = np.random.default_rng(n_choices)

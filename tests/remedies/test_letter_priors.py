@@ -38,7 +38,7 @@ def test_a_planted_prior_under_noise_comes_out_to_0_02_nats(method: PriorMethod)
         assert fitted.log_prior[n_choices] == pytest.approx(planted[n_choices], abs=0.02)
 
 
-@pytest.mark.parametrize("n_choices", range(2, 11))
+@pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
 def test_pride_is_that_of_the_paper_on_cyclic_orders(n_choices: int) -> None:
     """Zheng et al., ICLR 2024, equations 1, 7 and 8, written with loops."""
     rng = np.random.default_rng(n_choices)
@@ -70,7 +70,7 @@ def test_pride_is_that_of_the_paper_on_cyclic_orders(n_choices: int) -> None:
     assert (fitted.items, fitted.views) == ({n_choices: 7}, {n_choices: n_choices})
 
 
-@pytest.mark.parametrize("n_choices", range(2, 11))
+@pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
 def test_batch_calibration_is_that_of_the_paper(n_choices: int) -> None:
     """Zhou et al., ICLR 2024, equations 2 and 3, written with loops."""
     rng = np.random.default_rng(n_choices)

@@ -188,14 +188,6 @@ def test_unknown_names_list_what_is_known(
         draw_figures(experiment, names, tmp_path, formats)
 
 
-def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
-    result = run("paper", folder, "--figures", "tv", "-o", tmp_path / "figs", code=1)
-    assert "no figure" in result.stderr
-    assert_says(result.stderr, "figure tv: left out", "one view only")
-    assert not (tmp_path / "figs").exists()
-
-
 @pytest.mark.parametrize(
     ("option", "message"),
     [

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.collections import LineCollection
 from messages import assert_says
-from released_results import write_result_folder
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import (
     experiment_of,
@@ -23,17 +22,14 @@ from run_frames import write_run
 from pact_eval._json import Json
 from pact_eval.calibration.files import write_calibrator as write_calibrator_file
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_eval.evaluation.arms.published import read_published
 from pact_eval.evaluation.curves.margins import run_margins
 from pact_eval.evaluation.curves.temperatures import temperature_by_choices, temperature_by_length
 from pact_eval.evaluation.curves.training import selection_trajectory, smoothed, training_curves
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.training_log import read_training_log
 from pact_reports.figures.margins import draw_leads, draw_margins
 from pact_reports.figures.pairs import draw_pairs
-from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import PAPER, Looks
 from pact_reports.figures.temperatures import draw_choices, draw_length
 from pact_reports.figures.training import (
@@ -180,20 +176,3 @@ def test_selection_against_the_log(tmp_path: Path) -> None:
     ]
     (reason,) = table.reasons
     assert_says(reason, "training log", "no accuracy", "selection")
-
-
-def test_the_selection_of_released_runs(made_files: Path, tmp_path: Path) -> None:
-    metrics = read_published([write_result_folder(made_files, tmp_path / "results")])
-    (file,) = FIGURES["selection"].published(metrics, Settings(), Looks.of_published(metrics)).files
-    nll, accuracy, holdout = [drawn(panel) for panel in file.panels]
-    at = [(run.arm, run.seed) for run in metrics.trainings].index(("ce_only", 18))
-    assert points(nll.lines[at])[0].tolist() == [146, 292, 438, 584]
-    np.testing.assert_allclose(points(nll.lines[at])[1], [0.312, 0.212, 0.112, 0.212])
-    np.testing.assert_allclose(
-        points(accuracy.lines[at])[1], [100 * n / 116 for n in (103, 108, 113, 108)]
-    )
-    star = np.asarray(accuracy.collections[at].get_offsets())[0]
-    np.testing.assert_allclose(star, [438, 100 * 113 / 116])
-    assert accuracy.get_ylabel() == "Selection accuracy (%)"
-    assert "n = 324 items" in all_text(holdout)
-    assert "whiskers" not in all_text(holdout)

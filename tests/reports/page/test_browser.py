@@ -26,7 +26,6 @@ class Made:
     """A page and what it was made of."""
 
     path: Path
-    bare: Path
     experiment: Experiment
 
 
@@ -38,13 +37,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     request = PageRequest(
         experiment,
         read_item_records([data], experiment),
-        figures=("confidence", "training"),
-        tables=("main", "paired", "calibration"),
+        figures=("confidence",),
+        tables=("main",),
     )
     write_page(make_page(request), folder / "page.html")
-    bare = PageRequest(experiment, figures=("confidence",), tables=("main",))
-    write_page(make_page(bare), folder / "bare.html")
-    return Made(folder / "page.html", folder / "bare.html", experiment)
+    return Made(folder / "page.html", experiment)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from selenium.webdriver import ActionChains, Keys
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.request import PageRequest
-from pact_reports.sentences.better import better_words
 from pact_reports.writers.csv import to_csv
 from pact_reports.writers.files import build_tables
 from pact_reports.writers.latex import to_latex
@@ -78,14 +77,3 @@ def test_a_table_is_copied_as_the_writers_write_it(opened: Page, made: Made) -> 
     for name, write in WRITERS.items():
         assert copied(opened, "table-main", name) == write(table).replace("\r\n", "\n")
     assert opened.console() == []
-
-
-def test_the_answer_is_copied_as_sentences_and_as_a_table(opened: Page, made: Made) -> None:
-    conclusions = made.experiment.comparisons.better_than("pact").values()
-    sentences = "\n".join(str(better_words(conclusion)) for conclusion in conclusions)
-    assert copied(opened, "answer", "sentence") == sentences
-    lines = copied(opened, "answer", "CSV").splitlines()
-    claims = [claim for conclusion in conclusions for claim in conclusion.claims]
-    assert len(lines) == 1 + len(claims)
-    value = claims[0].difference.value
-    assert any(float(line.split(",")[4]) == value for line in lines[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,14 +46,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return made_of(tmp_path_factory.mktemp("matrix"), SKILLS)
 
 
-def visible(page: Page) -> list[str]:
-    """Returns the visible text of the differences, by run."""
-    cells = "[...document.querySelectorAll('#runs tbody td:nth-child(3)')]"
-    script = f"return {cells}.map(td => td.innerText)"
-    texts: list[str] = page.js(script)
-    return [" ".join(text.split()) for text in texts]
-
-
 def test_differences_from_the_first_run_are_those_of_compare(made: Made) -> None:
     """Those between other runs are adjusted over all pairs: each has one p-value."""
     rows = run_differences(made.experiment, range(len(made.experiment.runs)))
@@ -92,15 +83,3 @@ def test_words_and_colours_are_those_of_the_conclusions(page: Page, made: Made) 
         for cell, (conclusion, word) in zip(cells, words, strict=True):
             assert cell.text == word
             assert cell.get_attribute("class") == conclusion.tone
-
-
-def test_runs_on_different_items_have_no_differences(page: Page, tmp_path: Path) -> None:
-    folders = [
-        write_run(tmp_path / arm, rows(1, families=families), arm=arm, seed=1)
-        for arm, families in (("a", 6), ("b", 9), ("c", 9))
-    ]
-    request = PageRequest(experiment_of(folders), figures=(), tables=("splits",))
-    write_page(make_page(request), tmp_path / "page.html")
-    page.open(tmp_path / "page.html")
-    assert visible(page) == ["other items"] * 3
-    assert len(re.findall(r"\[\d", page.one("#runs tbody").text)) == 3, "accuracies"

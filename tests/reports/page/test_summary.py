@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from messages import assert_says
 from reports.tables.table_runs import run_of, share
 
 from pact_cli.main import main
@@ -76,15 +75,6 @@ def criteria(tmp_path: Path) -> Path:
     path = tmp_path / "h.toml"
     path.write_text(CRITERIA)
     return path
-
-
-def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
-    folders: list[Path], criteria: Path
-) -> None:
-    page = page_of(folders, criteria=criteria)
-    diagnostic = section(page, 'data-diagnostic="verdict"', "</li></ul></li>")
-    assert_says(diagnostic, "H1 is SUPPORTED", "by value only", "1 of the 1")
-    assert_says(diagnostic, "rests on seed 17 alone")
 
 
 def test_a_registration_that_does_not_hold_comes_first_and_mutes(

@@ -155,15 +155,6 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     assert texts(swapped, "B", "Seed")[0] == ["a", "2"]
 
 
-def test_a_run_without_a_seed_counts_beside_those_with_one(tmp_path: Path) -> None:
-    folders = [
-        run_of(tmp_path / f"{seed}", share(right, 60), arm="a", seed=seed)
-        for seed, right in ((None, 30), (7, 42))
-    ]
-    assert texts(made(folders, "main"), "Runs", "Accuracy") == [["2", "60.0 ± 14.1"]]
-    assert texts(made(folders, "kinds"), "Seed") == [["–"], ["7"]]
-
-
 def test_ablations_at_shared_seeds_only(arms: list[Path]) -> None:
     table = made(arms, "ablations", clear={"accuracy": Margin(2, "points")})
     assert texts(table, "Seed", "Arm", "Accuracy") == [
