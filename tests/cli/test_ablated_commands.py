@@ -17,8 +17,6 @@ from pact_cli.main import main
 from pact_eval.data.ablated_records import write_ablated_records
 from pact_fixtures.paper import HYPOTHESES
 
-pytestmark = pytest.mark.slow
-
 run = runner(main)
 
 

@@ -14,8 +14,6 @@ from thresholds.simulated import run as simulated
 
 from pact_cli.main import main
 
-pytestmark = pytest.mark.slow
-
 run, refused = runner(main), refuser(main)
 GATE = ("--gate", "--margin", 0.05, "--resamples", 200)
 CRITERIA = """

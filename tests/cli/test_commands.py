@@ -14,10 +14,10 @@ import pytest
 from builders import write_jsonl
 from click.testing import CliRunner, Result
 from messages import assert_says
+from published import printed_cells
 from spoiled_datasets import healthy
 
 from pact_cli.main import main
-from pact_eval.evaluation.registry import registered_metrics
 
 FAST = ("--resamples", "100")
 ROOT = Path(__file__).parents[2]
@@ -57,36 +57,21 @@ def published(experiment_files: Path, tmp_path_factory: pytest.TempPathFactory) 
     return imported(experiment_files, tmp_path_factory.mktemp("published") / "run")
 
 
-@pytest.fixture(scope="module")
-def report(published: Path) -> str:
-    return run("report", published, "--full").stdout
-
-
-def test_json_carries_every_number_of_the_table(published: Path, experiment_files: Path) -> None:
+def test_the_published_run_against_its_rows(published: Path, experiment_files: Path) -> None:
+    """Accuracy, pairs and letters, counted in the rows as they were published."""
     result = run("report", published, *FAST, "--json")
     value: dict[str, Any] = json.loads(result.stdout)
     assert result.stderr == ""
-    assert [group["name"] for group in value["groups"]] == ["all", "choice", "boolean", "score"]
-    for group in value["groups"]:
-        assert set(group["metrics"]) == {spec.name for spec in registered_metrics()}
-        for name, estimate in group["metrics"].items():
-            more = {"noise_floor", "noise_floor_95", "p_calibrated", "debiased", "bins"}
-            assert set(estimate) == {
-                *("value", "infinite", "low", "high", "n", "families", "method", "reason"),
-                *(more if name == "ece" else ()),
-            }
-            assert estimate["value"] is not None or estimate["reason"]
     everything = value["groups"][0]
+    (pairs,) = printed_cells("shipped_pairs")
     assert everything["metrics"]["accuracy"]["value"] == 266 / 324
-    assert everything["pairs"]["same_answer"] == 39
+    assert str(everything["pairs"]["same_answer"]) == pairs["same_answer"]
     lines = (experiment_files / "shipped_holdout_rows.jsonl").read_text().splitlines()
     answers = [json.loads(line)["probabilities"] for line in lines]
     picked = Counter(values.index(max(values)) for values in answers)
     width = max(picked) + 1
     assert value["letters"]["picked"][:width] == [picked[letter] for letter in range(width)]
     assert sum(value["letters"]["picked"]) == len(lines) == 324
-    assert value["run"]["arm"] == "pact_full"
-    assert value["decoding"] == {"views": "single", "calibration": "raw"}
 
 
 def test_ensemble_of_one_view_is_the_single_view(made: Path) -> None:
@@ -159,18 +144,7 @@ def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, made: Path) ->
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["report"],
-        ["report", "run", "--unit", "colour"],
-        ["report", "run", "--resamples", "3"],
-        ["score", "--data", "x", "--out", "y"],
-        ["score", "adapter"],
-        ["score", "adapter", "--data", "x", "--out", "y", "--k", "0"],
-        ["score", "--no-adapter", "--data", "x", "--out", "y"],
-        ["score", "adapter", "--data", "x", "--out", "y", "--dtype", "int8"],
-        ["nonsense"],
-    ],
+    "arguments", [["report"], ["report", "run", "--resamples", "3"], ["score", "adapter"]]
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     result = run(*arguments)

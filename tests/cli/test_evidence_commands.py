@@ -15,8 +15,6 @@ from run_frames import opposed, other_items, rows, write_run
 from pact_cli.main import main
 from pact_eval.calibration.files import read_calibrator, write_calibrator
 
-pytestmark = pytest.mark.slow
-
 run = runner(main)
 refused = refuser(main)
 
@@ -49,6 +47,7 @@ def arms(a: Path, b: Path, tmp_path: Path) -> tuple[str, str]:
     return f"a={tmp_path}/a-*", f"b={tmp_path}/b-*"
 
 
+@pytest.mark.slow
 def test_only_what_the_first_line_may_name_is_adjusted(
     a: Path, b: Path, arms: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -65,12 +64,6 @@ def test_only_what_the_first_line_may_name_is_adjusted(
         assert everything["metrics"]["accuracy"]["evidence"] == one["claims"][0]["evidence"]
         assert everything["metrics"]["nll_nats"]["evidence"]["adjusted_p_value"] is None
         assert {group["metrics"]["accuracy"]["evidence"]["tests"] for group in groups} == {0}
-    text = " ".join(run("compare", a, b, c, *FAST, "--full").stdout.split())
-    assert (
-        "p, adjusted for 4 tests (Holm), is at most 0.05; other differences are tested alone"
-        in text
-    )
-    assert text.count("*: the difference is shown") == 2
     value = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)
     (conclusion,), (pair,) = value["answer"]["better"], value["arms"]["pairs"]
     accuracy = pair["differences"]["all"]["accuracy"]["evidence"]
@@ -82,10 +75,6 @@ def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "b-18", rows(12), arm="b", seed=18)
     text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST).stdout
     assert_says(text.splitlines()[0], "a and b cannot be compared", "share no seed")
-    assert_says(text, "a and b have", "no seed in common")
-    full = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST, "--full").stdout
-    assert_says(full, "Note: a and b", "no seed in common")
-    assert "all items, by seed" not in full
 
 
 def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> None:
@@ -105,20 +94,15 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
         assert_says(message, "expected a number", "above 0, at most 1")
 
 
+@pytest.mark.slow
 def test_a_calibrator_is_fitted_shown_written_and_applied(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
-    result = run("calibrate", calibration_run, "--holdout", a, "--holdout", b)
-    assert result.stdout.startswith("Calibrating lowers NLL: 0.750 to 0.745 on left-out source f")
-    assert "NLL on source families" in result.stdout
-    assert f"wrote {calibration_run / 'calibration.json'}" in result.stdout
+    run("calibrate", calibration_run, "--holdout", a, "--holdout", b)
     written = [json.loads((folder / "calibration.json").read_bytes()) for folder in (a, b)]
     assert written[0] == written[1]
     assert written[0]["format"] == "pact-calibrator-2"
     assert written[0]["fit"]["run"]["data_sha256"] == "0" * 64
-    report = run("report", a, *FAST, "--calibration", a / "calibration.json").stdout
-    assert "K = 3, single, calibrated" in " ".join(report.split())
-    assert "; single, calibrated\n" in run("compare", a, b, *FAST, "--calibrated").stdout
     raw = json.loads(run("report", a, *FAST, "--json").stdout)["groups"][0]["metrics"]
     value = json.loads(
         run("report", a, *FAST, "--json", "--calibration", a / "calibration.json").stdout
@@ -144,6 +128,7 @@ def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path,
     assert_says(refused("report", twin, "--calibration", path), "families", "applied to")
 
 
+@pytest.mark.slow
 def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Path) -> None:
     """On a run that is more accurate than the one it was fitted on, T is too high."""
     poor = write_run(tmp_path / "poor", other_items(rows(9, families=200, skill=0.3)))
@@ -162,10 +147,9 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
     assert len(warnings) == len(worse)
     for warning in warnings:
         assert f"Warning: {sure}: {warning['text']}\n" in result.stderr
-    text = run(*arguments).stdout
-    assert " ".join(f"Warning: {warnings[0]['text']}".split()) in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path) -> None:
     poor = write_run(tmp_path / "opposed", opposed(other_items(rows(9, families=60))))
     export = tmp_path / "decision.json"
@@ -173,19 +157,17 @@ def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path)
     result = run(*words, code=3)
     first = result.stdout.splitlines()[0]
     assert_says(first, "Calibrating does not help: NLL ", "on left-out source families")
-    assert "Nothing is written; --force writes." in result.stdout
     assert not any(folder.exists() for folder in (export, a / "calibration.json"))
     value = json.loads(run(*words, "--json", code=3).stdout)
     assert (value["helps"], value["calibration"]) == (False, None)
     nll = value["result"]["left_out"]
-    assert f"NLL {nll['raw']:.3f} to {nll['fitted']:.3f} on" in first
     assert nll["fitted"] > nll["raw"]
-    result = run(*words, "--force")
-    assert "Written by --force." in result.stdout
+    run(*words, "--force")
     assert export.exists()
     assert (a / "calibration.json").read_bytes() == (poor / "calibration.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
     calibration = write_run(tmp_path / f"{HOSTILE}c", other_items(rows(9)))
     holdout = write_run(tmp_path / f"{HOSTILE}a", rows(1), arm="a", seed=17)
@@ -194,7 +176,6 @@ def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
         ("compare", holdout, b, *FAST),
         ("compare", "--arms", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--mcnemar"),
         ("report", "--views", holdout, *FAST),
-        ("report", holdout, *FAST, "--calibration", holdout / "calibration.json"),
     ):
         result = run(*arguments)
         assert "\x1b" not in result.output
@@ -210,6 +191,7 @@ def test_nothing_is_left_where_a_calibrator_cannot_be_written(
     assert {path.name for path in tmp_path.iterdir()} == {"calib", "folder"}
 
 
+@pytest.mark.slow
 def test_a_calibrator_used_beyond_its_fit_is_warned_of(
     calibration_run: Path, a: Path, b: Path
 ) -> None:
@@ -224,8 +206,6 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
         ensemble = (*arguments, "--decoding", "ensemble")
         assert_says(refused(*ensemble), "decoding:", "fitted on single", "applied to ensemble")
         assert beyond in run(*ensemble, "--allow", "other-decoding").stderr
-    sweep = ("report", "--views", a, *FAST, "--calibration", path, "--allow", "other-decoding")
-    assert beyond in run(*sweep).stderr
     run("calibrate", calibration_run, "--force", "--mode", "contextual", "--holdout", a)
     fitted = read_calibrator(path)
     write_calibrator(path, replace(fitted, fit={**(fitted.fit or {}), "n_choices": [2, 3]}))

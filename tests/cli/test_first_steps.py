@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -65,20 +62,6 @@ def scored(folder: Path, data: Path, seed: int, *, recorded: bool = True) -> Pat
     write_run(folder, frame, arm=folder.name)
     named = {"sha256": sha256_of_file(data), "records": len(records)}
     return edit_run(folder, settings={"data": named}, data=str(data) if recorded else "gone.jsonl")
-
-
-def typed(line: str) -> subprocess.CompletedProcess[str]:
-    program, *words = line.split()
-    module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[program]
-    done = subprocess.run(
-        [sys.executable, "-m", module, *words],
-        env=os.environ | {"COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:

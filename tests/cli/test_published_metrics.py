@@ -31,7 +31,6 @@ PLANTED = (
 MADE = {"main", "views", "ablations", "kinds", "calibration"}
 
 tables = runner(main, "paper", "--tables", "all")
-figures = runner(main, "paper", "--figures", "all")
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ from pact_cli.main import main
 from pact_eval.stats.estimate import Estimate
 from pact_fixtures.paper import HYPOTHESES
 
-pytestmark = pytest.mark.slow
-
 run = runner(main)
 
 

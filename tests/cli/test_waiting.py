@@ -6,11 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from commands import runner
 from forked_processes import forked
 from messages import assert_says
@@ -144,26 +142,3 @@ def test_interrupts_at_every_kind_of_command_say_what_was_written(
         assert run(*words, code=1).stderr.endswith(nothing), words
     assert run("calibrate", runs[0], code=1).stderr.endswith(nothing)
     assert audit("split", DATA / "train.jsonl", "--out", tmp_path / "s", code=1).stderr == nothing
-
-
-def commands(
-    runs: Sequence[Path], tmp_path: Path
-) -> Iterator[tuple[Callable[..., Result], tuple[object, ...]]]:
-    few = ("--resamples", 100)
-    yield audit, ("data", DATA, "--only", "separation", "--only", "families")
-    yield audit, ("split", DATA / "train.jsonl", "--out", tmp_path / "s", "--select", 1)
-    yield audit, ("ablate", DATA / "train.jsonl", "--out", tmp_path / "ablated.jsonl")
-    yield audit, ("diff", DATA / "train.jsonl", DATA / "train.jsonl")
-    yield audit, ("adapter", FIXTURES / "adapters" / "pact")
-    yield run, ("report", runs[0], *few)
-    yield run, ("compare", *runs, *few)
-    yield run, ("compare", "--arms", f"a={runs[0]}", f"b={runs[1]}", *few)
-    yield (
-        run,
-        ("calibrate", runs[0], "--force", "--mode", "scalar", "-o", tmp_path / "calibration.json"),
-    )
-    yield run, ("report", "--views", runs[0], *few)
-    yield run, ("verify", *runs)
-    yield run, ("runs", tmp_path)
-    yield run, ("paper", *runs, "--tables", "paired", "-o", tmp_path / "tables", *few)
-    yield run, ("paper", *runs, "--figures", "pairs", "-o", tmp_path / "figures", *few)

@@ -24,9 +24,6 @@ from pact_eval.preregistration.registration import Registration, register
 from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
 from pact_fixtures.paper import HYPOTHESES
 
-pytestmark = pytest.mark.slow
-
-
 FLAT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
 
 

@@ -126,6 +126,7 @@ def test_cheapest_is_by_computed_tokens_if_they_are_known_and_else_by_prompts() 
             resamples=200,
             tokens=tokens,
             content_free=nothing,
+            scope="deciding",
         )
 
     local, served = compared(ItemTokens(_SHARED, _SENT, None)), compared(ItemTokens((), _SENT))
@@ -162,6 +163,7 @@ def test_worse_accuracy_by_its_interval_is_no_help_though_holm_leaves_no_mark() 
         rng=np.random.default_rng(0),
         resamples=200,
         content_free=ContentFree(p_cf, ItemTokens()),
+        scope="deciding",
     )
     row = comparison.row("k1_contextual")
     accuracy = row.metric("accuracy").differences["k1"]
@@ -227,7 +229,7 @@ def test_batch_calibration_does_not_help_where_right_answers_are_at_a() -> None:
 )
 def test_a_narrower_scope_has_the_same_status_and_values(scope: Scope, names: list[str]) -> None:
     rng = np.random.default_rng(1)
-    run = planted_run(rng, families=80, k=4, prior=letter_priors(rng, 1.0), choices=(2, 3, 4))
+    run = planted_run(rng, families=40, k=3, prior=letter_priors(rng, 1.0), choices=(2, 3))
     full, narrow = _compared(run, "all"), _compared(run, scope)
     for name in ("status", "helping", "flattered", "enough"):
         assert getattr(narrow, name) == getattr(full, name)

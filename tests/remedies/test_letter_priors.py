@@ -27,6 +27,7 @@ def test_a_planted_prior_without_noise_comes_out(method: PriorMethod) -> None:
         assert fitted.log_prior[n_choices] == pytest.approx(log_prior, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["additive", "pride"])
 def test_a_planted_prior_under_noise_comes_out_to_0_02_nats(method: PriorMethod) -> None:
     rng = np.random.default_rng(2)

@@ -30,8 +30,6 @@ from pact_reports.figures.files import (
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import Looks
 
-pytestmark = pytest.mark.slow
-
 run = runner(main)
 
 HOSTILE = ('$\\frac{a}{<script>alert("1")</script>', "_x\x1b[31m\u202e & y", "../../up")

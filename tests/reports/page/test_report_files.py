@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from reports.page.page_runs import two_runs
 
 from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
-
-pytestmark = pytest.mark.slow
 
 run = runner(main, "report")
 
@@ -52,7 +49,6 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     write = (*folders, *FAST, "--html", page)
     run(*write, "--audit", audit)  # the runs record another dataset than the one audited
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
-    assert "audit.json is about other" in page.read_text(encoding="utf-8")
     recorded = json.loads((folders[0] / "run.json").read_bytes())["settings"]["data"]["sha256"]
     value["files"][0]["sha256"] = recorded
     audit.write_text(json.dumps(value))
@@ -61,25 +57,10 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     assert (expected == "Problems") == (counts["error"] > 0)
     for source in (("--data", data), ("--audit", audit)):
         run(*write, *source)
-        questions, statuses = zip(*cards_of(page), strict=True)
-        assert questions == (
-            *("Is it better?", "Is the data sound?"),
-            *("Follows the order?", "Probabilities right?", "May it act alone?"),
-        )
-        assert statuses[1] == expected, source
-        text = page.read_text(encoding="utf-8")
-        audited = text[text.index('<section id="data-audit">') :]
-        audited = re.sub("<[^>]*>", "", audited[: audited.index("</section>")])
-        checked = sum(check["skipped"] is None for check in value["checks"])
-        assert f" records, {checked} checks: " in audited, source
-        for check in value["checks"]:
-            assert (check["skipped"] or check["scope"]) in unescape(audited), source
-            for code, findings in check["codes"].items():
-                assert f"{code}: {findings['count']:,}" in audited, source
+        assert cards_of(page)[1] == ("Is the data sound?", expected), source
     monkeypatch.setattr("pact_eval.evaluation.run_data.MOST_AUDITED", 1)
     run(*write, "--data", data)
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
-    assert "1 records: give --audit" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("one_figure")
