@@ -6,7 +6,6 @@ import json
 import re
 import sys
 import tarfile
-import webbrowser
 import zipfile
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -14,7 +13,6 @@ from types import ModuleType
 import polars as pl
 import pytest
 from commands import runner
-from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.errors import needs_model_extra
@@ -79,25 +77,6 @@ def _import_a_name() -> None:
 def _import_the_library() -> None:
     with needs_model_extra():
         import transformers  # noqa: F401
-
-
-@pytest.mark.slow
-def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    out = run("demo", "--k", 2, "--limit", 6).stdout
-    made = {path.name for path in (tmp_path / "runs").iterdir()}
-    assert made == {"demo-nimble_recipe", "demo-pact", "demo.html"}
-    assert_says(out, "next: pact-eval compare", "runs/demo-pact", "runs/demo-nimble_recipe")
-    opened: list[str] = []
-
-    def browser(url: str) -> bool:
-        opened.append(url)
-        return True
-
-    monkeypatch.setattr(webbrowser, "open", browser)
-    run("demo", "--k", 2, "--limit", 6, "--open")
-    assert opened == [(tmp_path / "runs" / "demo.html").as_uri()]
-    run("verify", "runs/demo-pact", "--strict")
 
 
 def named_in_the_readme() -> set[str]:

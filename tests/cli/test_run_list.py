@@ -13,9 +13,8 @@ from run_frames import labels, rows, write_run
 
 from pact_cli.main import main
 from pact_eval._json import Json
-from pact_eval.runs.folder import RunWriter, open_run
+from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import write_provenance
-from pact_eval.runs.seal import seal_digest
 
 run = runner(main)
 refused = refuser(main)
@@ -43,21 +42,6 @@ def unfinished(folder: Path) -> Path:
     with RunWriter(folder, settings, {"arm": "c", "seed": 2, "command_line": []}) as writer:
         writer.write_part(0, rows(1))
     return folder
-
-
-def test_a_complete_run_shows_what_report_shows(home: Path) -> None:
-    folder = write_run(home / "runs" / "a-17", rows(1), arm="a", seed=17)
-    (entry,) = listed().values()
-    report = json.loads(run("report", folder, "--resamples", 100, "--json").stdout)
-    shown = report["groups"][0]["metrics"]["accuracy"]
-    assert entry["accuracy"]["value"] == shown["value"]
-    assert (entry["items"], entry["k"], entry["views"]) == (60, 3, 180)
-    assert (entry["arm"], entry["seed"], entry["role"]) == ("a", 17, "evaluation")
-    assert entry["digest"] == seal_digest(open_run(folder).seal)
-    assert entry["created"] == labels(folder)["created"]
-    text = run("runs").stdout
-    for words in ("Runs in runs", "a-17", "complete", f"{shown['value']:.1%}"[:-1]):
-        assert words in text
 
 
 def test_an_unfinished_run_says_how_many_views_are_scored(home: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import refuser, runner
+from commands import runner
 from experiments.plans import opened, write_plan
 from messages import assert_says
 
@@ -23,7 +23,7 @@ from pact_eval.experiments.measuring import measure
 from pact_eval.experiments.plan import check_plan
 from pact_eval.experiments.steps import Step
 
-run, refused = runner(main), refuser(main)
+run = runner(main)
 
 ARMS = ("mine = {}", "other = { set = { scale = 0.1 } }")
 
@@ -111,15 +111,6 @@ def test_times_of_other_settings_do_not_count(tmp_path: Path) -> None:
     assert {*cost_of(plan)["not_measured"]} == {"base", "mine", "other"}  # type: ignore[misc]
     plan.write_text(text.replace("k = 2", "k = 4"))
     assert "no scoring with 4 views" in str(cost_of(plan)["not_measured"])
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", '{"format": "pact-measured-1"}'])
-def test_a_file_that_has_no_times_is_refused(tmp_path: Path, text: str) -> None:
-    plan = planted(tmp_path)
-    (tmp_path / "plan/measured.json").write_text(text)
-    message = refused("experiment", plan, "--dry-run")
-    assert "measured.json" in message
-    assert "--measure" in message
 
 
 def test_a_chain_takes_as_long_as_its_steps() -> None:

@@ -13,8 +13,7 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.errors import PlanError
 from pact_eval.experiments.command_template import CommandTemplate
-from pact_eval.experiments.plan import check_plan, parse_plan
-from pact_eval.experiments.plan_files import plan_files
+from pact_eval.experiments.plan import parse_plan
 
 refused = refuser(main)
 
@@ -79,15 +78,6 @@ def test_every_problem_of_a_plan_is_in_one_list() -> None:
     assert len(messages) == len(PROBLEMS)
 
 
-def test_an_empty_plan_lacks_data_model_trainer_arms_and_seeds(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text("")
-    with pytest.raises(PlanError) as error:
-        opened(tmp_path / "plan.toml")
-    tables = [problem.message.split(": ")[0] for problem in error.value.problems]
-    assert tables == ["data", "model", "train", "arms", "seeds"]
-    assert error.value.exit_code == 2
-
-
 def test_a_value_is_one_word_whatever_is_in_it() -> None:
     command = CommandTemplate.parse("train '{settings}' --out={adapter} '{{x}}'")
     values = {"settings": '{"a": "b c; rm"}', "adapter": "my folder"}
@@ -142,19 +132,3 @@ def test_trainings_of_several_arms_have_names_of_their_own(tmp_path: Path) -> No
     plan.write_text(plan.read_text().replace("[17]", "[7, -7]"))
     with pytest.raises(PlanError, match="a, a- are both named a--7; rename an arm"):
         opened(plan)
-
-
-@pytest.mark.parametrize(
-    ("command", "scripts"),
-    [
-        ("./train.sh --out {adapter}", ["train.sh"]),
-        ("train.sh train.py {adapter}", ["train.sh", "train.py"]),
-        ("gone.sh train.py {adapter}", ["train.py"]),
-        ("run-{arm} train.py --out {adapter}", ["train.py"]),
-        ("python train.py --out={adapter}", ["train.py"]),
-    ],
-)
-def test_scripts_of_a_command(tmp_path: Path, command: str, scripts: list[str]) -> None:
-    plan = write_plan(tmp_path, command=command)
-    (tmp_path / "train.sh").write_text("")
-    assert plan_files(check_plan(plan)[0]).scripts == tuple(map(Path, scripts))

@@ -21,7 +21,7 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.experiments import supervise
 
-pytestmark = [pytest.mark.slow, pytest.mark.posix]
+pytestmark = pytest.mark.posix
 
 run, refused = runner(main), refuser(main)
 
@@ -49,6 +49,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]
         return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
 
 
+@pytest.mark.slow
 def test_a_failed_training_leaves_the_others_running(odd: dict[str, dict[str, object]]) -> None:
     states = {arm: odd[f"train-{arm}-17"]["state"] for arm in ARMS}
     assert states == {"works": "done", **dict.fromkeys(ARMS[1:], "failed")}
@@ -56,6 +57,7 @@ def test_a_failed_training_leaves_the_others_running(odd: dict[str, dict[str, ob
     assert codes == [0, 1, 1, 1, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arm", "why"),
     [
@@ -69,6 +71,7 @@ def test_each_failure_has_its_reason(odd: dict[str, dict[str, object]], arm: str
     assert why in str(odd[f"train-{arm}-17"]["why"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("fails",))
@@ -80,6 +83,7 @@ def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     assert_says(text, "Not run", "train-fails-17", "score-fails-17-holdout")
 
 
+@pytest.mark.slow
 def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("hangs",), timeout=3)
     words = ("experiment", plan, "--stage", "train", "--json")
@@ -89,6 +93,7 @@ def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> N
         assert gone(int(pid))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("resumes",))
@@ -104,6 +109,7 @@ def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: P
     assert checkpoint.read_text() == '{"scale": 0.1}'
 
 
+@pytest.mark.slow
 def test_an_adapter_is_checked_again_if_the_holdout_changes(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("leaks_later",))
     checks = 'checks = ["schema"]'  # so few families have shortcuts
@@ -128,6 +134,7 @@ def test_an_adapter_is_checked_again_if_the_holdout_changes(tmp_path: Path) -> N
     assert weights.stat().st_mtime_ns == trained
 
 
+@pytest.mark.slow
 def test_a_step_that_another_process_holds_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +197,7 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_driver_ends_the_trainer_and_its_children(
     tmp_path: Path, number: signal.Signals
@@ -221,6 +229,7 @@ def test_a_killed_trainer_is_a_failed_step_and_the_next_command_repeats_it(tmp_p
     assert dry["audit"]["state"] == "up to date"
 
 
+@pytest.mark.slow
 def test_one_experiment_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("hangs",))
     driver = started(plan, "--stage", "train")
@@ -232,6 +241,7 @@ def test_one_experiment_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
         driver.wait(60)
 
 
+@pytest.mark.slow
 def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
     for script in ("train.py", "slow_train.py"):
         assert "pact" not in whole.with_name(script).read_text().split('"""')[2]
@@ -246,6 +256,7 @@ def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
     assert list((folder / "paper").glob("*.svg"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_a_repeated_command_does_nothing(whole: Path) -> None:
     before = contents(whole.with_suffix(""))
@@ -254,6 +265,7 @@ def test_a_repeated_command_does_nothing(whole: Path) -> None:
     assert contents(whole.with_suffix("")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path) -> None:
     whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name
@@ -269,6 +281,7 @@ def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path)
     assert repeated == ["train-mine-17", "train-weak-17"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_a_step_that_was_killed_before_its_receipt_runs_again(whole: Path, tmp_path: Path) -> None:
     """Every kind of step: its outputs are there, and its receipt says that it only began."""

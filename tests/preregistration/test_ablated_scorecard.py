@@ -124,15 +124,6 @@ def test_ablated_runs_are_aligned_among_themselves_only(tmp_path: Path, runs: li
         judged(tmp_path, runs, "ablated_gap")
 
 
-def test_ablated_runs_give_no_numbers_of_whole_contexts(tmp_path: Path, runs: list[Path]) -> None:
-    result = judged(tmp_path, [runs[1], runs[3]], "accuracy")
-    reasons = result.scorecard["H1"].checks[0].reasons
-    assert_says(" ".join(reasons), "no accuracy", "no_nr seed 17", "(single, all)")
-    with_them = judged(tmp_path, runs, "view_tv", decoding='"ensemble"').scorecard["H1"]
-    without = judged(tmp_path, [runs[0], runs[2]], "view_tv", decoding='"ensemble"').scorecard["H1"]
-    assert with_them.checks[0].comparisons == without.checks[0].comparisons
-
-
 def test_whole_and_ablated_contexts_are_drawn_together(tmp_path: Path, runs: list[Path]) -> None:
     """A pair and its ablated context move together; the interval is that of their differences."""
     result = judged(tmp_path, runs, "ablated_confidence", than='{ metric = "accuracy" }')

@@ -134,13 +134,6 @@ def test_what_is_not_understood_is_refused_at_its_place(old: str, new: str, expe
     assert problem.startswith("mine.toml: (id H1): check 1: " if in_check else "mine.toml: ")
 
 
-def test_hypotheses_need_checks_and_different_ids() -> None:
-    (problem,) = problems(GOOD.split("[[hypothesis.check]]", maxsplit=1)[0])
-    assert_says(problem, "(id H1)", "at least one check")
-    (problem,) = problems(GOOD + GOOD.split("\n\n", maxsplit=1)[1])
-    assert_says(problem, "two hypotheses", "id H1")
-
-
 def test_checks_of_one_hypothesis_have_words_of_their_own() -> None:
     check = GOOD.split("\n\n")[2]
     (problem,) = problems(f"{GOOD}\n{check.replace('.check', '.beside')}")
@@ -173,9 +166,3 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     broken.write_bytes(b"a = 1\nb = '\xff'\n")
     with pytest.raises(InputError, match=r"broken\.toml:2: not valid UTF-8"):
         read_hypotheses(broken)
-
-
-def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "windows.toml"
-    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
-    assert read_hypotheses(path) == parse_hypotheses(GOOD, "mine.toml")

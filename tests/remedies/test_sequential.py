@@ -199,14 +199,3 @@ def test_differences_from_fixed_views_against_hand_computation() -> None:
     shares = np.array(point.stopped_at)
     assert shares.shape == (8,)
     assert (shares * np.arange(1, 9)).sum() == pytest.approx(point.views.value)
-
-
-def test_a_rule_that_takes_all_views_is_compared_with_all_of_them() -> None:
-    replay = _replayed(planted_run(np.random.default_rng(9), families=40, k=4, choices=(3, 4, 5)))
-    point = replay.point(0.02)
-    against = point.against_fixed
-    assert all(map(math.isinf, point.thresholds))
-    assert against.fixed.k == 4
-    assert against.fixed.views.value == pytest.approx(replay.most)
-    assert (against.views.value, against.agreement.value) == (0.0, 0.0)
-    assert against.agreement.low < 0 < against.agreement.high

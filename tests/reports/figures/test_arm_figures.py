@@ -7,12 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgba
-from matplotlib.patches import Rectangle
 from messages import assert_says
 from reports.figures.drawn_axes import drawn, legend_texts
 from reports.figures.figure_runs import experiment_of, rows
@@ -23,7 +21,7 @@ from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arms.arm_metrics import ArmMetrics
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
-from pact_eval.evaluation.arms.figure_results import ece_by_kind, main_comparison
+from pact_eval.evaluation.arms.figure_results import main_comparison
 from pact_eval.evaluation.arms.group_differences import arm_differences, published_differences
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.evaluation.experiment import Experiment
@@ -31,7 +29,6 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.stats.proportions import rate_estimate
 from pact_reports.figures.arms import (
     draw_differences,
-    draw_ece_by_kind,
 )
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import PAPER, Looks
@@ -64,36 +61,6 @@ def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> 
 
 def _dots(ax: Axes) -> list[PathCollection]:
     return [collection for collection in ax.collections if isinstance(collection, PathCollection)]
-
-
-def _whisker_ends(ax: Axes, axis: int) -> list[npt.NDArray[np.float64]]:
-    return [
-        np.asarray(segment)[:, axis] / 100
-        for lines in ax.collections
-        if isinstance(lines, LineCollection)
-        for segment in lines.get_segments()
-    ]
-
-
-def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) -> None:
-    result = ece_by_kind(experiment)
-    assert list(result.kinds) == ["all", "choice", "boolean", "score"]
-    runs = experiment.arms["other"]
-    kind = runs[0].predictions.kind == "score"
-    values = [metrics.ece(r.scored().confidence[kind], r.scored().correct[kind]) for r in runs]
-    items, entries = result.kinds["score"]
-    assert items == kind.sum()
-    np.testing.assert_allclose(entries[1].values, values)
-    everything = result.kinds["all"][1][2]
-    assert 0 <= everything.low <= everything.high <= 1
-    ax = drawn(partial(draw_ece_by_kind, result, looks=looks))
-    assert [label.get_text() for label in ax.get_xticklabels()][3] == f"score\nn = {items}"
-    bars = [patch.get_height() for patch in ax.patches if isinstance(patch, Rectangle)]
-    assert np.isclose(bars, 100 * np.mean(values)).any()
-    chance = entries[1].chance
-    assert chance is not None
-    assert np.isclose(_whisker_ends(ax, 1), chance.floor).all(axis=1).any()
-    assert legend_texts(ax)[:3] == ["pact", "other", "base"]
 
 
 @pytest.mark.slow

@@ -16,10 +16,8 @@ from sklearn.isotonic import IsotonicRegression
 from pact_eval import metrics
 from pact_eval.evaluation.curves.distributions import (
     risk_coverage,
-    view_tv_distribution,
 )
 from pact_eval.evaluation.curves.probabilities import (
-    answer_confidence,
     recalibrated_curve,
     reliability,
 )
@@ -31,9 +29,8 @@ from pact_eval.runs.predictions import Predictions
 from pact_reports.figures.curves import (
     draw_risk_coverage,
     draw_risk_difference,
-    draw_view_tv,
 )
-from pact_reports.figures.probabilities import draw_confidence, draw_reliability
+from pact_reports.figures.probabilities import draw_reliability
 from pact_reports.figures.style import Looks
 
 
@@ -200,38 +197,3 @@ def test_difference_of_risk_against_its_own_resamples(experiment: Experiment, lo
     np.testing.assert_allclose(points(ax.lines[0])[1][-1], 100 * other.value[-1])
     assert legend_texts(ax) == ["pact − other", "pact − base", "95% over families"]
     assert {"↑ other arm better", "↓ pact better"} <= set(all_text(ax).splitlines())
-
-
-def test_tv_against_numpy(experiment: Experiment, looks: Looks) -> None:
-    result = view_tv_distribution(experiment)
-    run = experiment.runs[0]
-    tv = run.scored().view_tv
-    expected = [(tv <= x + 1e-12).mean() for x in result.x]
-    np.testing.assert_allclose(result.arms[0].by_run[0], expected)
-    ax = drawn(partial(draw_view_tv, result, looks=looks))
-    assert ax.get_xscale() == "log"
-    assert "%, log scale)" in ax.get_xlabel()
-    mean = 100 * np.mean([seed_run.scored().view_tv.mean() for seed_run in experiment.arms["pact"]])
-    assert legend_texts(ax)[0] == f"pact: mean {mean:.1f}%"
-    ax.figure.canvas.draw()
-    ticks = [label.get_text() for label in ax.get_xticklabels()]
-    assert {"0.01", "1", "100"} <= set(ticks)
-
-
-def test_confidence_against_numpy(experiment: Experiment, looks: Looks) -> None:
-    run = experiment.runs[-1]
-    result = answer_confidence(experiment, run)
-    items = run.scored()
-    for answers, which in ((result.right, items.correct), (result.wrong, ~items.correct)):
-        expected = np.histogram(items.confidence[which], result.edges)[0]
-        assert answers.count.tolist() == expected.tolist()
-        assert answers.median == pytest.approx(np.median(items.confidence[which]))
-        assert answers.low <= answers.median <= answers.high
-    ax = drawn(partial(draw_confidence, result))
-    right, wrong = (patch for patch in ax.patches if isinstance(patch, StepPatch))
-    np.testing.assert_array_equal(right.get_data()[0], result.right.count)
-    np.testing.assert_array_equal(wrong.get_data()[0], -result.wrong.count)
-    assert ax.get_yscale() == "linear"
-    assert legend_texts(ax)[1].startswith(f"wrong ({result.wrong.items}): median ")
-    share = (items.confidence[~items.correct] >= 0.9).mean()
-    assert f"errors at 90% or more: {100 * share:.1f}%" in legend_texts(ax)[2]

@@ -67,6 +67,7 @@ def svgs(figure_files: list[FigureFile]) -> dict[str, bytes]:
     return {name: svg for name, (svg, _) in drawn.items()}
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_in_bytes_that_stay_the_same(
     experiment: Experiment, figure_files: list[FigureFile], svgs: dict[str, bytes]
 ) -> None:
@@ -78,6 +79,7 @@ def test_every_figure_is_drawn_in_bytes_that_stay_the_same(
         assert figure_bytes(figure_files[0], format_) == figure_bytes(again[0], format_)
 
 
+@pytest.mark.slow
 def test_svg_holds_text_no_address_and_no_small_print(svgs: dict[str, bytes]) -> None:
     for name, drawn in svgs.items():
         svg = drawn.decode()
@@ -100,6 +102,7 @@ WIDTHS: dict[FigureStyle, tuple[float, float]] = {
 }
 
 
+@pytest.mark.slow
 def test_styles_have_the_widths_and_letters_of_their_templates(
     figure_files: list[FigureFile],
 ) -> None:
@@ -127,6 +130,7 @@ def test_a_width_that_no_page_has_is_refused(width: object) -> None:
         STYLES["icml"].inches(width)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_users_own_style_does_not_reach_a_figure(
     figure_files: list[FigureFile], svgs: dict[str, bytes]
 ) -> None:
@@ -136,11 +140,16 @@ def test_the_users_own_style_does_not_reach_a_figure(
         assert mpl.rcParams["font.size"] == 30
 
 
-def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [("pairs", "risk-coverage"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)],
+    ids=["two figures", "all"],
+)
+def test_hostile_names_do_no_harm(tmp_path: Path, names: tuple[str, ...]) -> None:
     folders = simulated_folders(tmp_path / "runs", arms=HOSTILE, seeds=(1,), base=False, families=9)
     out = tmp_path / "out"
-    drawn = draw_figures(experiment_of(folders), list(FIGURES), out, decisions=COSTS)
-    assert set(drawn.files) == set(FIGURES)
+    drawn = draw_figures(experiment_of(folders), list(names), out, decisions=COSTS)
+    assert set(drawn.files) == set(names)
     files = [path for paths in drawn.files.values() for path in paths]
     assert sorted(out.iterdir()) == sorted(files)
     assert all(re.fullmatch(r"[A-Za-z0-9_-]+\.svg", path.name) for path in files)
@@ -156,6 +165,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
     assert "../../up" in labels
 
 
+@pytest.mark.slow
 def test_names_are_inert_on_axes_of_ones_own(tmp_path: Path) -> None:
     folders = simulated_folders(tmp_path, arms=HOSTILE[:1], seeds=(1, 2), families=9)
     for file in one_of_every_figure(experiment_of(folders)):

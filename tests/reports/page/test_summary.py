@@ -98,13 +98,3 @@ def test_a_method_that_is_worse_is_a_diagnostic(tmp_path: Path) -> None:
     diagnostic = section(page_of(folders), 'data-diagnostic="worse"', "</li></ul></li>")
     assert "The method is worse" in diagnostic
     assert "a is less accurate" in diagnostic
-
-
-def test_a_rate_of_1_has_an_interval_and_a_constant_has_the_reason_for_none(
-    tmp_path: Path,
-) -> None:
-    folder = run_of(tmp_path / "a", [True] * 60, arm="a", seed=1)
-    page = words(page_of([folder], figures=("confidence",)))
-    assert "100.0 [87.8, 100.0]" in page
-    assert "[0.00, 0.00]" not in page
-    assert "does not mean certainty" in page
