@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ci_formats import github_annotations, junit_cases, sarif_annotations
 from commands import refuser, runner
+from preregistration.checks import criteria
 from run_frames import rows, write_run
 from thresholds.simulated import run as simulated
 
@@ -16,24 +17,7 @@ from pact_cli.main import main
 
 run, refused = runner(main), refuser(main)
 GATE = ("--gate", "--margin", 0.05, "--resamples", 200)
-CRITERIA = """
-format = "pact-hypotheses-1"
-
-[[hypothesis]]
-id = "A"
-title = "Skill"
-claim = "good is more accurate than poor."
-
-[[hypothesis.check]]
-says = "higher accuracy"
-metric = "accuracy"
-arm = "good"
-decoding = ["single"]
-is = "higher"
-than = { arm = "poor" }
-judged_on = "matched"
-seeds = [17]
-"""
+CRITERIA = criteria(than='{ arm = "poor" }', arm="good", more="seeds = [17]")
 
 
 @pytest.fixture(autouse=True)
@@ -112,27 +96,27 @@ def test_answer_sets_that_are_broken_on_the_new_run_fail(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("relation", "code"), [("higher", 0), ("lower", 3)])
 def test_a_contradicted_hypothesis_fails(tmp_path: Path, relation: str, code: int) -> None:
-    criteria = tmp_path / "hypotheses.toml"
-    criteria.write_text(CRITERIA.replace('"higher"', f'"{relation}"'))
+    path = tmp_path / "hypotheses.toml"
+    path.write_text(CRITERIA.replace('"higher"', f'"{relation}"'))
     good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
     poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
-    words = ("scorecard", criteria, good, poor, "--resamples", 300)
+    words = ("scorecard", path, good, poor, "--resamples", 300)
     cases = statuses((*words, "--demand", "values"), code)
     assert cases == {
         "registration": "skipped",
-        "hypothesis A": "passed" if code == 0 else "failed",
+        "hypothesis H1": "passed" if code == 0 else "failed",
     }
     assert "--demand" in refused(*words, "--format", "junit", code=2)
 
 
 def test_a_lock_that_does_not_fit_fails(tmp_path: Path) -> None:
-    criteria = tmp_path / "hypotheses.toml"
-    criteria.write_text(CRITERIA)
-    run("register", criteria)
+    path = tmp_path / "hypotheses.toml"
+    path.write_text(CRITERIA)
+    run("register", path)
     good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
     poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
-    criteria.write_text(CRITERIA.replace('"higher"', '"lower"'))
-    words = ("scorecard", criteria, good, poor, "--resamples", 300, "--demand", "values")
+    path.write_text(CRITERIA.replace('"higher"', '"lower"'))
+    words = ("scorecard", path, good, poor, "--resamples", 300, "--demand", "values")
     assert statuses(words, 5)["registration"] == "failed"
 
 
