@@ -52,6 +52,7 @@ def test_what_needs_references_says_what_to_use_instead(
     assert not list(whole.glob("calibration.json"))
 
 
+@pytest.mark.slow
 def test_h3_has_its_evidence(tmp_path: Path, whole: Path, ablated: Path) -> None:
     other = [
         write_run(tmp_path / "pact", rows(2), arm="pact_full", seed=17),

@@ -162,6 +162,7 @@ def in_one_process(
     return done
 
 
+@pytest.mark.slow
 def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
     folder = healthy(families=6).write(tmp_path / "data\udcff")
     adapter = copied(tmp_path / "adapter\udcff")
@@ -217,6 +218,7 @@ def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     assert [part["role"] for part in value["parts"]] == ["train", "selection", "calibration"]
 
 
+@pytest.mark.slow
 def test_no_command_but_the_tokenizers_needs_the_model_extra(folder: Path) -> None:
     hidden = (
         "import sys\n"

@@ -30,8 +30,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def statuses(words: Sequence[object], code: int) -> dict[str, str]:
-    """Returns the status of each case, after a comparison of the formats with each other."""
-    run(*words, code=code)
+    """Returns the status of each case, after a comparison of the formats."""
     text = {
         name: run(*words, "--format", name, code=code).stdout
         for name in ("sarif", "junit", "github")
@@ -53,6 +52,7 @@ def statuses(words: Sequence[object], code: int) -> dict[str, str]:
     return cases
 
 
+@pytest.mark.slow
 def test_drift_beyond_the_margin_fails_and_few_families_cannot_tell(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", rows(1, families=60, skill=2.0))
     worse = write_run(tmp_path / "worse", rows(2, families=60, skill=0.0))
@@ -66,6 +66,7 @@ def test_drift_beyond_the_margin_fails_and_few_families_cannot_tell(tmp_path: Pa
     assert (annotation.level, annotation.file, annotation.line) == ("error", "worse/run.json", None)
 
 
+@pytest.mark.slow
 def test_a_gate_that_is_broken_on_the_new_run_fails(tmp_path: Path) -> None:
     cal, march = simulated(tmp_path / "cal", 1), simulated(tmp_path / "march", 2)
     april = simulated(tmp_path / "april", 3, skill=0.7)
@@ -94,6 +95,7 @@ def test_answer_sets_that_are_broken_on_the_new_run_fail(tmp_path: Path) -> None
     assert "failed" in broken.values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("relation", "code"), [("higher", 0), ("lower", 3)])
 def test_a_contradicted_hypothesis_fails(tmp_path: Path, relation: str, code: int) -> None:
     path = tmp_path / "hypotheses.toml"
@@ -109,6 +111,7 @@ def test_a_contradicted_hypothesis_fails(tmp_path: Path, relation: str, code: in
     assert "--demand" in refused(*words, "--format", "junit", code=2)
 
 
+@pytest.mark.slow
 def test_a_lock_that_does_not_fit_fails(tmp_path: Path) -> None:
     path = tmp_path / "hypotheses.toml"
     path.write_text(CRITERIA)

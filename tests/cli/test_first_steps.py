@@ -126,6 +126,7 @@ def test_items_that_differ_have_question_and_answers(home: Path, two: Runs) -> N
     assert ids == pair["comparison"]["only_a"] + pair["comparison"]["only_b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["gone", "edited"])
 def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
     home: Path, two: Runs, change: str

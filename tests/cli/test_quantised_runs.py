@@ -36,10 +36,6 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 
 
 def test_compare_says_what_quantising_cost(pair: tuple[Path, Path]) -> None:
-    text = run("compare", *pair, *FAST, "--full").stdout
-    assert "B = runs/packed (nf4)" in text
-    assert "A = runs/full\n" in text
-    assert "Caution" not in text
     (comparison,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
     a, b = (read_run(folder).predictions.logits[:, 0] for folder in pair)
     answers = [np.nanargmax(np.where(z > -1e9, z, np.nan), axis=1) for z in (a, b)]
@@ -50,9 +46,6 @@ def test_compare_says_what_quantising_cost(pair: tuple[Path, Path]) -> None:
     p, q = (np.nan_to_num(odds) / np.nansum(odds, axis=1, keepdims=True) for odds in (p, q))
     tv = np.abs(p - q).sum(axis=1) / 2
     assert cost["distance"]["mean"]["value"] == pytest.approx(tv.mean())
-    brief = " ".join(run("compare", *pair, *FAST).stdout.split())
-    for shown in (text, brief):
-        assert "bfloat16 and bfloat16 (nf4)" in shown
     # In the other order, the cost is the same: quantising has one direction.
     (other,) = json.loads(run("compare", *pair[::-1], *FAST, "--json").stdout)["comparisons"]
     assert other["quantising"] == cost
@@ -67,12 +60,6 @@ def test_two_runs_of_one_quantisation_have_no_cost(pair: tuple[Path, Path]) -> N
 def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> None:
     # Also if one name is given to both: no mean is over runs of two quantisations.
     assert "x (nf4)" in run("compare", "--arms", "x=runs/full", "x=runs/packed", *FAST).stdout
-    run("paper", "--tables", "all", *pair, "--out", "tables", "--format", "markdown", *FAST)
-    assert "pact (nf4)" in Path("tables/main.md").read_text()
-    run("report", *pair, "--html", "page.html", *FAST)
-    page = Path("page.html").read_text()
-    assert "pact (nf4)" in page
-    assert "bfloat16 (nf4)" in page
 
 
 def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> None:
