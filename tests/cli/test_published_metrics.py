@@ -50,16 +50,6 @@ def test_tables_have_the_planted_numbers(planted: Path, tmp_path: Path) -> None:
     done = tables(planted, "-o", out, "--json")
     written = json.loads(done.stdout)
     assert written["files"]["tables"].keys() == MADE | {"report"}
-    reasons = sorted(set(written["skipped"].values()))
-    needs = (
-        "needs runs",
-        "train_report.json",
-        "--criteria HYPOTHESES.toml",
-        "by domain",
-        "no dataset",
-        "dev_history.json",
-    )
-    assert all(need in reason for need, reason in zip(needs, reasons, strict=True)), reasons
     by_arm = {row["Arm"]: row for row in read_csv(out / "main.csv")}
     assert list(by_arm) == ["base", "pact", "ce"]
     pact = by_arm["pact"]

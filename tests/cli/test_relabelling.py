@@ -46,6 +46,7 @@ def numbers(*words: object) -> Any:
     return value
 
 
+@pytest.mark.slow
 def test_arms_over_seeds_are_those_of_runs_recorded_so(home: Path) -> None:
     folders = [home / name for name in ("ours-1", "ours-2", "base-1", "base-2")]
     recorded = [home / "recorded" / folder.name for folder in folders]

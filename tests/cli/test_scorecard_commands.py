@@ -19,9 +19,7 @@ from pact_fixtures.paper import HYPOTHESES
 run = runner(main)
 
 
-CRITERIA = criteria_of(
-    than='{ arm = "poor" }', arm="good", decoding='["single", "ensemble"]', more="seeds = [17]"
-)
+CRITERIA = criteria_of(than='{ arm = "poor" }', arm="good", more="seeds = [17]")
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def test_the_name_of_a_lock_does_not_steer_the_terminal(tmp_path: Path) -> None:
 
 def test_run_folders_are_judged_with_intervals(criteria: Path, runs: tuple[Path, Path]) -> None:
     value = json.loads(
-        run("scorecard", criteria, *runs, "--resamples", 300, "--demand", "--json").stdout
+        run("scorecard", criteria, *runs, "--resamples", 200, "--demand", "--json").stdout
     )
     (hypothesis,) = value["hypotheses"]
     assert hypothesis["verdict"] == "SUPPORTED"
@@ -58,13 +56,13 @@ def test_run_folders_are_judged_with_intervals(criteria: Path, runs: tuple[Path,
         assert interval["low"] < interval["value"] < interval["high"]
     swapped = CRITERIA.replace('arm = "good"', 'arm = "x"').replace('arm = "poor"', 'arm = "good"')
     criteria.write_text(swapped.replace('arm = "x"', 'arm = "poor"'))
-    text = run("scorecard", criteria, *runs, "--resamples", 300, "--demand", code=3).stdout
+    text = run("scorecard", criteria, *runs, "--resamples", 200, "--demand", code=3).stdout
     assert "H1 A | B: CONTRADICTED" in text
 
 
 def test_a_demand_for_shown_verdicts(criteria: Path, runs: tuple[Path, Path]) -> None:
     """0 if shown, 3 if refuted as shown, 4 by value only; broken registrations stay 5."""
-    arguments = ("scorecard", criteria, *runs, "--resamples", 300)
+    arguments = ("scorecard", criteria, *runs, "--resamples", 200)
     text = run(*arguments, "--demand", "shown").stdout
     assert "H1 A | B: SUPPORTED, shown" in text
     criteria.write_text(CRITERIA.replace('"higher"', '"lower"'))
@@ -105,10 +103,10 @@ def test_runs_after_the_registration_prove_it(criteria: Path, tmp_path: Path) ->
     poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
     for folder in (good, poor):
         scored_on(folder, data)
-    text = run("scorecard", criteria, good, poor, "--resamples", 300).stdout
+    text = run("scorecard", criteria, good, poor, "--resamples", 200).stdout
     assert "REGISTERED BEFORE THE RUNS" in text
     scored_on(poor, data, created="2020-01-01T00:00:00+00:00")
-    text = run("scorecard", criteria, good, poor, "--resamples", 300, code=5).stdout
+    text = run("scorecard", criteria, good, poor, "--resamples", 200, code=5).stdout
     assert "REGISTERED AFTER THE RUNS" in text
 
 
@@ -123,7 +121,7 @@ def test_criteria_that_were_edited_after_registration_are_caught(
 ) -> None:
     run("register", criteria)
     criteria.write_text(CRITERIA.replace('"higher"', '"not lower"'))
-    text = run("scorecard", criteria, *runs, "--resamples", 300, code=5).stdout
+    text = run("scorecard", criteria, *runs, "--resamples", 200, code=5).stdout
     assert "TAMPERED" in text
     assert "registered" in run("register", criteria, code=1).stderr
 
@@ -136,7 +134,7 @@ def test_other_data_than_registered_are_caught(
     run("register", criteria, "--data", data)
     for folder in runs:
         edit_run(folder, source="score")
-    assert "TAMPERED" in run("scorecard", criteria, *runs, "--resamples", 300, code=5).stdout
+    assert "TAMPERED" in run("scorecard", criteria, *runs, "--resamples", 200, code=5).stdout
 
 
 def test_bad_input_is_told(criteria: Path, runs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -147,7 +145,7 @@ def test_bad_input_is_told(criteria: Path, runs: tuple[Path, Path], tmp_path: Pa
     criteria.write_text(CRITERIA)
     assert "none" in run("scorecard", criteria, tmp_path / "none", code=1).stderr
     shutil.rmtree(runs[0])
-    text = run("scorecard", criteria, runs[1], "--resamples", 300).stdout
+    text = run("scorecard", criteria, runs[1], "--resamples", 200).stdout
     assert "H1 A | B: UNTESTED" in text
 
 

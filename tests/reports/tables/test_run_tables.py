@@ -24,7 +24,7 @@ from pact_reports.table import Cell, Table
 from pact_reports.tables.cells import chance_text, marked_best
 from pact_reports.tables.request import TableRequest
 from pact_reports.writers.csv import to_csv
-from pact_reports.writers.files import BuiltTables, build_tables, markdown_report, write_tables
+from pact_reports.writers.files import BuiltTables, build_tables, markdown_report
 from pact_reports.writers.latex import to_latex
 from pact_reports.writers.markdown import to_markdown
 
@@ -183,53 +183,8 @@ def test_calibration_marks_what_is_shown_to_be_worse(tmp_path: Path) -> None:
     assert_says(table.meaning("worse"), "T(x)", "worse")
 
 
-def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
-    """45 of 60 right at one confidence: no discrimination, and all of the error is calibration."""
-    folder = run_of(tmp_path / "a", share(45, 60), arm="a", seed=1, sure=3.0)
-    bare = run_of(tmp_path / "b", share(45, 60), arm="b", seed=None, sure=3.0)
-    hot = Calibrator("scalar", Weights((inverse_softplus(2.0), 0.0, 0.0)))
-    write_calibrator(folder / "calibration.json", hot)
-    table = made([folder, bare], "answer-scores")
-    assert texts(table, "Arm", "Seed", "Probabilities") == [
-        ["a", "1", "raw"],
-        ["a", "1", "after T(x)"],
-        ["b", "–", "raw"],
-    ]
-    for row, temperature in zip(cells(table), (1.0, 2.0, 1.0), strict=True):
-        c = 1 / (1 + math.exp(-3.0 / temperature))
-        numbers = [cell.numbers[0] for cell in row[3:]]
-        entropy = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
-        log_score = -0.75 * math.log(c) - 0.25 * math.log(1 - c)
-        brier = 0.75 * (1 - c) ** 2 + 0.25 * c**2
-        parts = [brier, brier - 3 / 16, 0.0, 3 / 16, log_score, log_score - entropy, 0.0, entropy]
-        assert numbers == pytest.approx(parts, abs=1e-6)
-    assert "60 items" in table.caption
-    assert "score = miscalibration - discrimination + uncertainty" in table.caption
-    assert table.columns[4].numbers[0] == "Brier miscalibration (score, single)"
-    # At one confidence, chance gives (share right - c)^2: its mean is c (1 - c) / n, where n is 60
-    # or less, because members of a family share draws.
-    for row, temperature in zip(cells(table), (1.0, 2.0, 1.0), strict=True):
-        c = 1 / (1 + math.exp(-3.0 / temperature))
-        chance, high = (number or 0.0 for number in row[4].numbers[1:])
-        assert 0.8 * c * (1 - c) / 60 < chance < 1.25 * c * (1 - c) / 30
-        assert chance < high
-        assert row[4].below == f"noise {chance:.3f}"
-
-
 def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
     collection = Experiment.read(arms)
-    with pytest.raises(InputError, match="no run of arm 'c'; there are a, b, base"):
-        TableRequest(Experiment.read(arms, Settings(method="c"))).check()
-    with pytest.raises(InputError, match="no such file"):
-        TableRequest(collection, criteria=tmp_path / "none.toml").check()
-    with pytest.raises(InputError, match="no such folder"):
-        TableRequest(collection, data=(tmp_path / "none",)).check()
-    with pytest.raises(InputError, match="expected tables of splits, main, .*; got 'x'"):
-        build_tables(TableRequest(collection), ["x"])
-    with pytest.raises(InputError, match="expected formats of latex, markdown, csv; got 'pdf'"):
-        write_tables(BuiltTables({}, {}), collection, tmp_path / "out", ["pdf"])
-    with pytest.raises(InputError, match="expected a folder for tables, got a file"):
-        write_tables(BuiltTables({}, {}), collection, arms[0] / "run.json")
     data = tmp_path / "data"
     data.mkdir()
     (data / "train.jsonl").write_text("{}\n")
