@@ -113,6 +113,21 @@ def test_a_wrong_setting_is_an_error_that_names_it(
     assert message in refused("runs").replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("devise = 'cpu'", "options.score: unknown"),
+        ("k = 'four'", "options.score: k: expected a number, got 'four'"),
+        ("batch-tokens = 0", "expected a whole number from 1, got 0"),
+    ],
+)
+def test_a_wrong_option_of_a_command_is_an_error_that_names_it(
+    settings: Write, text: str, message: str
+) -> None:
+    settings(f"[options.score]\n{text}")
+    assert message in refused("score", "adapter").replace("\n", " ")
+
+
 def test_a_wrong_variable_is_an_error_that_names_it(home: Path) -> None:
     for name, value, message in (
         ("PACT_EVAL_RUNZ", "x", "environment: unknown setting 'PACT_EVAL_RUNZ'; did you mean"),

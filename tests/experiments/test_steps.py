@@ -90,16 +90,3 @@ def test_without_hypotheses_and_evidence_less_is_done(tmp_path: Path) -> None:
         *("audit", "split", "score-base-holdout", "train-mine-17", "score-mine-17-holdout"),
         *("score-mine-17-calibration", "calibrate-mine-17", "page", "paper"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("command", "is_input"),
-    [("python train.py {data} {adapter}", True), ("python train.py {train} {adapter}", False)],
-)
-def test_a_training_that_gets_the_data_folder_reads_the_dataset(
-    tmp_path: Path, command: str, is_input: bool
-) -> None:
-    steps = opened(write_plan(tmp_path, command=command)).steps
-    train = next(step for step in steps if step.stage == "train")
-    assert (Path("data/holdout.jsonl") in train.inputs) is is_input
-    assert Path("plan/parts/train.jsonl") in train.inputs

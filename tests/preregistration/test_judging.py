@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import assert_says
-from preregistration.checks import BASE, MadeUp, row
+from preregistration.checks import BASE, row
 
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.margins import Margin
@@ -267,20 +267,6 @@ def test_rows_beside_the_verdict_decide_nothing() -> None:
     assert result.verdict == "SUPPORTED"
     assert result.because == "of 1 check, 1 holds"
     assert result.beside[0].summary == "fails"
-
-
-def test_intervals_are_asked_for_with_weights() -> None:
-    values = {("a", 17): 0.9, ("a", 18): 0.7, ("b", 17): 0.7, ("b", 18): 0.8}
-    check = replace(BASE, judged_on="means")
-    hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
-    made_up = MadeUp(0.1)
-    result = judge(hypotheses, MetricTable(rows(values)), differences=made_up)["H"].checks[0]
-    (comparison,) = result.comparisons
-    assert comparison.interval is not None
-    assert comparison.interval.value == pytest.approx(comparison.difference)
-    ((terms, confidence),) = made_up.requests
-    assert [term.weight for term in terms] == [0.5, 0.5, -0.5, -0.5]
-    assert confidence == 0.95
 
 
 seeds_strategy = st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True)

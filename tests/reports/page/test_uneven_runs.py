@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 from reports.figures.figure_runs import rows, write_calibrator
 from reports.page.chromium import Page
@@ -14,7 +13,6 @@ from run_frames import write_run
 
 from pact_eval.evaluation.experiment import Experiment
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.item_links import items_href
 from pact_reports.page.request import PageRequest
 
 
@@ -42,17 +40,6 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Uneven:
     request = PageRequest(experiment, figures=(), tables=("splits",))
     write_page(make_page(request), folder / "page.html")
     return Uneven(folder / "page.html", experiment)
-
-
-def test_a_name_with_unprintable_signs_has_items_to_show(page: Page, uneven: Uneven) -> None:
-    page.open(uneven.path)
-    link = page.one(f"a[href='{items_href(2, outcome='confident')}']")
-    page.settled(lambda: page.js("arguments[0].click()", link))
-    items = uneven.experiment.runs[2].scored()
-    wrong = np.flatnonzero(~items.correct & (items.confidence >= 0.9))
-    assert wrong.size
-    assert set(page.rows()) == set(wrong.tolist())
-    assert page.js("return byId('run').value") == "2"
 
 
 def test_the_top_answer_is_that_before_rounding(page: Page, uneven: Uneven) -> None:
