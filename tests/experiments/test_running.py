@@ -157,6 +157,7 @@ def test_a_step_that_another_process_holds_fails_alone(
     assert_says(failed["why"], "train-fails-17.lock", holder.read_text(), "still works on this")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)
@@ -167,6 +168,7 @@ def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     assert {step["state"] for step in steps.values()} == {"not run"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_registered_hypotheses_are_locked(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)

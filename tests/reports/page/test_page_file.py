@@ -51,7 +51,7 @@ def text(experiment: Experiment, folders: list[Path]) -> str:
 
 
 def request_of(experiment: Experiment, **changes: object) -> PageRequest:
-    chosen = {"figures": ("confidence",), "tables": ("main", "cost")}
+    chosen = {"figures": (), "tables": ("cost",)}
     return PageRequest(experiment, **(chosen | changes))  # type: ignore[arg-type]
 
 

@@ -37,6 +37,7 @@ def cards_of(page: Path) -> list[tuple[str, str]]:
     return [(question, status) for question, status in cards]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_the_page_audits_its_data_or_takes_an_audit(
     made: tuple[list[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -63,6 +64,7 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "h.toml"
@@ -92,7 +94,6 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
         (("--palette", "p.toml"), "--palette is for --html, which was not given", 2),
         (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),
         (("--calibration", "c.json"), "--calibration: expected one RUN, got 2", 2),
-        (("--html", "page.html", "--by", "nothing"), "--by nothing: the run has no such column", 1),
     ],
 )
 def test_bad_input_is_told(
