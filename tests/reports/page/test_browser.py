@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reports.figures.figure_runs import rows as rows_of_run
 from reports.page.chromium import Page
-from reports.page.page_runs import experiment_of, two_runs
+from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
 from selenium.webdriver import ActionChains, Keys
 
 from pact_eval import metrics
@@ -50,13 +51,17 @@ def opened(page: Page, made: Made) -> Page:
     return page.open(made.path, items_href(0))
 
 
-def test_no_error_and_no_request_but_the_file(opened: Page, made: Made) -> None:
+def test_no_error_and_no_request_but_the_file(page: Page, tmp_path: Path) -> None:
+    """The one page that `make test` opens in Chromium."""
+    frame = rows_of_run(17, families=6)
+    path = page_of(tmp_path, frame, records_of(frame))
+    opened = page.open(path, items_href(0))
     opened.open_item()
     opened.sort("view_tv")
     opened.choose("outcome", "wrong")
     opened.js("byId('search').value = 'seal'; return search()")
     assert opened.console() == []
-    assert opened.requests() == [made.path.resolve().as_uri()]
+    assert opened.requests() == [path.resolve().as_uri()]
 
 
 @pytest.mark.parametrize(
