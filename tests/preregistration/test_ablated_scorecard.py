@@ -55,6 +55,7 @@ def judged(
     return judge_sources(path, runs, Settings(resamples=300, seed=3))
 
 
+@pytest.mark.slow
 def test_h3_of_the_paper_is_fully_tested_from_run_folders(tmp_path: Path, runs: list[Path]) -> None:
     criteria = HYPOTHESES
     result = judge_sources(criteria, runs, Settings(resamples=300, seed=3))
@@ -107,6 +108,7 @@ def test_a_calibrator_of_its_own_families_is_refused(tmp_path: Path, runs: list[
         judged(tmp_path, runs, "ablated_gap")
 
 
+@pytest.mark.slow
 def test_ablated_runs_are_aligned_among_themselves_only(tmp_path: Path, runs: list[Path]) -> None:
     shuffled = ablated_rows(2, lean=0.5).sort("id", descending=True, maintain_order=True)
     runs[3] = write_run(tmp_path / "shuffled", shuffled, arm="pact_full", seed=17)
@@ -165,6 +167,7 @@ def files(tmp_path: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_a_registered_ablated_file_is_fine(
     tmp_path: Path, runs: list[Path], files: list[Path]
 ) -> None:

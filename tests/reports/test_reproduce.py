@@ -29,6 +29,8 @@ from pact_eval.evaluation.arms.published import read_published
 from pact_eval.evaluation.decoding import ENSEMBLE
 from pact_fixtures.paper import NUMBERS
 
+pytestmark = pytest.mark.slow
+
 _REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE: Final = (_REPOSITORY / "docs" / "reproduce.md").read_text(encoding="utf-8")
 TABLES: Final = tomllib.loads(NUMBERS.read_text(encoding="utf-8"))
