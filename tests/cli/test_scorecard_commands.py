@@ -31,8 +31,8 @@ def criteria(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> tuple[Path, Path]:
-    good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
-    poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
+    good = write_run(tmp_path / "good", rows(1, skill=3.0, k=1), arm="good", seed=17)
+    poor = write_run(tmp_path / "poor", rows(2, skill=0.0, k=1), arm="poor", seed=17)
     return good, poor
 
 
@@ -60,6 +60,7 @@ def test_run_folders_are_judged_with_intervals(criteria: Path, runs: tuple[Path,
     assert "H1 A | B: CONTRADICTED" in text
 
 
+@pytest.mark.slow
 def test_a_demand_for_shown_verdicts(criteria: Path, runs: tuple[Path, Path]) -> None:
     """0 if shown, 3 if refuted as shown, 4 by value only; broken registrations stay 5."""
     arguments = ("scorecard", criteria, *runs, "--resamples", 200)
@@ -99,8 +100,8 @@ def test_runs_after_the_registration_prove_it(criteria: Path, tmp_path: Path) ->
     data = tmp_path / "holdout.jsonl"
     data.write_text("{}\n")
     assert "registered at 20" in run("register", criteria, "--data", data).stdout
-    good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
-    poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
+    good = write_run(tmp_path / "good", rows(1, skill=3.0, k=1), arm="good", seed=17)
+    poor = write_run(tmp_path / "poor", rows(2, skill=0.0, k=1), arm="poor", seed=17)
     for folder in (good, poor):
         scored_on(folder, data)
     text = run("scorecard", criteria, good, poor, "--resamples", 200).stdout

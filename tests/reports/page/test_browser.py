@@ -11,6 +11,7 @@ import pytest
 from reports.figures.figure_runs import rows as rows_of_run
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
+from run_frames import frame_of
 from selenium.webdriver import ActionChains, Keys
 
 from pact_eval import metrics
@@ -81,6 +82,14 @@ def test_sorting_against_pythons_sort(
     values = items.view_tv if column == "view_tv" else items.confidence
     first = [f"{100 * values[row]:.1f}" for row in opened.rows()[:25]]
     assert opened.cells(column) == first
+
+
+def test_the_top_answer_is_that_before_rounding(page: Page, tmp_path: Path) -> None:
+    """Both answers print as 50.0%; the second is the more probable by a millionth."""
+    frame = frame_of(id=["a", "b"], logits=[[0.0, 1e-6]] * 2, reference=[0, 0])
+    page.open(page_of(tmp_path, frame, None))
+    page.open_item()
+    assert [cell.text for cell in page.all(".answers td.top")] == ["B 50.0%"]
 
 
 def test_worst_first_against_hand_order(opened: Page, made: Made) -> None:

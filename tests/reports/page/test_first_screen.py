@@ -1,4 +1,4 @@
-"""The first screens of a page: of two runs, and of as many as an experiment of a paper has."""
+"""The first screens of a page of two runs, at three widths and in both schemes, against axe."""
 
 from __future__ import annotations
 
