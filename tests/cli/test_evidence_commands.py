@@ -128,7 +128,6 @@ def test_a_calibrator_is_never_judged_on_its_own_families(calibration_run: Path,
     assert_says(refused("report", twin, "--calibration", path), "families", "applied to")
 
 
-@pytest.mark.slow
 def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Path) -> None:
     """On a run that is more accurate than the one it was fitted on, T is too high."""
     poor = write_run(tmp_path / "poor", other_items(rows(9, families=200, skill=0.3)))
@@ -149,7 +148,6 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
         assert f"Warning: {sure}: {warning['text']}\n" in result.stderr
 
 
-@pytest.mark.slow
 def test_a_calibrator_that_does_not_help_is_not_written(a: Path, tmp_path: Path) -> None:
     poor = write_run(tmp_path / "opposed", opposed(other_items(rows(9, families=60))))
     export = tmp_path / "decision.json"

@@ -94,7 +94,6 @@ def test_best_with_ties_and_where_lower_is_better() -> None:
     assert marks([*infinite, *of(9.0)], -1) == [None, None, "best"]
 
 
-@pytest.mark.slow
 def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     table = made(arms, "paired")
     assert texts(table, "B", "Seed", "Acc. A", "Acc. B", "A - B", "Only A/B") == [
