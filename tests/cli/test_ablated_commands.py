@@ -8,21 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from commands import runner
-from conclusions.surfaces import facts
 from messages import assert_says
 from run_frames import ablated_rows, rows, write_run
 from spoiled_datasets import healthy
 
-import pact_eval
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main
-from pact_eval.calibration.files import write_calibrator
-from pact_eval.calibration.temperatures import Calibrator, Weights
 from pact_eval.data.ablated_records import write_ablated_records
-from pact_eval.evaluation.settings import Settings
 from pact_fixtures.paper import HYPOTHESES
-
-pytestmark = pytest.mark.slow
 
 run = runner(main)
 
@@ -35,60 +28,6 @@ def whole(tmp_path: Path) -> Path:
 @pytest.fixture
 def ablated(tmp_path: Path) -> Path:
     return write_run(tmp_path / "ablated", ablated_rows(1, lean=3.0), arm="no_nr", seed=17)
-
-
-def test_the_report_of_ablated_contexts(ablated: Path) -> None:
-    text = run("report", ablated, "--resamples", 300, "--full").stdout
-    for words in (
-        "arm:        no_nr",
-        "Decoding: single, raw; K = 3.",
-        "over families: skewness-corrected t; Wilson",
-        "30 items, 30 fam.",
-        "Mean confidence",
-        "Answer gap",
-        "Flip rate",
-        "all families agree",
-    ):
-        assert words in text, words
-    for words in ("Accuracy", "NLL", "Letters", "pairs"):
-        assert words not in text
-    assert max(len(line) for line in text.splitlines()) <= 120
-    narrow = run("report", ablated, "--full", COLUMNS="70").stdout
-    assert max(len(line) for line in narrow.splitlines()) <= 70
-
-
-def test_the_report_of_ablated_contexts_answers_in_twelve_lines(ablated: Path) -> None:
-    """The numbers are those of `--json`."""
-    words = ("report", ablated, "--resamples", 300)
-    lines = run(*words, COLUMNS="100").stdout.splitlines()
-    estimates = json.loads(run(*words, "--json").stdout)["groups"][0]["metrics"]
-    assert len(lines) <= 12
-    assert max(map(len, lines)) <= 100
-    confidence = estimates["ablated_confidence"]["value"]
-    assert lines[0].startswith(f"ablated is {100 * confidence:.1f}% [")
-    named = facts("\n".join(lines))
-    assert named["answer gap"].startswith(f"{estimates['ablated_gap']['value']:.3f} [")
-    assert named["order"].startswith(f"{100 * estimates['flip_rate']['value']:.1f}% [")
-    assert lines[-1].endswith(f"{ablated} --full")
-    evaluation = pact_eval.evaluate(ablated, Settings(resamples=300))
-    assert str(evaluation).splitlines()[0] == lines[0]
-
-
-def test_the_report_takes_its_options(ablated: Path, tmp_path: Path) -> None:
-    write_calibrator(tmp_path / "flat.json", Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0))))
-    value = json.loads(
-        run(
-            *("report", ablated, "--by", "domain", "--decoding", "ensemble", "--json"),
-            *("--calibration", tmp_path / "flat.json", "--resamples", 200, "--seed", 4),
-        ).stdout
-    )
-    assert value["contexts"] == "ablated"
-    assert value["decoding"] == {"views": "ensemble", "calibration": "calibrated"}
-    assert [group["name"] for group in value["groups"]] == ["all", "d0", "d1", "d2", "d3"]
-    assert value["run"]["arm"] == "no_nr"
-    raw = json.loads(run("report", ablated, "--decoding", "ensemble", "--json").stdout)
-    gaps = [report["groups"][0]["metrics"]["ablated_gap"]["value"] for report in (value, raw)]
-    assert 0 < gaps[0] < gaps[1]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +52,7 @@ def test_what_needs_references_says_what_to_use_instead(
     assert not list(whole.glob("calibration.json"))
 
 
+@pytest.mark.slow
 def test_h3_has_its_evidence(tmp_path: Path, whole: Path, ablated: Path) -> None:
     other = [
         write_run(tmp_path / "pact", rows(2), arm="pact_full", seed=17),

@@ -1,159 +1,16 @@
-"""Display names of arms: every output for readers has the name, and no output has the key.
-
-The keys occur in nothing else: neither in folders nor in texts.
-"""
+"""Display names of arms that do not tell them apart are refused."""
 
 from __future__ import annotations
 
-import csv
-import json
-import re
-from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
-from commands import refuser, runner
-from messages import assert_says
-from preregistration.checks import criteria
-from run_frames import ablated_rows, rows, write_run
+from commands import refuser
+from run_frames import rows, write_run
 
 from pact_cli.main import main
 
-run = runner(main)
 refused = refuser(main)
-
-A, B = "zqa", "zqb"
-KEYS = re.compile("zq[ab]")
-HOSTILE = "P act & co_1 <b>é日"
-LATEX = r"P act \& co\_1 \textless{}b\textgreater{}\'{e}[U+65E5]"
-SETTINGS = f'[arms.{A}]\nname = "{HOSTILE}"\n[arms.ZQB]\nname = "Baseline"\ncolour = "#123456"\n'
-TABLES = ("main", "paired", "kinds", "cost", "ablations", "answer-scores", "views", "order")
-FAST = ("--resamples", 100)
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with two arms, of which one has a seed more and another K, and their settings."""
-    home = tmp_path_factory.mktemp("project")
-    for number, (arm, seed, k) in enumerate([(A, 1, 3), (A, 2, 3), (B, 1, 2)]):
-        write_run(home / f"runs/{number}", rows(number, k=k, families=15), arm=arm, seed=seed)
-    write_run(home / "runs/ablated", ablated_rows(9, families=15), arm=A, seed=1)
-    (home / "h.toml").write_text(criteria(arm=A, than=f'{{ arm = "{B}" }}'))
-    (home / "pact.toml").write_text(SETTINGS)
-    return home
-
-
-@pytest.fixture(autouse=True)
-def _here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project)
-
-
-@pytest.fixture(scope="module")
-def written(project: Path) -> Path:
-    """Every file that a report can write."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(project)
-        runs = sorted(map(str, project.glob("runs/*")))
-        for command in (("report", "--html", "p.html"), ("paper", "-o", "paper")):
-            heard = run(*command, *runs, *FAST, "--criteria", "h.toml", "-v").stderr
-            assert not KEYS.search(heard)
-        assert HOSTILE in heard
-    return project
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs",),
-        ("report", "runs/0"),
-        ("report", "runs/0", "--full"),
-        ("report", "runs/ablated"),
-        ("compare", "--arms", f"{A}=runs/[01]", f"{B}=runs/2", "--mcnemar"),
-        ("scorecard", "h.toml", "runs/0", "runs/1", "runs/2"),
-    ],
-    ids=lambda words: "-".join(words[:3]).replace("/", "-"),
-)
-def test_terminals_show_names(words: tuple[str, ...]) -> None:
-    fast = () if words[0] == "runs" else FAST
-    shown = run(*words, *fast, PACT_WIDTH="300", COLUMNS="300").stdout
-    assert HOSTILE in shown
-    assert not KEYS.search(shown)
-
-
-def test_json_keeps_keys_and_adds_names() -> None:
-    def of(*words: object) -> Any:
-        return json.loads(run(*words, "--json").stdout)
-
-    listed = of("runs")["runs"]
-    assert {(row["arm"], row["arm_name"]) for row in listed} == {(A, HOSTILE), (B, "Baseline")}
-    report = of("report", "runs/0", *FAST)
-    assert (report["run"]["arm"], report["arm_name"]) == (A, HOSTILE)
-    arms = of("compare", "--arms", f"{A}=runs/[01]", f"{B}=runs/2", *FAST)["arms"]
-    assert [(arm["name"], arm["arm_name"]) for arm in arms["arms"]] == [
-        (A, HOSTILE),
-        (B, "Baseline"),
-    ]
-    assert {(pair["a"], pair["b"]) for pair in arms["pairs"]} == {(A, B)}
-
-
-@pytest.mark.slow
-def test_tables_show_names_and_csv_keys(written: Path) -> None:
-    latex = {path.stem: path.read_text() for path in (written / "paper").glob("*.tex")}
-    texts = [*latex.values()]
-    texts += [path.read_text() for path in (written / "paper").glob("*.md")]
-    assert not [text for text in texts if KEYS.search(text)]
-    for name in TABLES:
-        assert LATEX in latex[name]
-        assert r"P act &amp; co\_1 &lt;b&gt;é日" in (written / f"paper/{name}.md").read_text()
-        with (written / f"paper/{name}.csv").open(newline="") as file:
-            cells = {cell for row in csv.reader(file) for cell in row}
-        assert cells & {A, B}
-        assert not cells & {HOSTILE, "Baseline"}
-
-
-@pytest.mark.slow
-def test_figures_show_names_in_files_named_by_key(written: Path) -> None:
-    drawn = {path.name: path.read_text() for path in (written / "paper").glob("*.svg")}
-    assert f"differences-{A}-{B}.svg" in drawn
-    texts = {name: set(re.findall(r">([^<>\n]+)<", text)) for name, text in drawn.items()}
-    assert not [name for name, labels in texts.items() for label in labels if KEYS.search(label)]
-    assert unescape(" ".join(texts["main.svg"])).count(HOSTILE) == 1
-    assert "#123456" in drawn["main.svg"]  # the colour, found by a key in capitals
-
-
-@pytest.mark.slow
-def test_the_page_shows_names_outside_of_run_json(written: Path) -> None:
-    page = (written / "p.html").read_text()
-    data = re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)
-    assert data is not None
-    labels = [entry["label"] for entry in json.loads(data[1])["runs"]]
-    assert labels == [f"{HOSTILE}, seed 1", f"{HOSTILE}, seed 2", "Baseline, seed 1"]
-    markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    recorded = r"<dt><bdi>arm</bdi></dt><dd><bdi>zq[ab]</bdi></dd>"
-    assert len(re.findall(recorded, markup)) == 4
-    texts = unescape(re.sub(r"<[^>]*>", " ", re.sub(recorded, "", markup)))
-    assert not KEYS.search(texts)
-    assert f"only {HOSTILE} is right on" in texts  # a test
-    assert "Baseline was trained with" in texts  # a diagnostic
-    assert f"K = 2: Baseline, seed 1; K = 3: {HOSTILE}, seed 1, {HOSTILE}, seed 2" in texts
-
-
-@pytest.mark.slow
-def test_the_palette_of_the_command_line_comes_before_the_settings(project: Path) -> None:
-    palette = project / "palette.toml"
-    palette.write_text('[arms.zqb]\nname = "Base line 2"\n')
-    only = ("paper", "runs/0", "runs/2", *FAST, "--figures", "main", "-o", "two")
-    run(*only, "--palette", palette)
-    text = (project / "two/main.svg").read_text()
-    assert "Base line 2" in text
-    assert ">Baseline<" not in text
-    assert "#123456" in text
-    run("paper", "runs/0", "runs/2", *FAST, "--tables", "cost", "-o", "two", "--palette", palette)
-    assert "Base line 2" in (project / "two/cost.md").read_text()
-    palette.write_text(f'[arms.zqb]\nname = "{HOSTILE}"\n')
-    message = refused(*only, "--palette", palette)
-    assert_says(message, f"'{A}' and '{B}'", "same display name")
 
 
 @pytest.mark.parametrize(
@@ -166,10 +23,10 @@ def test_the_palette_of_the_command_line_comes_before_the_settings(project: Path
     ],
 )
 def test_names_that_do_not_tell_arms_apart_are_refused(
-    text: str, message: str, tmp_path: Path
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = tmp_path / "other.toml"
-    settings.write_text(text)
-    runs = ("report", "runs/0", "runs/2", *FAST)
-    result = run(*runs, code=1, PACT_EVAL_CONFIG=str(settings))
-    assert message in result.stderr
+    monkeypatch.chdir(tmp_path)
+    for seed, arm in enumerate(("zqa", "zqb")):
+        write_run(Path(arm), rows(seed, families=6), arm=arm, seed=1)
+    Path("pact.toml").write_text(text)
+    assert message in refused("report", "zqa", "zqb", "--resamples", 100)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,8 @@ from messages import assert_says
 from spoiled_datasets import healthy
 
 from pact_cli.audit.main import main
-from pact_eval._choices import DATA_CHECK_NAMES
-from pact_eval.audit.dataset import DATA_CHECKS
 from pact_eval.audit.findings import CheckResult
 from pact_eval.audit.registry import Check
-
-pytestmark = pytest.mark.slow
 
 run = runner(main)
 refused = refuser(main)
@@ -35,10 +30,6 @@ QUICK = ("--only", "hashes", *UNHASHED)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return healthy(families=6).write(tmp_path / "data")
-
-
-def test_checks_have_the_names_of_their_modules() -> None:
-    assert tuple(DATA_CHECKS) == DATA_CHECK_NAMES
 
 
 def test_the_shipped_data_pass_every_check() -> None:
@@ -67,51 +58,19 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     assert_says(text.splitlines()[-1], "NOT TO BE TRUSTED", "1 error", "families")
 
 
-def test_json_is_one_object_with_every_number(folder: Path) -> None:
-    (folder / "manifest.json").unlink()
-    result = run("data", folder, *QUICK, "--json", "--fail-on", "warning", code=3)
-    value = json.loads(result.stdout)
-    assert value["counts"] == {"error": 0, "warning": 1, "note": 0}
-    assert (value["passed"], value["tampered"]) == (False, False)
-    assert [check["check"] for check in value["checks"]] == list(DATA_CHECK_NAMES[:4])
-    assert value["checks"][0]["findings"][0]["code"] == "manifest-missing"
-    assert value["checks"][3]["measured"] == {
-        "ablated": 24, "records": 24, "pairs": 12, "families": 12,
-    }  # fmt: skip
-    assert [file["role"] for file in value["files"]] == ["train", "eval"]
-    run("data", folder, *QUICK, "--json")
-
-
-def test_files_by_name(folder: Path) -> None:
-    files = ("--train", folder / "train.jsonl", "--eval", folder / "holdout.jsonl")
-    run("data", *files, *UNHASHED)
-    run("data", *files, *QUICK, "--manifest", folder / "manifest.json")
-
-
-def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
-    rows = [record(f"f{n}-base", split="train") for n in range(9)]
-    write_jsonl(folder / "holdout.jsonl", rows)
-    result = run("data", folder, "--only", "schema", "--max-findings", 2, code=3)
-    assert result.stdout.count("schema/split-mismatch") == 2
-    assert "... and 7 more of split-mismatch" in result.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["data"], 2, "expected DIR, FILE, or --train and --eval"),
         (["data", "nowhere"], 1, "nowhere: no such folder"),
-        (["data", "--train", "nowhere.jsonl"], 1, "nowhere.jsonl: no such file"),
         (["data", "x", "--only", "lengths"], 2, "--only lengths: expected --tokenizer"),
         (["data", "--train", "x", "--only", "hashes"], 2, "--only hashes: expected DIR"),
         (["data", "x", "--only", "spelling"], 2, "'spelling' is not one of"),
         (["data", "x", "--near-duplicate", "0"], 2, "expected a number above 0, at most 1"),
-        (["manifest", "nowhere"], 1, "nowhere: no such folder"),
         (["split", "nowhere.jsonl", "--out", "x"], 1, "no such file"),
         (["diff", "a.jsonl", "b.jsonl"], 1, "a.jsonl: no such file"),
         (["ablate", "a.jsonl", "--out", "x"], 1, "a.jsonl: no such file"),
         (["adapter", "nowhere"], 1, "nowhere: no such adapter folder"),
-        (["adapter", "folders/of/adapters"], 1, "no such adapter folder"),
     ],
 )
 def test_wrong_use_is_told(
@@ -122,12 +81,6 @@ def test_wrong_use_is_told(
     assert not list(tmp_path.iterdir())
 
 
-def test_findings_that_are_not_shown_are_counted_by_code(folder: Path) -> None:
-    write_jsonl(folder / "holdout.jsonl", [record(f"f{n}-base", split="train") for n in range(3)])
-    text = run("data", folder, "--only", "schema", "--max-findings", 0, code=3).stdout
-    assert "error schema/split-mismatch: 3\n" in text
-
-
 def test_a_check_that_was_asked_for_and_skipped_is_no_success(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,35 +88,6 @@ def test_a_check_that_was_asked_for_and_skipped_is_no_success(
     monkeypatch.setattr(Check, "result", lambda *_: skipped)
     result = run("data", folder, "--only", "balance", code=1)
     assert_says(result.stderr, "skipped balance", "for this test")
-
-
-def test_json_says_what_an_audit_is_cited_by(folder: Path) -> None:
-    options = ("--max-edit-words", 9, "--seed", 3, "--max-findings", 2)
-    value = json.loads(run("data", folder, *QUICK, *options, "--json").stdout)
-    assert value["settings"] == {
-        "only": list(DATA_CHECK_NAMES[:4]), "max_edit_words": 9, "near_duplicate": 0.8,
-        "keep": 2, "k": 1, "seed": 3, "tokenizer": None,
-    }  # fmt: skip
-    assert (value["tool"], value["version"]) == ("pact-audit", metadata.version("pact-eval"))
-    assert value["command_line"] == sys.argv
-    assert value["manifest"] == "manifest.json"
-    shipped = FIXTURES / "adapters" / "nimble_recipe"
-    assert json.loads(run("adapter", shipped, "--json").stdout)["version"] == value["version"]
-
-
-def test_manifest_and_ablate_print_json(folder: Path, tmp_path: Path) -> None:
-    (folder / "manifest.json").unlink()
-    value = json.loads(run("manifest", folder, "--json").stdout)
-    assert (value["manifest"], value["changed"]) == (str(folder / "manifest.json"), True)
-    assert [file["rows"] for file in value["files"]] == [12, 12]
-    value = json.loads(run("manifest", folder, "--check", "--json").stdout)
-    assert [check["check"] for check in value["checks"]] == ["hashes"]
-    (folder / "train.jsonl").write_bytes((folder / "train.jsonl").read_bytes() + b"\n")
-    value = json.loads(run("manifest", folder, "--check", "--json", code=5).stdout)
-    assert value["tampered"]
-    out = tmp_path / "ablated.jsonl"
-    value = json.loads(run("ablate", folder / "train.jsonl", "--out", out, "--json").stdout)
-    assert value["ablated"] == {"path": str(out), "records": 6, "families": 6, "problems": []}
 
 
 def test_an_ablation_overwrites_nothing(folder: Path) -> None:
@@ -238,6 +162,7 @@ def in_one_process(
     return done
 
 
+@pytest.mark.slow
 def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
     folder = healthy(families=6).write(tmp_path / "data\udcff")
     adapter = copied(tmp_path / "adapter\udcff")
@@ -253,11 +178,6 @@ def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
         assert name in done.stdout
     value = json.loads(done.stdout[done.stdout.rindex("\n{") :])
     assert value["adapters"][0]["folder"] == str(adapter)
-
-
-def test_files_of_unknown_purpose_are_told(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "mine.jsonl", [record()])
-    assert_says(refused("data", tmp_path), "role of this file", "unknown")
 
 
 def test_a_manifest_is_written_kept_and_checked(folder: Path) -> None:
@@ -298,25 +218,7 @@ def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     assert [part["role"] for part in value["parts"]] == ["train", "selection", "calibration"]
 
 
-def test_a_diff_names_changes_and_flips(tmp_path: Path) -> None:
-    old = write_jsonl(tmp_path / "old.jsonl", [record("a-base"), record("b-base")])
-    flipped = record("a-base", reference={"target": "answer_2"})
-    new = write_jsonl(tmp_path / "new.jsonl", [flipped, record("c-base")])
-    text = run("diff", old, new).stdout
-    assert "answer_1 -> answer_2" in text
-    assert_says(text, "1 added", "1 removed", "1 changed", "1 references flipped", "0 the same")
-    value = json.loads(run("diff", old, new, "--json").stdout)
-    assert (value["flipped"], value["unchanged"]) == (1, 0)
-    assert value["changed"][0]["references"] == ["answer_1", "answer_2"]
-
-
-def test_ablated_contexts_are_written(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "ablated.jsonl"
-    text = run("ablate", folder / "train.jsonl", "--out", out).stdout
-    assert_says(text, "6 ablated contexts", "6 families", str(out))
-    assert out.read_bytes().count(b"\n") == 6
-
-
+@pytest.mark.slow
 def test_no_command_but_the_tokenizers_needs_the_model_extra(folder: Path) -> None:
     hidden = (
         "import sys\n"
@@ -331,35 +233,6 @@ def test_no_command_but_the_tokenizers_needs_the_model_extra(folder: Path) -> No
         ["adapter", FIXTURES / "adapters" / "nimble_recipe"],
         before=hidden,
     )
-
-
-def test_help_comes_at_once_and_loads_no_checks() -> None:
-    code = (
-        "import sys\n"
-        "from pact_cli.audit.main import main\n"
-        "main(['data', '--help'], standalone_mode=False)\n"
-        "assert not {'numpy', 'polars', 'sklearn', 'scipy'} & set(sys.modules)"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("tickets.csv", "text,label\na,x\nb,y\nc,x\n"),
-        ("tickets.jsonl", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n'),
-        ("train tickets.csv", "text;label\na;x\nb;y\n"),
-    ],
-)
-def test_a_labelled_file_is_audited_as_a_folder_is(tmp_path: Path, name: str, text: str) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    role = "train" if name.startswith("train") else "eval"
-    audited = json.loads(run("data", path, "--only", "schema", "--json").stdout)
-    assert [(file["name"], file["role"]) for file in audited["files"]] == [(str(path), role)]
-    assert "as far as checked" in run("data", path, "--only", "schema").stdout
 
 
 def test_a_file_of_a_dataset_stands_for_its_folder(folder: Path) -> None:

@@ -9,33 +9,15 @@ from pathlib import Path
 import pytest
 from ci_formats import github_annotations, junit_cases, sarif_annotations
 from commands import refuser, runner
+from preregistration.checks import criteria
 from run_frames import rows, write_run
 from thresholds.simulated import run as simulated
 
 from pact_cli.main import main
 
-pytestmark = pytest.mark.slow
-
 run, refused = runner(main), refuser(main)
 GATE = ("--gate", "--margin", 0.05, "--resamples", 200)
-CRITERIA = """
-format = "pact-hypotheses-1"
-
-[[hypothesis]]
-id = "A"
-title = "Skill"
-claim = "good is more accurate than poor."
-
-[[hypothesis.check]]
-says = "higher accuracy"
-metric = "accuracy"
-arm = "good"
-decoding = ["single"]
-is = "higher"
-than = { arm = "poor" }
-judged_on = "matched"
-seeds = [17]
-"""
+CRITERIA = criteria(than='{ arm = "poor" }', arm="good", more="seeds = [17]")
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +30,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def statuses(words: Sequence[object], code: int) -> dict[str, str]:
-    """Returns the status of each case, after a comparison of the formats with each other."""
-    run(*words, code=code)
+    """Returns the status of each case, after a comparison of the formats."""
     text = {
         name: run(*words, "--format", name, code=code).stdout
         for name in ("sarif", "junit", "github")
@@ -71,6 +52,7 @@ def statuses(words: Sequence[object], code: int) -> dict[str, str]:
     return cases
 
 
+@pytest.mark.slow
 def test_drift_beyond_the_margin_fails_and_few_families_cannot_tell(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", rows(1, families=60, skill=2.0))
     worse = write_run(tmp_path / "worse", rows(2, families=60, skill=0.0))
@@ -84,6 +66,7 @@ def test_drift_beyond_the_margin_fails_and_few_families_cannot_tell(tmp_path: Pa
     assert (annotation.level, annotation.file, annotation.line) == ("error", "worse/run.json", None)
 
 
+@pytest.mark.slow
 def test_a_gate_that_is_broken_on_the_new_run_fails(tmp_path: Path) -> None:
     cal, march = simulated(tmp_path / "cal", 1), simulated(tmp_path / "march", 2)
     april = simulated(tmp_path / "april", 3, skill=0.7)
@@ -112,29 +95,31 @@ def test_answer_sets_that_are_broken_on_the_new_run_fail(tmp_path: Path) -> None
     assert "failed" in broken.values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("relation", "code"), [("higher", 0), ("lower", 3)])
 def test_a_contradicted_hypothesis_fails(tmp_path: Path, relation: str, code: int) -> None:
-    criteria = tmp_path / "hypotheses.toml"
-    criteria.write_text(CRITERIA.replace('"higher"', f'"{relation}"'))
+    path = tmp_path / "hypotheses.toml"
+    path.write_text(CRITERIA.replace('"higher"', f'"{relation}"'))
     good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
     poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
-    words = ("scorecard", criteria, good, poor, "--resamples", 300)
+    words = ("scorecard", path, good, poor, "--resamples", 300)
     cases = statuses((*words, "--demand", "values"), code)
     assert cases == {
         "registration": "skipped",
-        "hypothesis A": "passed" if code == 0 else "failed",
+        "hypothesis H1": "passed" if code == 0 else "failed",
     }
     assert "--demand" in refused(*words, "--format", "junit", code=2)
 
 
+@pytest.mark.slow
 def test_a_lock_that_does_not_fit_fails(tmp_path: Path) -> None:
-    criteria = tmp_path / "hypotheses.toml"
-    criteria.write_text(CRITERIA)
-    run("register", criteria)
+    path = tmp_path / "hypotheses.toml"
+    path.write_text(CRITERIA)
+    run("register", path)
     good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
     poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
-    criteria.write_text(CRITERIA.replace('"higher"', '"lower"'))
-    words = ("scorecard", criteria, good, poor, "--resamples", 300, "--demand", "values")
+    path.write_text(CRITERIA.replace('"higher"', '"lower"'))
+    words = ("scorecard", path, good, poor, "--resamples", 300, "--demand", "values")
     assert statuses(words, 5)["registration"] == "failed"
 
 

@@ -18,7 +18,6 @@ from published import printed_cells
 from spoiled_datasets import healthy
 
 from pact_cli.main import main
-from pact_eval.evaluation.registry import registered_metrics
 
 FAST = ("--resamples", "100")
 ROOT = Path(__file__).parents[2]
@@ -58,107 +57,21 @@ def published(experiment_files: Path, tmp_path_factory: pytest.TempPathFactory) 
     return imported(experiment_files, tmp_path_factory.mktemp("published") / "run")
 
 
-@pytest.fixture(scope="module")
-def report(published: Path) -> str:
-    return run("report", published, "--full").stdout
-
-
-def test_the_report_shows_the_published_numbers(report: str) -> None:
-    (shipped,) = (
-        row for row in printed_cells("kinds") if (row["arm"], row["seed"]) == ("pact_full", "18")
-    )
-    (pairs,) = printed_cells("shipped_pairs")
-    for words in (
-        "82.1 [77.5, 85.9]",  # an interval that follows from how the pairs fail
-        "324 items, 162 fam.",
-        f"{shipped['score_mae']} [",
-        "of 64 (32 fam.)",
-        f"109 ({pairs['both_right_percent']}%)",
-        f"{pairs['only_base']} (22%)",
-        f"{pairs['same_answer']} (24%)",
-        "Decoding: single, raw",
-        " one view only: K is 1.",
-        " no score items.",
-        "The two rows are not shown to differ",
-        "Order: cannot tell",
-        "Probabilities: over-confident",
-        "arm:        pact_full",
-        "seed:       18",
-    ):
-        assert words in report, words
-
-
-def test_the_report_opens_with_what_the_run_is_worth(published: Path) -> None:
-    text = run("report", published, *FAST).stdout
-    assert len(text.splitlines()) <= 12
-    for words in (
-        "run answers 82.1% [77.5, 85.9] right, and is OVER-CONFIDENT.",
-        "pact_full, seed 18, 324 items in 162 families, K = 1, single, raw",
-        "pair accuracy 67.3% [",
-        "order cannot tell: ",
-        "probabilities OVER-CONFIDENT: ",
-        "--full",
-    ):
-        assert words in " ".join(text.split()), words
-
-
-@pytest.mark.parametrize("option", [["--full"], ["--by", "kind"]])
-def test_full_and_by_print_every_table(made: Path, option: list[str]) -> None:
-    assert "Pairs: which of" in run("report", made, *FAST, *option).stdout
-
-
-def test_an_audit_that_is_missing_is_named(made: Path, tmp_path: Path) -> None:
-    assert "audit.json" in failed("report", made, "--audit", tmp_path / "audit.json")
-
-
-def test_full_is_for_the_terminal(made: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    message = failed("report", made, "--full", "--html", page, code=2)
-    assert_says(message, "--full", "terminal", "page has every table")
-
-
-def test_piped_output_is_plain_and_fits_its_width(published: Path, report: str) -> None:
-    assert "\x1b" not in report
-    assert max(len(line) for line in report.splitlines()) <= 120
-    arguments = ["report", str(published), "--full", *FAST]
-    narrow = CliRunner(env={"COLUMNS": "70"}).invoke(main, arguments).stdout
-    assert max(len(line) for line in narrow.splitlines()) <= 70
-    assert "90.4 [83.4, 94.6]" in narrow
-
-
-def test_json_carries_every_number_of_the_table(published: Path, experiment_files: Path) -> None:
+def test_the_published_run_against_its_rows(published: Path, experiment_files: Path) -> None:
+    """Accuracy, pairs and letters, counted in the rows as they were published."""
     result = run("report", published, *FAST, "--json")
     value: dict[str, Any] = json.loads(result.stdout)
     assert result.stderr == ""
-    assert [group["name"] for group in value["groups"]] == ["all", "choice", "boolean", "score"]
-    for group in value["groups"]:
-        assert set(group["metrics"]) == {spec.name for spec in registered_metrics()}
-        for name, estimate in group["metrics"].items():
-            more = {"noise_floor", "noise_floor_95", "p_calibrated", "debiased", "bins"}
-            assert set(estimate) == {
-                *("value", "infinite", "low", "high", "n", "families", "method", "reason"),
-                *(more if name == "ece" else ()),
-            }
-            assert estimate["value"] is not None or estimate["reason"]
     everything = value["groups"][0]
+    (pairs,) = printed_cells("shipped_pairs")
     assert everything["metrics"]["accuracy"]["value"] == 266 / 324
-    assert everything["pairs"]["same_answer"] == 39
+    assert str(everything["pairs"]["same_answer"]) == pairs["same_answer"]
     lines = (experiment_files / "shipped_holdout_rows.jsonl").read_text().splitlines()
     answers = [json.loads(line)["probabilities"] for line in lines]
     picked = Counter(values.index(max(values)) for values in answers)
     width = max(picked) + 1
     assert value["letters"]["picked"][:width] == [picked[letter] for letter in range(width)]
     assert sum(value["letters"]["picked"]) == len(lines) == 324
-    assert value["run"]["arm"] == "pact_full"
-    assert value["decoding"] == {"views": "single", "calibration": "raw"}
-
-
-@pytest.mark.parametrize("by", ["domain", "source_family"])
-def test_other_groups(made: Path, by: str) -> None:
-    value = json.loads(run("report", made, *FAST, "--by", by, "--json").stdout)
-    assert len(value["groups"]) == 7
-    names = {group["name"] for group in value["groups"]}
-    assert ("education" in names) == (by == "domain")
 
 
 def test_ensemble_of_one_view_is_the_single_view(made: Path) -> None:
@@ -231,30 +144,12 @@ def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, made: Path) ->
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["report"],
-        ["report", "run", "--unit", "colour"],
-        ["report", "run", "--resamples", "3"],
-        ["score", "--data", "x", "--out", "y"],
-        ["score", "adapter"],
-        ["score", "adapter", "--data", "x", "--out", "y", "--k", "0"],
-        ["score", "--no-adapter", "--data", "x", "--out", "y"],
-        ["score", "adapter", "--data", "x", "--out", "y", "--dtype", "int8"],
-        ["nonsense"],
-    ],
+    "arguments", [["report"], ["report", "run", "--resamples", "3"], ["score", "adapter"]]
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert "Usage:" in result.stderr
-
-
-@pytest.mark.parametrize("command", ["", *main.commands])
-def test_every_command_has_help(command: str) -> None:
-    result = run(*command.split(), "--help")
-    assert result.exit_code == 0
-    assert len(result.stdout.splitlines()) > 8
 
 
 @pytest.mark.slow
@@ -306,21 +201,6 @@ def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_help_and_reports_do_not_wait_for_what_they_do_not_use(tmp_path: Path) -> None:
-    rows = [
-        {"id": f"{n}", "view": view, "reference": n % 3, "code_order": order, "logits": [0, 2, 1]}
-        for n in range(30)
-        for view, order in enumerate(([0, 1, 2], [2, 0, 1]))
-    ]
-    run("import", write_jsonl(tmp_path / "rows.jsonl", rows), "--out", tmp_path / "run")
-    heavy = "scipy,sklearn,matplotlib,torch,transformers,peft"
-    assert without(f"{heavy},numpy,polars", "--help").returncode == 0
-    for form in ([], ["--json"]):
-        result = without(heavy, "report", tmp_path / "run", *form)
-        assert result.returncode == 0, result.stderr
-
-
-@pytest.mark.slow
 def test_reading_runs_needs_no_torch(made: Path, made_files: Path, tmp_path: Path) -> None:
     assert without_torch("--help").returncode == 0
     assert without_torch("report", made, "--resamples", 100).returncode == 0
@@ -342,13 +222,6 @@ def test_commands_that_need_torch_say_what_to_install(arguments: list[object]) -
     assert_says(result.stderr, "pip install", "constraints.txt", "'.[model]'")
 
 
-def test_a_wrong_path_is_found_before_torch_is_loaded() -> None:
-    """Five seconds of imports came before the message."""
-    result = without_torch("score", "adapter", "--data", "missing.jsonl", "--out", "y")
-    assert_says(result.stderr, "Error: missing.jsonl", "no such file")
-    assert len(result.stderr.splitlines()) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -367,12 +240,3 @@ def test_a_reader_that_goes_away_does_not_change_the_exit_code(
     process.stdout.close()  # as `head` does after its last line
     _, errors = process.communicate()
     assert (process.returncode, errors) == (3, b"")
-
-
-@pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error_message(made: Path) -> None:
-    command = f"{sys.executable} -m pact_cli report {made} --resamples 100 | head -1"
-    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert result.stdout.startswith(f"{made.name} answers ")
-    assert result.stdout.count("\n") == 1
-    assert result.stderr == ""

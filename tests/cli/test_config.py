@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +14,7 @@ from commands import refuser, runner
 from messages import assert_says
 from run_frames import rows, write_run
 
-from pact_cli.audit.main import main as audit
-from pact_cli.config import SETTINGS, find_config, read_config
+from pact_cli.config import find_config, read_config
 from pact_cli.main import main
 from pact_eval.errors import InputError
 
@@ -54,45 +50,12 @@ def views(result: Result) -> str:
 def test_the_command_line_comes_before_environment_file_and_default(
     home: Path, settings: Write
 ) -> None:
-    report = ("report", write_run(home / "run", rows(1)), *FAST, "--json")
-    assert views(run(*report)) == "single"
+    report = ("report", write_run(home / "run", rows(1, families=4)), *FAST, "--json")
     settings('decoding = "ensemble"')
     assert views(run(*report)) == "ensemble"
     assert views(run(*report, PACT_EVAL_DECODING="single")) == "single"
     in_environment = run(*report, "--decoding", "ensemble", PACT_EVAL_DECODING="single")
     assert views(in_environment) == "ensemble"
-
-
-def test_a_command_says_first_what_it_took_from_the_settings(home: Path, settings: Write) -> None:
-    folder = write_run(home / "run", rows(1))
-    settings('decoding = "ensemble"\nbootstrap-seed = 3')
-    result = run("report", folder, *FAST, PACT_EVAL_BOOTSTRAP_SEED="4")
-    first = result.stderr.splitlines()[0]
-    assert_says(first, "Using", "--decoding ensemble (pact.toml)")
-    assert_says(first, "--bootstrap-seed 4 (PACT_EVAL_BOOTSTRAP_SEED)")
-    assert run("report", folder, *FAST, "-q").stderr == ""
-    chosen = ("--decoding", "single", "--bootstrap-seed", 0)
-    assert run("report", folder, *FAST, *chosen).stderr == ""
-
-
-def test_help_shows_where_a_default_is_from(settings: Write) -> None:
-    settings('k = 8\nbase-model = "org/base"\nmethod = "pact"')
-    text = " ".join(run("score", "--help-all").stdout.split())
-    assert "[default: 8, from pact.toml]" in text
-    assert "[default: org/base, from pact.toml]" in text
-    assert "[default: 0]" in text  # --order-seed
-    text = " ".join(run("report", "--help", PACT_EVAL_METHOD="ce_only").stdout.split())
-    assert "[default: ce_only, from PACT_EVAL_METHOD]" in text
-
-
-def test_verbose_shows_every_value_with_its_source(home: Path, settings: Write) -> None:
-    folder = write_run(home / "run", rows(1))
-    settings('decoding = "ensemble"')
-    lines = run("report", folder, *FAST, "-v").stderr.splitlines()
-    assert "  --decoding ensemble (pact.toml)" in lines
-    assert "  --resamples 100 (command line)" in lines
-    assert "  --by kind (default)" in lines
-    assert lines[-1].startswith("report: ")
 
 
 def test_the_nearest_file_above_is_used_and_paths_start_from_it(
@@ -109,13 +72,6 @@ def test_the_nearest_file_above_is_used_and_paths_start_from_it(
     (listed,) = json.loads(result.stdout)["runs"]
     assert listed["folder"] == "../../all/runs/a"
     assert "FOLDER ../../all/runs (../../pact.toml)" in result.stderr
-
-
-def test_a_table_of_pyproject_holds_the_same(home: Path) -> None:
-    (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = 2\n[tool.other]\nk = 5\n")
-    config = read_config({})
-    assert config.get("k") == 2
-    assert config.values["k"].source == "pyproject.toml"
 
 
 def test_two_files_in_one_folder_are_refused_by_name(home: Path, settings: Write) -> None:
@@ -157,19 +113,27 @@ def test_a_wrong_setting_is_an_error_that_names_it(
     assert message in refused("runs").replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("devise = 'cpu'", "options.score: unknown"),
+        ("k = 'four'", "options.score: k: expected a number, got 'four'"),
+        ("batch-tokens = 0", "expected a whole number from 1, got 0"),
+    ],
+)
+def test_a_wrong_option_of_a_command_is_an_error_that_names_it(
+    settings: Write, text: str, message: str
+) -> None:
+    settings(f"[options.score]\n{text}")
+    assert message in refused("score", "adapter").replace("\n", " ")
+
+
 def test_a_wrong_variable_is_an_error_that_names_it(home: Path) -> None:
     for name, value, message in (
         ("PACT_EVAL_RUNZ", "x", "environment: unknown setting 'PACT_EVAL_RUNZ'; did you mean"),
         ("PACT_EVAL_K", "many", "PACT_EVAL_K: expected a whole number from 1, got 'many'"),
     ):
         assert message in run("runs", code=1, **{name: value}).stderr
-
-
-def test_help_works_with_wrong_settings(settings: Write) -> None:
-    settings("k = 0")
-    result = run("score", "--help")
-    assert "[default: 4]" in " ".join(result.stdout.split())
-    assert_says(result.stderr, "pact.toml: k: expected", "from 1")
 
 
 def test_a_variable_names_another_file_or_none(home: Path, settings: Write) -> None:
@@ -190,13 +154,6 @@ def test_a_base_model_is_a_folder_or_an_id(
     assert read_config({}).get("base-model") == "../models/base"
 
 
-def test_settings_that_only_files_use_do_not_refuse_a_report(home: Path, settings: Write) -> None:
-    folder = write_run(home / "run", rows(1), arm="pact", seed=1)
-    settings('method = "pact"\ncriteria = "hypotheses.toml"\ndata = "data"')
-    run("report", folder, *FAST)
-    assert "--method is for --html" in refused("report", folder, "--method", "pact", code=2)
-
-
 @pytest.mark.slow
 def test_a_page_has_no_texts_of_a_dataset_that_the_runs_were_not_scored_on(
     home: Path, settings: Write
@@ -210,58 +167,6 @@ def test_a_page_has_no_texts_of_a_dataset_that_the_runs_were_not_scored_on(
     assert (home / "page.html").exists()
 
 
-def test_arms_have_the_colours_of_the_settings(home: Path, settings: Write) -> None:
-    folder = write_run(home / "run", rows(1), arm="pact", seed=1)
-    figures = ("paper", folder, "--figures", "reliability", *FAST)
-    settings('[arms.pact]\ncolour = "#123456"\nmarker = "s"')
-    run(*figures)
-    (drawn,) = (home / "paper").glob("reliability*.svg")
-    assert "#123456" in drawn.read_text()
-    settings('[arms.pact]\ncolour = "teal"')
-    message = refused(*figures)
-    assert_says(message, "pact.toml: arms.pact.colour: expected", "#0072B2")
-
-
-def test_the_audit_reads_the_same_file(settings: Write) -> None:
-    settings('k = 8\ndata = "missing"')
-    shown = runner(audit)("data", "--help-all").stdout
-    assert "[default: 8, from pact.toml]" in " ".join(shown.split())
-    assert "missing: no such folder" in runner(audit)("data", code=1).stderr
-
-
-def test_every_setting_is_the_default_of_a_parameter() -> None:
-    commands = {**main.commands, **audit.commands}
-    for setting in SETTINGS.values():
-        for command, parameter in setting.options.items():
-            names = {option.name for option in commands[command].params}
-            assert parameter in names, (setting.name, command)
-
-
-def test_every_setting_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
-    for name in SETTINGS:
-        assert f"| `{name}` |" in page
-
-
-def test_the_shell_completes_options_whatever_the_settings(settings: Write) -> None:
-    for text in ("k = 4", "kk = 4"):
-        settings(text)
-        done = subprocess.run(
-            [sys.executable, "-c", "from pact_cli.main import main; main(prog_name='pact-eval')"],
-            env=os.environ
-            | {
-                "_PACT_EVAL_COMPLETE": "bash_complete",
-                "COMP_WORDS": "pact-eval score --d",
-                "COMP_CWORD": "2",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout.split() == ["plain,--data", "plain,--device", "plain,--dtype"]
-        assert done.stderr == ""
-
-
 def test_a_table_of_options_is_the_default_of_one_command(home: Path, settings: Write) -> None:
     folder = write_run(home / "run", rows(1, families=6), arm="pact")
     settings('k = 2\n[options.report]\nresamples = 120\nfull = true\nby = "domain"')
@@ -272,6 +177,7 @@ def test_a_table_of_options_is_the_default_of_one_command(home: Path, settings: 
     assert not re.search(r"--full\b(?!-)", run("score", "--help-all").stdout)
 
 
+@pytest.mark.slow
 def test_paths_of_a_table_of_options_start_from_its_folder(
     home: Path, settings: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,30 +189,14 @@ def test_paths_of_a_table_of_options_start_from_its_folder(
     assert (home / "page.html").exists()
 
 
-def test_the_environment_comes_before_a_table_of_options(
-    settings: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings("[options.score]\nk = 3\nno-probe = true")
-    monkeypatch.setenv("PACT_EVAL_K", "5")
-    text = " ".join(run("score", "--help-all").stdout.split())
-    assert "[default: 5, from PACT_EVAL_K]" in text
-    assert "[default: False, from pact.toml]" in text  # whether to probe
-    monkeypatch.delenv("PACT_EVAL_K")
-    assert "[default: 3, from pact.toml]" in " ".join(run("score", "--help-all").stdout.split())
-
-
-@pytest.mark.parametrize("name", ["letters", "letters/"])
-def test_a_run_is_found_by_its_name_in_the_folder_of_runs(
-    home: Path, settings: Write, name: str
-) -> None:
+def test_a_run_is_found_by_its_name_in_the_folder_of_runs(home: Path, settings: Write) -> None:
     for seed, arm in enumerate(("letters", "b")):
         write_run(home / "all" / arm, rows(seed, families=4), arm=arm)
     settings('runs = "all"')
-    result = run("compare", name, "b", *FAST)
+    result = run("compare", "letters/", "b", *FAST)
     assert_says(result.stderr, "all/letters", "folder of runs, pact.toml", "all/b")
     by_path = run("compare", "all/letters", "all/b", *FAST)
     assert by_path.stdout == result.stdout
     assert by_path.stderr == ""
-    assert run("report", name, *FAST).stdout == run("report", "all/letters", *FAST).stdout
     write_run(home / "b", rows(3, families=4), arm="here")
     assert "all/b" not in run("report", "b", *FAST).stderr

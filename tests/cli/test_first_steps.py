@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tomllib
-import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import polars as pl
 import pytest
 from commands import refuser, runner
@@ -21,7 +16,6 @@ from messages import assert_says
 from run_frames import edit_run, rows, write_run
 from scoring.conftest import FIXTURES
 
-from pact_cli.audit.main import main as audit
 from pact_cli.config import SETTINGS, read_config
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
@@ -70,44 +64,6 @@ def scored(folder: Path, data: Path, seed: int, *, recorded: bool = True) -> Pat
     return edit_run(folder, settings={"data": named}, data=str(data) if recorded else "gone.jsonl")
 
 
-def typed(line: str) -> subprocess.CompletedProcess[str]:
-    program, *words = line.split()
-    module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[program]
-    done = subprocess.run(
-        [sys.executable, "-m", module, *words],
-        env=os.environ | {"COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-@pytest.mark.slow
-def test_the_three_commands_as_typed(home: Path) -> None:
-    audited = typed("pact-audit data")
-    assert_says(audited.stderr.splitlines()[0], "Using DIR data", "folder here")
-    assert "holdout.jsonl" in audited.stdout
-    first = typed("pact-eval score adapter/ --k 4")
-    chosen, *_ = first.stderr.splitlines()
-    assert_says(
-        chosen, "Using --data data/holdout.jsonl", "data/manifest.json", "--out runs/adapter"
-    )
-    words = ("report", "runs/adapter", "--html", "report.html", "--open")
-    assert next_command(first.stderr) == [*words]
-    assert "K = 4" in first.stdout
-    (home / "runs" / "adapter").rename(home / "a")
-    scored(home / "b", home / "data" / "holdout.jsonl", 3)
-    settings = json.loads((home / "a" / "run.json").read_bytes())["settings"]
-    edit_run(home / "b", settings=settings | {"k": 1})
-    shown = typed("pact-eval compare a/ b/ --mcnemar").stdout
-    assert "McNemar over items" in shown
-    assert_says(shown, "of 24 items", "only a right")
-    assert "right answer" in shown
-    assert "of this return parcel" in shown
-
-
 def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:
     shutil.copy(home / "data" / "holdout.jsonl", home / "data" / "test.jsonl")
     path = home / "data" / "manifest.json"
@@ -119,27 +75,6 @@ def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:
     assert "give --data FILE" in message
 
 
-def test_several_files_without_a_manifest_are_listed(home: Path) -> None:
-    (home / "data" / "manifest.json").unlink()
-    message = refused("score", "adapter", code=2)
-    assert_says(message, "data/holdout.jsonl, data/train.jsonl", "give --data FILE")
-    assert_says(message, "pact-audit manifest data")
-
-
-@pytest.mark.slow
-def test_the_only_file_without_a_manifest_is_taken(home: Path) -> None:
-    for name in ("manifest.json", "train.jsonl"):
-        (home / "data" / name).unlink()
-    result = run("score", "adapter", "--k", 1, "--limit", 2)
-    assert_says(
-        result.stderr.splitlines()[0],
-        "Using --data data/holdout.jsonl (the only dataset file of data, without a manifest)",
-    )
-    assert json.loads((home / "runs" / "adapter" / "run.json").read_text())["data"].endswith(
-        "data/holdout.jsonl"
-    )
-
-
 def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -> None:
     (home.parent / "model").unlink()
     run("init")
@@ -148,34 +83,6 @@ def test_init_leaves_a_base_model_that_does_not_exist_as_a_comment(home: Path) -
     assert "base-model" not in tomllib.loads("\n".join(lines))
     place = lines.index('# base-model = "../model"')
     assert_says(lines[place - 1], "#", "does not exist")
-
-
-def test_no_folder_of_data_is_wrong_usage(home: Path) -> None:
-    shutil.rmtree(home / "data")
-    assert_says(refused("score", "adapter", code=2), "no folder `data`")
-    assert_says(refuser(audit)("data", code=2), "no folder `data`")
-
-
-def next_command(text: str) -> list[str]:
-    """The words after `pact-eval` of the command that the last line proposes."""
-    lead, program, *words = text.splitlines()[-1].split()
-    assert (lead, program) == ("Next:", "pact-eval")
-    return words
-
-
-@pytest.mark.slow
-def test_the_run_folder_has_arm_seed_and_role(home: Path) -> None:
-    labels = ("--arm", "pact", "--train-seed", 17, "--limit", 2, "--k", 1)
-    result = run("score", "adapter", *labels, "--role", "calibration")
-    assert "--out runs/pact-17-calibration" in result.stderr.splitlines()[0]
-    words = ["calibrate", "runs/pact-17-calibration", "--holdout", "RUN"]
-    assert next_command(result.stderr) == words
-    (home / "pact.toml").write_text('runs = "all"\nk = 1\n')
-    result = run("score", "adapter", "--train-seed", 17, "--limit", 2)
-    assert result.stderr.splitlines()[0].endswith("--out all/adapter-17, --k 1 (pact.toml)")
-    again = run("score", "adapter", "--arm", "b", "--limit", 2)
-    assert next_command(again.stderr) == ["compare", "all/b", "all/adapter-17", "--mcnemar"]
-    assert run("score", "adapter", "--arm", "b", "--limit", 2, "-q").stderr == ""
 
 
 Runs = Callable[..., tuple[Path, Path]]
@@ -219,6 +126,7 @@ def test_items_that_differ_have_question_and_answers(home: Path, two: Runs) -> N
     assert ids == pair["comparison"]["only_a"] + pair["comparison"]["only_b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["gone", "edited"])
 def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
     home: Path, two: Runs, change: str
@@ -235,28 +143,6 @@ def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
     assert all(item["question"] for item in compared("--data", data)["items"])
     (home / "pact.toml").write_text('data = "data"\n')
     assert all(item["question"] for item in compared()["items"])
-
-
-def test_long_lists_are_cut_in_the_terminal_and_full_in_json(home: Path) -> None:
-    one = write_run(home / "one", rows(1, families=60, k=1, skill=3.0))
-    other = write_run(home / "other", rows(2, families=60, k=1, skill=0.0))
-    text = run("compare", one, other, *FAST, "--mcnemar").stdout
-    result = json.loads(run("compare", one, other, *FAST, "--mcnemar", "--json").stdout)
-    items = result["comparisons"][0]["items"]
-    only_a = sum(item["correct"] == "a" for item in items)
-    only_b = len(items) - only_a
-    left = only_a - 20 + max(0, only_b - 20)
-    assert f"{left:,} more; --json lists all." in text
-    assert only_a > 20
-    rows_of = [line.split()[1] for line in text.splitlines() if line.startswith("| o")]
-    assert rows_of.count("one") == 20
-    assert rows_of.count("other") == min(20, only_b)
-
-
-def test_a_dataset_of_the_settings_is_not_audited(home: Path, two: Runs) -> None:
-    two()
-    (home / "pact.toml").write_text('data = "data"\n')
-    run("compare", "a", "b", *FAST)
 
 
 def test_init_writes_what_it_finds_and_every_setting_can_be_read(home: Path) -> None:
@@ -282,67 +168,9 @@ def test_init_writes_what_it_finds_and_every_setting_can_be_read(home: Path) -> 
     assert len(explained) >= 10
 
 
-def test_init_leaves_two_candidates_as_comments(home: Path) -> None:
-    shutil.copy(home / "data" / "holdout.jsonl", home / "data" / "test.jsonl")
-    path = home / "data" / "manifest.json"
-    manifest = json.loads(path.read_bytes())
-    manifest["file_sha256"]["test.jsonl"] = "0" * 64
-    path.write_text(json.dumps(manifest))
-    run("init")
-    lines = (home / "pact.toml").read_text().splitlines()
-    (place,) = (at for at, line in enumerate(lines) if line.startswith("# Found 2"))
-    assert lines[place + 1 : place + 3] == ['# eval = "holdout.jsonl"', '# eval = "test.jsonl"']
-
-
-def test_init_in_an_empty_folder_says_what_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert "pact-audit manifest data" in run("init").stdout
-    assert tomllib.loads(Path("pact.toml").read_text()) == {}
-
-
 @pytest.mark.parametrize("name", ["pact.toml", "pyproject.toml"])
 def test_init_does_not_replace_settings(home: Path, name: str) -> None:
     text = "[tool.pact-eval]\n" if name == "pyproject.toml" else "kk = broken"
     (home / name).write_text(text)
     assert_says(refused("init"), f"{name}:", "settings already")
     assert (home / name).read_text() == text
-
-
-@pytest.mark.slow
-def test_the_page_is_opened_after_it_was_written(
-    home: Path, two: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[tuple[str, bool]] = []
-    page = home / "page.html"
-
-    def browser(url: str) -> bool:
-        opened.append((url, page.exists()))
-        return len(opened) > 1
-
-    monkeypatch.setattr(webbrowser, "open", browser)
-    two()
-    words = ("report", "a", *FAST, "--html", "page.html")
-    result = run(*words, "--open")
-    assert opened == [(page.as_uri(), True)]
-    assert_says(result.stderr, "no browser", "started")
-    assert "no browser" not in run(*words, "--open").stderr
-    run(*words)
-    assert len(opened) == 2
-    assert_says(refused("report", "a", "--open", code=2), "--open", "page of --html")
-
-
-@pytest.mark.parametrize("program", [main, audit])
-def test_summaries_fit_into_80_columns(program: click.Group) -> None:
-    shown = runner(program)("--help", COLUMNS="80").stdout
-    rest = shown.split("-h, --help")[1].splitlines()[1:]
-    commands = [line for line in rest if line.startswith("  ")]
-    assert [line.split()[0] for line in commands] == list(program.commands)
-    assert not any("..." in line and "(and with" not in line for line in commands)
-
-
-def test_options_of_score_are_in_groups() -> None:
-    lines = run("score", "--help-all").stdout.splitlines()
-    heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert heads == ["Data:", "Model:", "Server:", "Views:", "Numbers:", "Speed:", "Output:"]

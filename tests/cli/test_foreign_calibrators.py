@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import Result
 from commands import runner
@@ -16,7 +14,6 @@ from preregistration.checks import criteria
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.runs.identity import ALLOWANCES
 
 run = runner(main)
 FAST = ("--resamples", "200")
@@ -46,13 +43,6 @@ def runs(tmp_path: Path) -> dict[str, Path]:
 
 def calibrate(*arguments: object, code: int = 0) -> Result:
     return run("calibrate", *arguments, "--force", "--mode", "scalar", code=code)
-
-
-def test_the_options_name_every_difference() -> None:
-    parameters = {parameter.name: parameter for parameter in main.commands["compare"].params}
-    option = parameters["allow"]
-    assert isinstance(option.type, click.Choice)
-    assert tuple(option.type.choices) == ALLOWANCES
 
 
 def test_a_holdout_of_another_adapter_is_refused_and_keeps_its_calibrator(
@@ -86,16 +76,6 @@ def test_what_is_allowed_is_said_and_still_does_not_overwrite(runs: dict[str, Pa
         "--allow other-adapter"
         in run("compare", runs["a"], runs["b"], "--calibrated", code=1).output
     )
-
-
-def test_the_same_fit_may_be_repeated_in_another_form(runs: dict[str, Path]) -> None:
-    arguments = (runs["a-cal"], "--holdout", runs["a"])
-    calibrate(*arguments)
-    run("calibrate", *arguments, "--force", "--mode", "contextual")
-    assert json.loads((runs["a"] / "calibration.json").read_bytes())["mode"] == "contextual"
-    message = run("calibrate", *arguments, "--force", "--decoding", "ensemble", code=1).output
-    assert "another fit (adapter" not in message
-    assert "decoding single" in message
 
 
 @pytest.mark.parametrize("content", ["{}", "notes"])
@@ -164,9 +144,3 @@ def test_every_fact_is_compared_and_can_be_allowed(
     assert words in message
     assert f"--allow {fact}" in message
     assert "as allowed" in calibrate(*arguments, "--allow", fact).stderr
-
-
-def test_a_run_that_does_not_record_its_model_is_noted(runs: dict[str, Path]) -> None:
-    edit_run(runs["a"], settings={"adapter": None, "base": None, "prompts_sha256": None})
-    result = calibrate(runs["a-cal"], "--holdout", runs["a"])
-    assert_says(result.stderr, "not record its model")

@@ -96,6 +96,7 @@ def test_a_split_that_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
     assert run(*arguments).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_device_is_named(runs: tuple[Path, Path]) -> None:
     result = run("report", runs[0], "--html", "/dev/full")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import sys
 import tarfile
-import tomllib
-import webbrowser
 import zipfile
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -16,7 +13,6 @@ from types import ModuleType
 import polars as pl
 import pytest
 from commands import runner
-from messages import assert_says
 from run_frames import rows, write_run
 
 from pact_cli.errors import needs_model_extra
@@ -25,24 +21,7 @@ from pact_eval.errors import MissingExtraError
 from pact_eval.preregistration.parsing import read_hypotheses
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "fixtures" / "pact_fixtures"
 run = runner(main)
-DATA = FIXTURES / "data" / "holdout.jsonl"
-
-
-def test_an_interrupted_command_says_so_in_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Ctrl-C left nothing on stdout, which is no JSON.
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
-    monkeypatch.setattr("pact_eval.evaluation.experiment.Experiment.evaluation", interrupted)
-    result = run("report", folder, "--json", code=1)
-    error = json.loads(result.stdout)["error"]
-    assert (error["kind"], error["exit_code"]) == ("KeyboardInterrupt", 1)
-    assert result.stderr.count(error["message"]) == 1
 
 
 def test_an_error_is_json_on_stdout_with_json(tmp_path: Path) -> None:
@@ -52,14 +31,6 @@ def test_an_error_is_json_on_stdout_with_json(tmp_path: Path) -> None:
     assert "run.json" in error["message"]
     assert error["message"] in result.stderr
     assert run("report", tmp_path, code=1).stdout == ""
-
-
-def test_problems_of_rows_are_listed_in_json(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"id": "a", "reference": 5, "probabilities": [0.5, 0.5]}\n')
-    result = run("import", path, "--out", tmp_path / "run", "--json", code=1)
-    (problem,) = json.loads(result.stdout)["error"]["problems"]
-    assert (problem["line"], problem["id"]) == (1, "a")
 
 
 def test_wrong_usage_is_json_too(tmp_path: Path) -> None:
@@ -108,68 +79,6 @@ def _import_the_library() -> None:
         import transformers  # noqa: F401
 
 
-@pytest.mark.parametrize(
-    ("adapter", "words"),
-    [
-        ("./someone/their-adapter", "no such adapter folder"),
-        (FIXTURES / "model", "found a base model .* --no-adapter"),
-    ],
-)
-def test_what_is_no_adapter_gets_the_advice_that_fits(
-    tmp_path: Path, adapter: object, words: str
-) -> None:
-    result = run("score", adapter, "--data", DATA, "--out", tmp_path / "run", code=1)
-    assert re.search(words, result.stderr)
-    assert "0/?" not in result.stderr
-
-
-def test_files_that_are_no_json_lines_get_the_advice_that_fits(tmp_path: Path) -> None:
-    packed = tmp_path / "rows.jsonl.gz"
-    packed.write_bytes(gzip.compress(b"{}\n"))
-    parquet = tmp_path / "rows.parquet"
-    pl.DataFrame({"id": ["a"]}).write_parquet(parquet)
-    folder = FIXTURES / "data"
-    for path, words, code in (
-        (packed, "known as the right answer; there are no columns", 2),
-        (parquet, "known as the right answer; there are id", 2),
-        (folder, "holdout.jsonl", 1),
-    ):
-        assert words in run("import", path, "--out", tmp_path / "run", code=code).stderr
-
-
-def test_a_folder_of_runs_is_no_run(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write_run(tmp_path / "runs" / name, rows(1, families=2), arm=name, seed=1)
-    assert "it holds 2 runs: give" in run("report", tmp_path / "runs", code=1).stderr
-
-
-def test_a_page_among_the_runs_is_left_out(tmp_path: Path) -> None:
-    # `report runs/*` after the demo failed on its page.
-    folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
-    (tmp_path / "demo.html").write_text("<html>")
-    result = run("report", folder, tmp_path / "demo.html", "--resamples", 100)
-    assert "demo.html: left out" in result.stderr
-
-
-@pytest.mark.slow
-def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    out = run("demo", "--k", 2, "--limit", 6).stdout
-    made = {path.name for path in (tmp_path / "runs").iterdir()}
-    assert made == {"demo-nimble_recipe", "demo-pact", "demo.html"}
-    assert_says(out, "next: pact-eval compare", "runs/demo-pact", "runs/demo-nimble_recipe")
-    opened: list[str] = []
-
-    def browser(url: str) -> bool:
-        opened.append(url)
-        return True
-
-    monkeypatch.setattr(webbrowser, "open", browser)
-    run("demo", "--k", 2, "--limit", 6, "--open")
-    assert opened == [(tmp_path / "runs" / "demo.html").as_uri()]
-    run("verify", "runs/demo-pact", "--strict")
-
-
 def named_in_the_readme() -> set[str]:
     """Returns the paths of README: its links, its pictures, and those in its commands."""
     text = (ROOT / "README.md").read_text()
@@ -177,13 +86,6 @@ def named_in_the_readme() -> set[str]:
     places = "benchmarks|cli|docs|examples|fixtures|pact_eval|pact_losses|reports|tests"
     words = re.findall(rf"(?<![\w./-])(?:{places})/[\w./-]*\w", text)
     return {link or image for link, image in links} | set(words) | {"Makefile", "constraints.txt"}
-
-
-def test_the_source_distribution_has_what_the_readme_names() -> None:
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    included = build["targets"]["sdist"]["include"]
-    places = (path.split("/")[0] for path in sorted(named_in_the_readme()))
-    assert not [place for place in places if place not in included]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from messages import assert_says
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
-from pact_eval.runs.folder import RunWriter, read_run
+from pact_eval.runs.folder import read_run
 
 run = runner(main)
 SETTINGS: dict[str, Any] = {
@@ -36,10 +36,6 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 
 
 def test_compare_says_what_quantising_cost(pair: tuple[Path, Path]) -> None:
-    text = run("compare", *pair, *FAST, "--full").stdout
-    assert "B = runs/packed (nf4)" in text
-    assert "A = runs/full\n" in text
-    assert "Caution" not in text
     (comparison,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
     a, b = (read_run(folder).predictions.logits[:, 0] for folder in pair)
     answers = [np.nanargmax(np.where(z > -1e9, z, np.nan), axis=1) for z in (a, b)]
@@ -50,9 +46,6 @@ def test_compare_says_what_quantising_cost(pair: tuple[Path, Path]) -> None:
     p, q = (np.nan_to_num(odds) / np.nansum(odds, axis=1, keepdims=True) for odds in (p, q))
     tv = np.abs(p - q).sum(axis=1) / 2
     assert cost["distance"]["mean"]["value"] == pytest.approx(tv.mean())
-    brief = " ".join(run("compare", *pair, *FAST).stdout.split())
-    for shown in (text, brief):
-        assert "bfloat16 and bfloat16 (nf4)" in shown
     # In the other order, the cost is the same: quantising has one direction.
     (other,) = json.loads(run("compare", *pair[::-1], *FAST, "--json").stdout)["comparisons"]
     assert other["quantising"] == cost
@@ -67,39 +60,6 @@ def test_two_runs_of_one_quantisation_have_no_cost(pair: tuple[Path, Path]) -> N
 def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> None:
     # Also if one name is given to both: no mean is over runs of two quantisations.
     assert "x (nf4)" in run("compare", "--arms", "x=runs/full", "x=runs/packed", *FAST).stdout
-    run("paper", "--tables", "all", *pair, "--out", "tables", "--format", "markdown", *FAST)
-    assert "pact (nf4)" in Path("tables/main.md").read_text()
-    run("report", *pair, "--html", "page.html", *FAST)
-    page = Path("page.html").read_text()
-    assert "pact (nf4)" in page
-    assert "bfloat16 (nf4)" in page
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("report",),
-        ("report", "--full"),
-        (
-            "report",
-            "--views",
-        ),
-    ],
-)
-def test_the_name_of_the_run_is_printed_with_it(
-    pair: tuple[Path, Path], command: tuple[str, ...]
-) -> None:
-    assert "(nf4)" in run(command[0], pair[1], *command[1:], *FAST).stdout
-    assert "nf4" not in run(command[0], pair[0], *command[1:], *FAST).stdout
-
-
-def test_verify_and_calibrate_print_it(pair: tuple[Path, Path]) -> None:
-    assert "runs/packed (nf4)" in run("verify", *pair).stdout
-    write_run(Path("runs/other"), other_items(rows(3, families=12, k=3)), arm="pact", seed=18)
-    edit_run(Path("runs/other"), source="score", settings=SETTINGS | NF4)
-    text = run("calibrate", "--force", pair[1], "--holdout", "runs/other").stdout
-    assert "fit split: runs/packed (nf4)" in text
-    assert "runs/other (nf4)" in text
 
 
 def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> None:
@@ -113,32 +73,6 @@ def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> No
     assert "quantisation" not in Path(pair[0], "calibration.json").read_text()
 
 
-def test_a_display_name_keeps_it(pair: tuple[Path, Path]) -> None:
-    Path("pact.toml").write_text('[arms.pact]\nname = "PACT"\n')
-    assert "PACT (nf4)" in run("report", pair[1], *FAST).stdout
-
-
-def test_runs_lists_it_also_of_an_unfinished_run(pair: tuple[Path, Path]) -> None:
-    settings: dict[str, Any] = {
-        **NF4,
-        "k": 3,
-        "data": {"sha256": "0" * 64, "records": 120},
-        "adapter": None,
-    }
-    with RunWriter(Path("runs/half"), settings, {"arm": "c", "seed": 2}) as writer:
-        writer.write_part(0, rows(1))
-    entries = json.loads(run("runs", "--json").stdout)["runs"]
-    arms = {Path(entry["folder"]).name: entry["arm"] for entry in entries}
-    assert arms == {"full": "pact", "packed": "pact (nf4)", "half": "c (nf4)"}
-
-
-def test_a_name_that_says_it_stays(pair: tuple[Path, Path]) -> None:
-    edit_run(pair[1], arm="pact-nf4")
-    text = run("report", pair[1], *FAST).stdout
-    assert "pact-nf4" in text
-    assert "pact-nf4 (nf4)" not in text
-
-
 def test_another_adapter_and_another_quantisation_are_two_causes(pair: tuple[Path, Path]) -> None:
     edit_run(pair[1], arm="ce", settings=SETTINGS | NF4 | {"adapter": {"sha256": "9" * 64}})
     message = run("compare", *pair, *FAST, code=1).stderr
@@ -147,13 +81,3 @@ def test_another_adapter_and_another_quantisation_are_two_causes(pair: tuple[Pat
     text = run("compare", *pair, *FAST, "--allow", "other-quantisation").stdout
     assert "differ in their quantisation" in text
     assert "Quantising:" not in text
-
-
-def test_seeds_of_one_arm_may_be_compared_across_quantisations(tmp_path: Path) -> None:
-    for name, more in (("full", {}), ("packed", NF4)):
-        for seed in (17, 18):
-            folder = write_run(tmp_path / f"{name}-{seed}", rows(seed, k=3), arm="pact", seed=seed)
-            adapter = {"adapter": {"sha256": f"{seed:064d}"}}
-            edit_run(folder, source="score", settings=SETTINGS | adapter | more)
-    words = [f"{name}={tmp_path / name}-*" for name in ("full", "packed")]
-    assert "2 shared" in run("compare", "--arms", *words, *FAST).stdout

@@ -46,6 +46,7 @@ def numbers(*words: object) -> Any:
     return value
 
 
+@pytest.mark.slow
 def test_arms_over_seeds_are_those_of_runs_recorded_so(home: Path) -> None:
     folders = [home / name for name in ("ours-1", "ours-2", "base-1", "base-2")]
     recorded = [home / "recorded" / folder.name for folder in folders]
@@ -63,20 +64,6 @@ def test_arms_over_seeds_are_those_of_runs_recorded_so(home: Path) -> None:
     assert numbers(*words, *relabelled(home)) == numbers(*plain)
 
 
-def test_tables_and_pages_have_the_other_arm(home: Path) -> None:
-    runs = [home / name for name in ("ours-1", "ours-2", "base-1", "base-2")]
-    same = refused("paper", *runs, "--tables", "main", "-o", home / "paper")
-    assert "--relabel RUN=ARM:SEED" in same
-    options = (*relabelled(home), *FAST)
-    run("paper", *runs, "--tables", "main", "-o", home / "paper", *options)
-    twins = [home / "recorded" / folder.name for folder in runs]
-    run("paper", *twins, "--tables", "main", "-o", home / "twins", *FAST)
-    for name in ("main.csv", "main.md"):
-        assert (home / "paper" / name).read_text() == (home / "twins" / name).read_text()
-    run("report", *runs, "--html", home / "page.html", *options)
-    assert "ours, seed 2" in (home / "page.html").read_text()
-
-
 def test_folders_keep_what_they_record_and_outputs_say_so(home: Path) -> None:
     before = (home / "ours-1" / "run.json").read_bytes()
     words = ("report", home / "ours-1", "--relabel", "ours-1=new:18", *FAST)
@@ -89,12 +76,6 @@ def test_folders_keep_what_they_record_and_outputs_say_so(home: Path) -> None:
     assert_says(result.stderr, "ours-1", "arm old, seed 7")
     assert (home / "ours-1" / "run.json").read_bytes() == before
     run("verify", home / "ours-1")
-
-
-def test_the_settings_of_a_project_may_relabel(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (home / "pact.toml").write_text('[options.report]\nrelabel = ["ours-1=new"]\n')
-    monkeypatch.chdir(home)
-    assert "new, seed 7" in run("report", "ours-1", *FAST).stdout
 
 
 def test_a_run_without_a_seed_gets_one(home: Path) -> None:
@@ -124,14 +105,6 @@ def test_labels_of_another_form_are_refused(home: Path, text: str) -> None:
 )
 def test_labels_may_have_colons_spaces_and_negative_seeds(text: str, expected: Relabel) -> None:
     assert Relabel.parse(text) == expected
-
-
-def test_warnings_name_what_is_recorded_and_only_changes(home: Path) -> None:
-    same = run("report", home / "ours-1", "--relabel", "ours-1=old:7", *FAST)
-    assert "taken as" not in same.stderr
-    edit_run(home / "ours-1", arm=None)
-    changed = run("report", home / "ours-1", "--relabel", "ours-1=new", *FAST)
-    assert_says(changed.stderr, "arm new, seed 7", "no arm, seed 7")
 
 
 def test_runs_with_fewer_items_or_views_keep_their_labels(home: Path) -> None:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import runner
-from preregistration.checks import criteria
 from run_frames import edit_run, other_items, rows, write_run
-from scoring.conftest import FIXTURES, HOLDOUT
 
 import pact_eval
 from pact_cli.main import main
@@ -18,46 +16,7 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.runs.folder import read_run
 
 FAST = ("--resamples", "200")
-LEFT_OUT = "its role is calibration, and the other runs are for evaluation"
 run = runner(main)
-
-
-@pytest.mark.slow
-def test_the_sequence_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five of these commands failed, and one replaced the calibrator of another adapter."""
-    monkeypatch.chdir(tmp_path)
-    hypotheses = criteria(
-        "nll_nats", '{ arm = "nimble_recipe" }', arm="pact", decoding='"single_calibrated"'
-    )
-    Path("hypotheses.toml").write_text(hypotheses)
-    # Other families than those of the holdout run; the adapters were trained on the training file.
-    lines = HOLDOUT.read_text("utf-8").split("\n")[40:64]
-    Path("calibration.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-    for arm in ("pact", "nimble_recipe"):
-        adapter = FIXTURES / "adapters" / arm
-        named = (adapter, "--arm", arm, "--seed", 17, "--k", 2)
-        run("score", *named, "--data", HOLDOUT, "--limit", 12, "--out", f"runs/{arm}-17")
-        train = ("--data", "calibration.jsonl")
-        out = f"runs/{arm}-17-calibration"
-        run("score", *named, *train, "--out", out)
-        run("score", *named, *train, "--out", out, "--role", "calibration")  # only labels it
-        assert read_run(Path(out)).role == "calibration"
-        run("calibrate", out, "--force", "--mode", "scalar", "--holdout", f"runs/{arm}-17")
-    runs = sorted(map(str, Path("runs").iterdir()))
-    assert len(runs) == 4
-    refused = run("calibrate", runs[3], "--mode", "scalar", "--holdout", runs[0], code=1)
-    assert "--allow other-adapter" in refused.output
-    for command in (
-        ("report", *runs, *FAST, "--html", "report.html", "--data", HOLDOUT),
-        ("compare", "--arms", "pact=runs/pact-*", "nimble_recipe=runs/nimble_recipe-*", *FAST),
-        ("scorecard", "hypotheses.toml", *runs, *FAST),
-        ("paper", *runs, "--figures", "main,reliability", "-o", "figures", *FAST),
-        ("paper", *runs, "--tables", "main", "-o", "tables", *FAST),
-    ):
-        assert run(*command).stderr.count(LEFT_OUT) == 2, command
-    compared = ("compare", "runs/pact-17", "runs/nimble_recipe-17", "--calibrated", *FAST)
-    assert LEFT_OUT not in run(*compared).stderr
-    run("report", "runs/pact-17-calibration", *FAST)
 
 
 @pytest.fixture
@@ -85,27 +44,12 @@ def test_runs_that_all_have_another_role_are_kept(runs: list[Path]) -> None:
     assert experiment.skipped == ()
 
 
-def test_reports_in_the_terminal_leave_them_out_too(runs: list[Path]) -> None:
-    result = run("report", *runs, *FAST, "--json")
-    named = [Path(report["folder"]).name for report in json.loads(result.stdout)["runs"]]
-    assert named == ["a", "b"]
-    assert result.stderr.count(LEFT_OUT) == 1
-
-
 def test_a_comparison_with_such_a_run_names_its_role(runs: list[Path]) -> None:
     message = run("compare", runs[1], runs[0], *FAST, code=1).output
     assert f"{runs[0]} has the role calibration" in message
     with pytest.raises(InputError, match="two or more runs of one role"):
         pact_eval.compare(runs[1], runs[0])
     run("compare", runs[0], runs[0], *FAST)
-
-
-def test_a_scorecard_has_the_note_in_json(runs: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "h.toml").write_text(criteria("nll_nats"))
-    result = run("scorecard", tmp_path / "h.toml", *runs, *FAST, "--json")
-    warnings = json.loads(result.stdout)["warnings"]
-    (skipped,) = (warning for warning in warnings if warning["kind"] == "SkippedRun")
-    assert skipped["run"] == str(runs[0])
 
 
 def test_imports_have_a_role_too(tmp_path: Path) -> None:

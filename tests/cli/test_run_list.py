@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from commands import refuser, runner
 from messages import assert_says
-from run_frames import ablated_rows, labels, rows, write_run
+from run_frames import labels, rows, write_run
 
 from pact_cli.main import main
 from pact_eval._json import Json
-from pact_eval.runs.folder import RunWriter, open_run
+from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.provenance import write_provenance
-from pact_eval.runs.seal import seal_digest
 
 run = runner(main)
 refused = refuser(main)
@@ -43,21 +42,6 @@ def unfinished(folder: Path) -> Path:
     with RunWriter(folder, settings, {"arm": "c", "seed": 2, "command_line": []}) as writer:
         writer.write_part(0, rows(1))
     return folder
-
-
-def test_a_complete_run_shows_what_report_shows(home: Path) -> None:
-    folder = write_run(home / "runs" / "a-17", rows(1), arm="a", seed=17)
-    (entry,) = listed().values()
-    report = json.loads(run("report", folder, "--resamples", 100, "--json").stdout)
-    shown = report["groups"][0]["metrics"]["accuracy"]
-    assert entry["accuracy"]["value"] == shown["value"]
-    assert (entry["items"], entry["k"], entry["views"]) == (60, 3, 180)
-    assert (entry["arm"], entry["seed"], entry["role"]) == ("a", 17, "evaluation")
-    assert entry["digest"] == seal_digest(open_run(folder).seal)
-    assert entry["created"] == labels(folder)["created"]
-    text = run("runs").stdout
-    for words in ("Runs in runs", "a-17", "complete", f"{shown['value']:.1%}"[:-1]):
-        assert words in text
 
 
 def test_an_unfinished_run_says_how_many_views_are_scored(home: Path) -> None:
@@ -93,27 +77,6 @@ def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
     assert "changed since the" in text
     assert "expected run format 3, got 1" in text
     assert "`pact-eval verify RUN`" in text
-
-
-def test_ablated_contexts_have_no_accuracy_and_say_why(home: Path) -> None:
-    write_run(home / "runs" / "ablated", ablated_rows(1))
-    (entry,) = listed().values()
-    assert entry["accuracy"]["value"] is None
-    assert "contexts have no references" in run("runs").stdout
-
-
-def test_folders_of_runs_and_runs_may_be_mixed(home: Path) -> None:
-    one = write_run(home / "elsewhere" / "one", rows(1))
-    two = write_run(home / "two", rows(2))
-    assert list(listed("elsewhere", two)) == [str(one.relative_to(home)), str(two)]
-
-
-def test_a_folder_without_runs_says_what_writes_them(home: Path) -> None:
-    (home / "runs").mkdir()
-    result = run("runs")
-    assert result.stdout == ""
-    assert_says(result.stderr, "No runs in runs", "`pact-eval score`", "`import`")
-    assert listed() == {}
 
 
 def test_a_missing_folder_is_an_error(home: Path) -> None:

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from messages import assert_says
 from run_frames import rows, write_run
 
-from pact_cli.audit.main import main as audit
 from pact_cli.main import main
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
@@ -88,34 +87,3 @@ def test_the_message_names_the_remedy(
     assert isinstance(result.exception, SystemExit)
     assert_says(result.stderr, "Error: ", *parts)
     assert result.stdout == ""
-
-
-def test_there_are_thirty() -> None:
-    assert len(MISTAKES) == 30
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("kk = 4", ("pact.toml: unknown setting 'kk'", "did you mean k?")),
-        ("[options.scor]\nk = 4", ("pact.toml: options: unknown", "did you mean score?")),
-        ("[options.score]\ndevise = 'cpu'", ("options.score: unknown", "did you mean device?")),
-        ("[options.score]\nk = 'four'", ("options.score: k: expected a number, got 'four'",)),
-        ("[options.score]\nmerge = 1", ("options.score: merge: expected true or false, got 1",)),
-        ("[options.score]\nbatch-tokens = 0", ("expected a whole number from 1, got 0",)),
-    ],
-)
-def test_settings_that_are_nearly_right(
-    text: str, parts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pact.toml").write_text(text)
-    result = CliRunner().invoke(main, ["score", "adapter"], prog_name="pact-eval")
-    assert result.exit_code == 1
-    assert_says(result.stderr, "Error: ", *parts)
-
-
-def test_a_command_of_the_audit_that_is_nearly_right() -> None:
-    result = CliRunner().invoke(audit, ["dat"], prog_name="pact-audit")
-    assert result.exit_code == 2
-    assert_says(result.stderr, "dat", "Did you mean", "data")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from commands import runner
 from forked_processes import forked
 from messages import assert_says
 from run_frames import rows, write_run
-from steps import Steps
 
 from pact_cli import steps as command_steps
 from pact_cli.audit.main import main as audit_main
@@ -86,14 +81,6 @@ def interrupted(place: str, *words: object, folder: Path) -> tuple[int, str, str
 
 @pytest.mark.slow
 @needs_terminal
-def test_an_interrupted_audit_has_written_nothing(tmp_path: Path) -> None:
-    code, out, errors = interrupted("shortcuts", "pact-audit", "data", DATA, folder=tmp_path)
-    assert (code, out, len(errors.splitlines())) == (1, "", 1)
-    assert_says(errors, "interrupted", "nothing was written")
-
-
-@pytest.mark.slow
-@needs_terminal
 def test_an_interrupted_report_leaves_the_old_page(tmp_path: Path, runs: list[Path]) -> None:
     page = tmp_path / "page.html"
     page.write_text("old")
@@ -155,137 +142,3 @@ def test_interrupts_at_every_kind_of_command_say_what_was_written(
         assert run(*words, code=1).stderr.endswith(nothing), words
     assert run("calibrate", runs[0], code=1).stderr.endswith(nothing)
     assert audit("split", DATA / "train.jsonl", "--out", tmp_path / "s", code=1).stderr == nothing
-
-
-def commands(
-    runs: Sequence[Path], tmp_path: Path
-) -> Iterator[tuple[Callable[..., Result], tuple[object, ...]]]:
-    few = ("--resamples", 100)
-    yield audit, ("data", DATA, "--only", "separation", "--only", "families")
-    yield audit, ("split", DATA / "train.jsonl", "--out", tmp_path / "s", "--select", 1)
-    yield audit, ("ablate", DATA / "train.jsonl", "--out", tmp_path / "ablated.jsonl")
-    yield audit, ("diff", DATA / "train.jsonl", DATA / "train.jsonl")
-    yield audit, ("adapter", FIXTURES / "adapters" / "pact")
-    yield run, ("report", runs[0], *few)
-    yield run, ("compare", *runs, *few)
-    yield run, ("compare", "--arms", f"a={runs[0]}", f"b={runs[1]}", *few)
-    yield (
-        run,
-        ("calibrate", runs[0], "--force", "--mode", "scalar", "-o", tmp_path / "calibration.json"),
-    )
-    yield run, ("report", "--views", runs[0], *few)
-    yield run, ("verify", *runs)
-    yield run, ("runs", tmp_path)
-    yield run, ("paper", *runs, "--tables", "paired", "-o", tmp_path / "tables", *few)
-    yield run, ("paper", *runs, "--figures", "pairs", "-o", tmp_path / "figures", *few)
-
-
-@pytest.mark.slow
-def test_every_command_tells_how_much_is_done(
-    tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for program, words in commands(runs, tmp_path):
-        seen = Steps()
-        monkeypatch.setattr(command_steps, "CommandSteps", lambda seen=seen, **_: seen)
-        program(*words)
-        measured = [(step.reached, step.total) for step in seen.all if step.total is not None]
-        assert measured, words
-        # Whoever reads a number of items does not ask for one more after the last.
-        wrong = [
-            (reached, total)
-            for reached, total in measured
-            if not total - 1 <= reached <= total * 1.000001
-        ]
-        assert not wrong, (words, wrong)
-
-
-def on_a_terminal(code: str, *words: str) -> str:
-    """Returns what a program writes to a standard error that is a terminal."""
-    leader, follower = os.openpty()
-    try:
-        subprocess.run([sys.executable, "-c", code, *words], stderr=follower, check=False)
-        os.write(follower, b"end")
-        text = codecs.getincrementaldecoder("utf-8")()  # a read can end inside a character
-        shown = ""
-        while not shown.endswith("end"):
-            shown += text.decode(os.read(leader, 65_536))
-    finally:
-        os.close(leader)
-        os.close(follower)
-    return shown.removesuffix("end")
-
-
-STEPS = """
-import sys, time
-from pact_cli import steps
-from pact_eval.progress import step
-steps._COMMAND_SECONDS = 0
-with steps.watched_steps(told=False):
-    with step("Reading", 8, "records") as reading:
-        for reading.done in range(4):
-            time.sleep(0.25)
-        sys.exit(1)
-"""
-
-
-@needs_terminal
-def test_a_line_has_share_rate_and_time_left_and_a_failed_command_leaves_none() -> None:
-    shown = on_a_terminal(STEPS)
-    line = shown[: shown.rindex("left")]
-    line = line[line.rindex("Reading") :]
-    assert "37%" in line
-    assert "records/s" in line
-    assert "\x1b[2K" in shown[shown.rindex("left") :], "the line is not erased"
-
-
-def test_a_pipe_has_no_line() -> None:
-    done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, check=False)
-    assert (done.stdout, done.stderr) == (b"", b"")
-
-
-AUDIT = """
-import sys
-from pact_cli import steps
-from pact_cli.audit.main import main
-steps._COMMAND_SECONDS = 0
-main()
-"""
-
-
-@pytest.mark.slow
-@needs_terminal
-def test_quiet_commands_show_nothing_on_a_terminal() -> None:
-    # Shortcuts take seconds; families once became faster than the first frame of the display.
-    words = ("data", str(DATA), "--only", "shortcuts")
-    assert "Auditing" in on_a_terminal(AUDIT, *words)
-    assert on_a_terminal(AUDIT, *words, "-q") == ""
-
-
-FIRST_STEP = """
-import sys
-from pact_cli import steps
-from pact_cli.audit.main import main as audit
-from pact_cli.main import main
-class First(steps.CommandSteps):
-    def started(self, step, depth):
-        super().started(step, depth)
-        early = [name for name in ("numpy", "polars", "rich") if name in sys.modules]
-        sys.exit(f"imported before: {early}" if early else 0)
-steps.CommandSteps = First
-program, *words = sys.argv[1:]
-{"pact-eval": main, "pact-audit": audit}[program](words)
-"""
-
-
-@needs_terminal
-@pytest.mark.parametrize(
-    "command", ["pact-eval report a", "pact-eval score a --data b", "pact-audit data"]
-)
-def test_a_line_is_there_before_anything_that_takes_long(command: str) -> None:
-    name = "Loading libraries"
-    assert on_a_terminal(FIRST_STEP, *command.split()) == f"{name}\r{'':{len(name)}}\r"
-
-
-@needs_terminal
-def test_quiet_commands_load_in_silence() -> None:
-    assert on_a_terminal(FIRST_STEP, "pact-eval", "runs", "-q") == ""

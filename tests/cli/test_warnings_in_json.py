@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import record, write_jsonl
 from click.testing import CliRunner, Result
 from run_frames import edit_run, other_items, rows, write_run
 
-import pact_eval
 from pact_cli.main import main
 from pact_eval.calibration.files import write_calibrator
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_reports.results import to_html
 
 RESAMPLES = ("--resamples", "100")
 CRITERIA = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"
@@ -90,35 +87,3 @@ def warnings_of(output: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from output["warnings"]
     for run in output.get("runs", ()):
         yield from run["warnings"]
-
-
-@pytest.mark.slow
-def test_a_page_with_the_texts_of_other_data_says_so_in_json(home: Path) -> None:
-    run = write_run(home / "texts", rows(1, families=6, k=2).head(2), arm="a", seed=1)
-    edit_run(run, source="score", settings={"data": {"sha256": "9" * 64}})
-    first = rows(1, families=6, k=2).row(0, named=True)
-    criteria = {f"answer_{place}": None for place in range(first["n_choices"])}
-    question = {"type": first["kind"], "instructions": "?", "criteria": criteria}
-    target = {"target": f"answer_{first['reference']}"}
-    write_jsonl(home / "data.jsonl", [record(first["id"], decision=question, reference=target)])
-    command = ("report", "texts", "--html", "out.html", "--data", "data.jsonl", "--json")
-    result = CliRunner().invoke(main, [*command, *RESAMPLES])
-    assert result.exit_code == 0, result.output
-    (warning,) = json.loads(result.stdout)["warnings"]
-    assert (warning["kind"], warning["sha256"]) == ("DifferentData", "9" * 64)
-    assert [warning["text"]] == warned(result)
-
-
-def test_results_of_the_python_api_have_them(home: Path) -> None:
-    settings = pact_eval.Settings(resamples=100, calibrated=True, allow=("other-data",))
-    evaluation = pact_eval.evaluate(home / "method", settings)
-    assert {type(warning).__name__ for warning in evaluation.warnings} == {"CalibrationWarning"}
-    comparison = pact_eval.compare(home / "method", home / "baseline", settings)
-    assert {type(warning).__name__ for warning in comparison.warnings} == {
-        "CalibrationWarning",
-        "UnlikeRuns",
-    }
-    html = to_html(comparison)
-    assert "Warning: " in html
-    assert "differ in their dataset" in html
-    assert pact_eval.evaluate(home / "method", pact_eval.Settings(resamples=100)).warnings == ()

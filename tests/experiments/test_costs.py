@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import refuser, runner
-from experiments.plans import COMMAND, opened, write_plan
+from commands import runner
+from experiments.plans import opened, write_plan
 from messages import assert_says
 
 from pact_cli.main import main
@@ -22,10 +22,8 @@ from pact_eval.experiments.costs import (
 from pact_eval.experiments.measuring import measure
 from pact_eval.experiments.plan import check_plan
 from pact_eval.experiments.steps import Step
-from pact_fixtures.paper import PLAN
-from pact_reports.presenters.experiment_outcome import duration
 
-run, refused = runner(main), refuser(main)
+run = runner(main)
 
 ARMS = ("mine = {}", "other = { set = { scale = 0.1 } }")
 
@@ -91,30 +89,6 @@ def test_hours_by_hand(tmp_path: Path, slots: int, seconds: float) -> None:
     assert cost["not_measured"] == {}
 
 
-def test_a_cluster_has_room_for_all_steps(tmp_path: Path) -> None:
-    plan = planted(tmp_path)
-    assert cost_of(plan, "--ray", "127.0.0.1:9")["seconds"] == 170 + 18
-    text = run("experiment", plan, "--ray", "127.0.0.1:9", "--dry-run").stdout
-    assert_says(text, "Cost with room", "all steps at once", "3 min")
-
-
-def test_the_paper_in_eight_slots(tmp_path: Path) -> None:
-    parsed, _ = check_plan(PLAN)
-    free = {**window("4", 0, 0), **window("1", 0, 0)}
-    arms: dict[str, dict[str, Json]] = {
-        arm.name: {"training": trained(100, 1, 3500), "scoring": free} for arm in parsed.arms
-    }
-    plant(PLAN, tmp_path, arms | {"base": {"scoring": free}})
-    cost = cost_of(PLAN, "--slots", 8, "--out", tmp_path)
-    # Fourteen trainings of an hour in eight slots: two rounds.
-    assert cost["seconds"] == 2 * 3600
-    assert cost["seconds_by_stage"] == {"train": 14 * 3600, "score": 0}
-    text = run("experiment", PLAN, "--slots", 8, "--out", tmp_path, "--dry-run").stdout
-    assert "Cost with 8 slots: 2.0 h" in text
-    assert "train 14 h" in text
-    assert "Test Processor" in text
-
-
 def test_what_is_not_measured_is_named_and_the_rest_is_a_bound(tmp_path: Path) -> None:
     plan = planted(tmp_path)
     value = json.loads((tmp_path / "plan/measured.json").read_text())
@@ -139,22 +113,6 @@ def test_times_of_other_settings_do_not_count(tmp_path: Path) -> None:
     assert "no scoring with 4 views" in str(cost_of(plan)["not_measured"])
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"format": "pact-measured-1"}'])
-def test_a_file_that_has_no_times_is_refused(tmp_path: Path, text: str) -> None:
-    plan = planted(tmp_path)
-    (tmp_path / "plan/measured.json").write_text(text)
-    message = refused("experiment", plan, "--dry-run")
-    assert "measured.json" in message
-    assert "--measure" in message
-
-
-def test_without_measured_times_the_cost_is_not_measured(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path)
-    assert "Cost: not measured" in run("experiment", plan, "--dry-run").stdout
-    assert not (tmp_path / "plan").exists()
-    assert "--measure" in refused("experiment", plan, "--dry-run", "--measure", code=2)
-
-
 def test_a_chain_takes_as_long_as_its_steps() -> None:
     steps = [
         Step("a", "train", (), (), (), ()),
@@ -166,12 +124,6 @@ def test_a_chain_takes_as_long_as_its_steps() -> None:
     # One slot: c was ready before b, but b comes first in order.
     assert elapsed_seconds(steps, lambda step: seconds[step.name], 1) == 12
     assert elapsed_seconds(steps, lambda step: seconds[step.name], 0) == 7
-
-
-def test_durations_have_two_digits() -> None:
-    assert [duration(seconds) for seconds in (59, 60, 3_540, 3_600, 36_000, 1_000_000)] == [
-        *("under a minute", "1 min", "59 min", "1.0 h", "10 h", "280 h")
-    ]
 
 
 LOGGING = """
@@ -224,44 +176,3 @@ def test_ten_steps_of_each_trainer_are_measured(tmp_path: Path) -> None:
     )
     assert not (tmp_path / "plan/measuring").exists()
     assert not (tmp_path / "plan/adapters/logs-17/log.jsonl").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.posix
-def test_a_tuned_arm_may_have_the_name_of_a_part_of_the_data(tmp_path: Path) -> None:
-    arm = "my-calibration = { set = { scale = [0.1, 0.2] } }"
-    plan = write_plan(tmp_path, arms=[arm], command="python no.py {adapter} {settings}")
-    (tmp_path / "no.py").write_text("raise SystemExit(7)")
-    outcome = measure(opened(plan), longest_seconds=1)
-    measured = read_measured(tmp_path / "plan/measured.json")
-    assert measured is not None
-    # No model is loaded within a second.
-    reason = str(measured.arms["my-calibration"]["scoring"])
-    assert "took over 1 s" in reason
-    assert "score-base-holdout.txt" in reason
-    assert "of the plan" not in reason
-    parts = {"holdout": "data/holdout", "calibration": "plan/parts/calibration"}
-    parts["selection"] = "plan/parts/selection"
-    for part, name in parts.items():
-        lines = (tmp_path / f"{name}.jsonl").read_bytes().splitlines()
-        assert measured.records[part] == len(lines)
-    assert outcome.cost is not None
-    assert [*outcome.cost.not_measured] == ["base", "my-calibration"]
-
-
-@pytest.mark.slow
-@pytest.mark.posix
-@pytest.mark.usefixtures("forks")
-def test_a_training_that_ends_is_measured_as_it_is(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path, command=COMMAND)
-    text = run("experiment", plan, "--measure").stdout
-    assert "Cost with 1 slot: " in text
-    assert "Not measured" not in text
-    measured = read_measured(tmp_path / "plan/measured.json")
-    assert measured is not None
-    times = measured.arms["mine"]["training"]
-    assert isinstance(times, dict)
-    assert times["further_steps"] == 0
-    scoring = measured.arms["mine"]["scoring"]
-    assert isinstance(scoring, dict)
-    assert [*scoring] == ["2"]

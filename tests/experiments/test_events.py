@@ -1,11 +1,11 @@
-"""Times of steps from hand-written events."""
+"""Events of an experiment: the lines of their file, and times of steps from hand-written ones."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from pact_eval.experiments.events import seconds_of_steps
+from pact_eval.experiments.events import EVENTS, Event, EventLog, seconds_of_steps
 
 
 def event(clock: str, name: str, step: str | None = None, **facts: object) -> str:
@@ -33,3 +33,16 @@ def test_seconds_of_all_starts_that_led_to_the_last_result(tmp_path: Path) -> No
     path = tmp_path / "events.jsonl"
     path.write_text("\n".join(lines) + "\n")
     assert seconds_of_steps(path) == {"train": 60 + 29.5 + 10, "score": 7}
+
+
+def test_events_are_one_object_per_line_and_stay(tmp_path: Path) -> None:
+    path, seen = tmp_path / EVENTS, list[Event]()
+    EventLog(path, seen.append).write("started", "audit", why="new")
+    before = path.read_bytes()
+    EventLog(path, seen.append).write("ended", exit_code=0)
+    assert path.read_bytes().startswith(before)
+    values = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [value["event"] for value in values] == ["started", "ended"]
+    assert [value.get("step") for value in values] == ["audit", None]
+    assert all(value["time"].endswith("+00:00") for value in values)
+    assert [event.name for event in seen] == ["started", "ended"]

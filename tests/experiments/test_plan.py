@@ -13,9 +13,7 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.errors import PlanError
 from pact_eval.experiments.command_template import CommandTemplate
-from pact_eval.experiments.plan import check_plan, parse_plan
-from pact_eval.experiments.plan_files import plan_files
-from pact_fixtures.paper import PLAN
+from pact_eval.experiments.plan import parse_plan
 
 refused = refuser(main)
 
@@ -80,47 +78,6 @@ def test_every_problem_of_a_plan_is_in_one_list() -> None:
     assert len(messages) == len(PROBLEMS)
 
 
-def test_problems_of_keys_and_of_files_come_together(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path, hypotheses=True)
-    plan.write_text(plan.read_text().replace("k = 2", "k = 0").replace("main", "mian"))
-    (tmp_path / "hypotheses.toml").write_text('format = "pact-hypotheses-1"')
-    (tmp_path / "train.py").unlink()
-    (tmp_path / "data/holdout.jsonl").unlink()
-    text = refused("experiment", plan, code=2)
-    places = ("seeds: unknown key mian", "judge: expected k", "judge: hypotheses: expected")
-    for place in (*places, "train: command: no such file: train.py", "role eval"):
-        assert place in text
-    assert not (tmp_path / "plan").exists()
-
-
-def test_an_empty_plan_lacks_data_model_trainer_arms_and_seeds(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text("")
-    with pytest.raises(PlanError) as error:
-        opened(tmp_path / "plan.toml")
-    tables = [problem.message.split(": ")[0] for problem in error.value.problems]
-    assert tables == ["data", "model", "train", "arms", "seeds"]
-    assert error.value.exit_code == 2
-
-
-def test_a_plan_that_is_no_toml_has_a_line(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text("[data]\nfolder = \n")
-    assert "plan.toml:2: not valid TOML" in refused("experiment", tmp_path / "plan.toml", code=2)
-
-
-def test_the_paper_has_fourteen_trainings() -> None:
-    # The paper: three arms at three seeds, five ablations at the first.
-    trainings = [training.name for training in check_plan(PLAN)[0].trainings()]
-    assert len(trainings) == 3 * 3 + 5
-    assert trainings[:3] == ["pact_full-17", "pact_full-18", "pact_full-19"]
-    assert trainings[-5:] == [
-        "no_cf-17",
-        "no_pcr-17",
-        "no_nr-17",
-        "no_emd-17",
-        "no_perm_views-17",
-    ]
-
-
 def test_a_value_is_one_word_whatever_is_in_it() -> None:
     command = CommandTemplate.parse("train '{settings}' --out={adapter} '{{x}}'")
     values = {"settings": '{"a": "b c; rm"}', "adapter": "my folder"}
@@ -169,36 +126,9 @@ def test_one_split_alone_is_a_problem(tmp_path: Path) -> None:
     assert_says(error.value, "selection", "calibration", "or neither")
 
 
-def test_an_arm_that_the_plan_lacks(tmp_path: Path) -> None:
-    text = refused("experiment", write_plan(tmp_path), "--only", "mien", code=2)
-    assert "did you mean mine?" in text
-
-
-def test_more_slots_than_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    text = refused("experiment", write_plan(tmp_path), "--slots", 3, code=2)
-    assert "at most 2" in text
-
-
 def test_trainings_of_several_arms_have_names_of_their_own(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, arms=("a = {}", "a- = {}"))
     opened(plan)
     plan.write_text(plan.read_text().replace("[17]", "[7, -7]"))
     with pytest.raises(PlanError, match="a, a- are both named a--7; rename an arm"):
         opened(plan)
-
-
-@pytest.mark.parametrize(
-    ("command", "scripts"),
-    [
-        ("./train.sh --out {adapter}", ["train.sh"]),
-        ("train.sh train.py {adapter}", ["train.sh", "train.py"]),
-        ("gone.sh train.py {adapter}", ["train.py"]),
-        ("run-{arm} train.py --out {adapter}", ["train.py"]),
-        ("python train.py --out={adapter}", ["train.py"]),
-    ],
-)
-def test_scripts_of_a_command(tmp_path: Path, command: str, scripts: list[str]) -> None:
-    plan = write_plan(tmp_path, command=command)
-    (tmp_path / "train.sh").write_text("")
-    assert plan_files(check_plan(plan)[0]).scripts == tuple(map(Path, scripts))

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from experiments.plans import FIXTURES, bundled_lines, opened, write_data
+from experiments.plans import FIXTURES, opened, write_data
 from messages import assert_says
 from training.recipe_bases import write_base
 
 from pact_eval.errors import PlanError
 from pact_eval.experiments.running import run
 from pact_eval.experiments.selection import read_selection
-from pact_eval.experiments.steps import Step
-from pact_fixtures.paper import PLAN as PAPER_PLAN
 
 PLAN = """
 [data]
@@ -56,10 +50,6 @@ def problems_of(plan: Path) -> list[str]:
     return [problem.message for problem in error.value.problems]
 
 
-def steps_of(plan: Path) -> Mapping[str, Step]:
-    return {step.name: step for step in opened(plan).steps}
-
-
 def test_layers_and_families_that_do_not_exist_are_problems_of_the_plan(tmp_path: Path) -> None:
     arms = """
 fits = { recipe = "pact", set = { targets = "q_proj, self_attn.v_proj", train_families = 6 } }
@@ -76,55 +66,6 @@ absent = { recipe = "pact", set = { selection_source_families = "commerce-01, me
     # Four source families of three families each; one is for selection, one for calibration.
     assert_says(problems[1], "arms: large: train_families: ", "at most 6, ", "to train on, got 7")
     assert_says(problems[2], "arms: absent: selection_source_families", "(commerce-01)", "media-03")
-
-
-def test_families_are_those_of_a_datasets_own_splits(tmp_path: Path) -> None:
-    arms = 'pact = { recipe = "pact", set = { train_families = 7 } }'
-    plan = write_recipe_plan(tmp_path, arms)
-    parts = {"train": ("commerce-01", "media-03"), "selection": ("travel-02",)}
-    parts |= {"calibration": ("education-04",)}
-    for role, names in parts.items():
-        lines = bundled_lines("train.jsonl", names, 3)
-        (tmp_path / "data" / f"{role}.jsonl").write_bytes(b"".join(lines))
-    assert_says(problems_of(plan)[0], "train_families", "at most 6", "got 7")
-    plan.write_text(plan.read_text().replace("train_families = 7", "train_families = 6"))
-    assert "train-pact-17" in steps_of(plan)
-
-
-def test_the_layers_of_a_base_on_the_hub_are_not_known(tmp_path: Path) -> None:
-    arms = 'pact = { recipe = "pact", set = { targets = "c_attn" } }'
-    plan = write_recipe_plan(tmp_path, arms)
-    commit = "a" * 40
-    plan.write_text(plan.read_text().replace('"base"', f'"owner/name@{commit}"'))
-    assert "train-pact-17" in steps_of(plan)
-
-
-def test_a_plan_of_recipes_needs_no_trainer_and_names_the_command(tmp_path: Path) -> None:
-    arms = 'no_cf = { recipe = "pact", set = { counterfactual = 0.0, ablated_view = false } }'
-    plan = write_recipe_plan(
-        tmp_path, arms, data='unpaired = "data/train.jsonl"', model='dtype = "bfloat16"'
-    )
-    step = steps_of(plan)["train-no_cf-17"]
-    program, settings = step.words[:5], step.words[-4:]
-    assert program == ("python", "-P", "-m", "pact_eval.training", "pact")
-    assert settings == ("--set", "ablated_view=false", "--set", "counterfactual=0.0")
-    options = step.words[5:-4]
-    assert dict(zip(options[::2], options[1::2], strict=True)) == {
-        "--arm": "no_cf",
-        "--seed": "17",
-        "--base-model": "base",
-        "--train": "plan/parts/train.jsonl",
-        "--selection": "plan/parts/selection.jsonl",
-        "--calibration": "plan/parts/calibration.jsonl",
-        "--unpaired": "data/train.jsonl",
-        "--dtype": "bfloat16",
-        "--cache": "plan/views",
-        "--out": "plan/adapters/no_cf-17",
-    }
-    assert Path("data/train.jsonl") in step.inputs
-    assert Path("base") in step.inputs
-    assert set(step.versions) == {"pact-eval", "peft", "tokenizers", "torch", "transformers"}
-    assert Path("plan/adapters/no_cf-17/training.json") in step.extras
 
 
 def test_an_arm_without_recipe_or_trainer_is_named(tmp_path: Path) -> None:
@@ -155,46 +96,6 @@ def test_recipes_and_settings_that_do_not_exist_are_problems_of_the_plan(
     (problem,) = problems_of(write_recipe_plan(tmp_path, f"a = {{ {arm} }}"))
     assert problem.startswith(place)
     assert remedy in problem
-
-
-def test_settings_of_a_users_trainer_are_not_checked(tmp_path: Path) -> None:
-    arms = (
-        'mine = { set = { anything = "goes" } }\n[train]\ncommand = "python {adapter} {settings}"'
-    )
-    assert "train-mine-17" in steps_of(write_recipe_plan(tmp_path, arms))
-
-
-def test_unpaired_records_that_are_missing_are_named(tmp_path: Path) -> None:
-    plan = write_recipe_plan(tmp_path, 'a = { recipe = "pact" }', data='unpaired = "mix.jsonl"')
-    missing = [problem.message for problem in opened(plan).files.missing]
-    (message,) = missing
-    assert_says(message, "data: unpaired", "no such file", "mix.jsonl")
-
-
-def test_a_changed_setting_and_the_library_versions_repeat_a_training(tmp_path: Path) -> None:
-    plan = write_recipe_plan(tmp_path, 'a = { recipe = "pact" }')
-    experiment = opened(plan)
-    step = steps_of(plan)["train-a-17"]
-    experiment.receipts.start_step(experiment.receipts.expected(step))
-    plan.write_text(plan.read_text().replace('"pact" }', '"pact", set = { epochs = 1 } }'))
-    changed = steps_of(plan)["train-a-17"]
-    standing = experiment.receipts.standing(changed, experiment.receipts.expected(changed))
-    assert (standing.state, standing.why) == ("changed", "its command changed")
-    receipt = json.loads((plan.with_suffix("") / "receipts/train-a-17.json").read_text("utf-8"))
-    assert set(receipt["versions"]) >= {"pact-eval", "torch", "transformers", "peft"}
-
-
-def test_the_papers_plan_has_recipes_for_its_14_trainings() -> None:
-    steps = opened(PAPER_PLAN).steps
-    assert Counter(step.stage for step in steps)["train"] == 14
-    assert all(step.words[:4] == ("python", "-P", "-m", "pact_eval.training") for step in steps
-               if step.stage == "train")  # fmt: skip
-
-
-def test_reading_a_plan_of_recipes_loads_no_torch() -> None:
-    code = "import sys, pact_eval.experiments.preparing; print('torch' in sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "False"
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from messages import assert_says
 from pact_cli.main import main
 from pact_eval.experiments import supervise
 
-pytestmark = [pytest.mark.slow, pytest.mark.posix]
+pytestmark = pytest.mark.posix
 
 run, refused = runner(main), refuser(main)
 
@@ -50,6 +49,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]
         return steps_of(run(*words, code=3).stdout)  # a leak is graver than a failure
 
 
+@pytest.mark.slow
 def test_a_failed_training_leaves_the_others_running(odd: dict[str, dict[str, object]]) -> None:
     states = {arm: odd[f"train-{arm}-17"]["state"] for arm in ARMS}
     assert states == {"works": "done", **dict.fromkeys(ARMS[1:], "failed")}
@@ -57,6 +57,7 @@ def test_a_failed_training_leaves_the_others_running(odd: dict[str, dict[str, ob
     assert codes == [0, 1, 1, 1, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arm", "why"),
     [
@@ -70,18 +71,7 @@ def test_each_failure_has_its_reason(odd: dict[str, dict[str, object]], arm: str
     assert why in str(odd[f"train-{arm}-17"]["why"])
 
 
-def test_the_summary_has_the_end_of_the_log_and_the_command(
-    odd: dict[str, dict[str, object]],
-) -> None:
-    failed = odd["train-fails-17"]
-    assert failed["log_lines"] == [f"line {number}" for number in range(10, 30)]
-    assert_says(failed["repeat"], "python odd_trainer.py", "--arm fails", "--seed 17")
-
-
-def test_no_training_record_is_a_note(odd: dict[str, dict[str, object]]) -> None:
-    assert odd["train-works-17"]["notes"] == ["training data not stated"]
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("fails",))
@@ -93,34 +83,7 @@ def test_steps_that_need_a_failed_one_are_not_run(tmp_path: Path) -> None:
     assert_says(text, "Not run", "train-fails-17", "score-fails-17-holdout")
 
 
-@pytest.mark.usefixtures("forks")
-def test_a_trainer_that_fails_in_a_tenth_of_its_runs_leaves_all_others_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ten trainings, of which one fails by its arm and seed; a report of the others works."""
-    plan = odd_plan(tmp_path, tuple(f"luck-{letter}" for letter in "abcde"))
-    plan.write_text(plan.read_text().replace("main = [17]", "main = [17, 18]"))
-    result = run("experiment", plan, "--slots", 2, code=1)
-    steps = steps_of(run("experiment", plan, "--slots", 2, "--json", code=1).stdout)
-    failed = [name for name, step in steps.items() if step["state"] == "failed"]
-    assert failed == ["train-luck-a-18"]
-    others = {name: step["state"] for name, step in steps.items() if name not in failed}
-    waits = [name for name in others if "luck-a-18" in name or name in ("page", "paper")]
-    assert {name for name, state in others.items() if state == "not run"} == {*waits}
-    assert {others[name] for name in others if name not in waits} == {"up to date"}
-    assert "train-luck-a-18 failed: exit code 1" in result.stdout
-    shown = [line.strip() for line in result.stdout.splitlines()]
-    assert shown.index("line 11") + 18 == shown.index("line 29")
-    assert "    out of luck" in result.stdout
-    assert_says(result.stdout, "No page, paper", "all arms")
-    command = next(line for line in shown if line.startswith("report those that are: "))
-    words = shlex.split(command.removeprefix("report those that are: "))
-    assert words[:4] == ["cd", str(tmp_path), "&&", "pact-eval"]
-    monkeypatch.chdir(tmp_path)
-    run(*words[4:])
-    assert "luck-e" in (tmp_path / "so-far.html").read_text("utf-8")
-
-
+@pytest.mark.slow
 def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("hangs",), timeout=3)
     words = ("experiment", plan, "--stage", "train", "--json")
@@ -130,6 +93,7 @@ def test_a_trainer_over_its_time_is_ended_with_its_children(tmp_path: Path) -> N
         assert gone(int(pid))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("resumes",))
@@ -145,6 +109,7 @@ def test_a_training_finds_its_checkpoint_unless_its_settings_changed(tmp_path: P
     assert checkpoint.read_text() == '{"scale": 0.1}'
 
 
+@pytest.mark.slow
 def test_an_adapter_is_checked_again_if_the_holdout_changes(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("leaks_later",))
     checks = 'checks = ["schema"]'  # so few families have shortcuts
@@ -169,6 +134,7 @@ def test_an_adapter_is_checked_again_if_the_holdout_changes(tmp_path: Path) -> N
     assert weights.stat().st_mtime_ns == trained
 
 
+@pytest.mark.slow
 def test_a_step_that_another_process_holds_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,11 +157,7 @@ def test_a_step_that_another_process_holds_fails_alone(
     assert_says(failed["why"], "train-fails-17.lock", holder.read_text(), "still works on this")
 
 
-def test_a_damaged_name_of_a_holder_is_shown_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "audit.holder").write_bytes(b"process \xff\n")
-    assert_says(supervise.still_held(str(tmp_path / "audit.lock")), "audit.lock", "process \ufffd")
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)
@@ -206,6 +168,7 @@ def test_an_audit_that_fails_stops_the_experiment(tmp_path: Path) -> None:
     assert {step["state"] for step in steps.values()} == {"not run"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_registered_hypotheses_are_locked(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)
@@ -236,6 +199,7 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_driver_ends_the_trainer_and_its_children(
     tmp_path: Path, number: signal.Signals
@@ -267,6 +231,7 @@ def test_a_killed_trainer_is_a_failed_step_and_the_next_command_repeats_it(tmp_p
     assert dry["audit"]["state"] == "up to date"
 
 
+@pytest.mark.slow
 def test_one_experiment_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
     plan = odd_plan(tmp_path, ("hangs",))
     driver = started(plan, "--stage", "train")
@@ -278,6 +243,7 @@ def test_one_experiment_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
         driver.wait(60)
 
 
+@pytest.mark.slow
 def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
     for script in ("train.py", "slow_train.py"):
         assert "pact" not in whole.with_name(script).read_text().split('"""')[2]
@@ -292,6 +258,7 @@ def test_a_trainer_without_an_import_of_ours_is_enough(whole: Path) -> None:
     assert list((folder / "paper").glob("*.svg"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_a_repeated_command_does_nothing(whole: Path) -> None:
     before = contents(whole.with_suffix(""))
@@ -300,6 +267,7 @@ def test_a_repeated_command_does_nothing(whole: Path) -> None:
     assert contents(whole.with_suffix("")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path) -> None:
     whole = shutil.copytree(whole.parent, tmp_path / "copy", symlinks=True) / whole.name
@@ -315,6 +283,7 @@ def test_only_what_reads_a_changed_file_is_repeated(whole: Path, tmp_path: Path)
     assert repeated == ["train-mine-17", "train-weak-17"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_a_step_that_was_killed_before_its_receipt_runs_again(whole: Path, tmp_path: Path) -> None:
     """Every kind of step: its outputs are there, and its receipt says that it only began."""

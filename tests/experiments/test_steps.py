@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
 from graphlib import TopologicalSorter
@@ -67,64 +66,12 @@ def test_hypotheses_are_registered_before_any_model_runs(paper: tuple[Step, ...]
     assert all(order.index("register") < order.index(step.name) for step in models)
 
 
-def test_commands_of_a_training(paper: tuple[Step, ...]) -> None:
-    by_name = {step.name: step for step in paper}
-    train = by_name["train-no_cf-17"].words
-    assert train[:5] == ("python", "-P", "-m", "pact_eval.training", "pact")
-    assert options_of(train) >= {
-        ("--arm", "no_cf"),
-        ("--seed", "17"),
-        ("--base-model", "organisation/base@revision"),
-        ("--train", "out/parts/train.jsonl"),
-        ("--selection", "out/parts/selection.jsonl"),
-        ("--out", "out/adapters/no_cf-17"),
-        ("--set", "counterfactual=0.0"),
-    }
-    ablated = by_name["score-no_cf-17-ablated"].words
-    assert ablated[:3] == ("pact-eval", "score", "out/adapters/no_cf-17")
-    assert options_of(ablated) >= {
-        ("--base-model", "organisation/base@revision"),
-        ("--dtype", "bfloat16"),
-        ("--attention", "fused"),
-        ("--arm", "no_cf"),
-        ("--train-seed", "17"),
-        ("--data", "out/ablated.jsonl"),
-        ("--k", "1"),
-    }
-    base = by_name["score-base-holdout"].words
-    assert "--no-adapter" in base
-    assert options_of(base) >= {
-        ("--arm", "base"),
-        ("--data", "data/holdout.jsonl"),
-        ("--k", "4"),
-        ("--order-seed", "17"),
-    }
-    calibrate = by_name["calibrate-no_cf-17"].words
-    assert options_of(calibrate) >= {
-        ("--mode", "contextual"),
-        ("--holdout", "out/runs/no_cf-17"),
-    }
-    assert "--force" in calibrate  # hypotheses on calibrated runs need the file
-
-
-def options_of(words: tuple[str, ...]) -> set[tuple[str, str]]:
-    """The options of a command, each with the word after it."""
-    return {pair for pair in itertools.pairwise(words) if pair[0].startswith("--")}
-
-
 def test_only_an_arm_has_its_steps_and_what_they_need(paper: tuple[Step, ...]) -> None:
     names = [step.name for step in chosen_steps(paper, arm="no_nr")]
     assert names == [
         *("audit", "split", "ablate", "register", "train-no_nr-17", "score-no_nr-17-holdout"),
         *("score-no_nr-17-ablated", "score-no_nr-17-calibration", "calibrate-no_nr-17"),
     ]
-
-
-def test_a_stage_has_its_steps_and_what_they_need(paper: tuple[Step, ...]) -> None:
-    stages = {step.stage for step in chosen_steps(paper, stage="train")}
-    assert stages == {"audit", "split", "ablate", "register", "train"}
-    of_base = chosen_steps(paper, arm="base", stage="score")
-    assert [step.model for step in of_base[4:]] == ["base", "base"]
 
 
 def test_splits_of_the_dataset_are_used_as_they_are(plan: Plan, files: PlanFiles) -> None:
@@ -143,22 +90,3 @@ def test_without_hypotheses_and_evidence_less_is_done(tmp_path: Path) -> None:
         *("audit", "split", "score-base-holdout", "train-mine-17", "score-mine-17-holdout"),
         *("score-mine-17-calibration", "calibrate-mine-17", "page", "paper"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("command", "is_input"),
-    [("python train.py {data} {adapter}", True), ("python train.py {train} {adapter}", False)],
-)
-def test_a_training_that_gets_the_data_folder_reads_the_dataset(
-    tmp_path: Path, command: str, is_input: bool
-) -> None:
-    steps = opened(write_plan(tmp_path, command=command)).steps
-    train = next(step for step in steps if step.stage == "train")
-    assert (Path("data/holdout.jsonl") in train.inputs) is is_input
-    assert Path("plan/parts/train.jsonl") in train.inputs
-
-
-def test_checks_that_a_plan_chooses_are_those_of_the_audit(plan: Plan, files: PlanFiles) -> None:
-    chosen = replace(plan, data=replace(plan.data, checks=("hashes", "schema")))
-    audit = planned_steps(chosen, files, Path("out"))[0]
-    assert audit.words == ("pact-audit", "data", "data", "--only", "hashes", "--only", "schema")

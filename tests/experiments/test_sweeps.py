@@ -14,13 +14,9 @@ from run_frames import edit_run, frame_of, write_run
 from pact_cli.main import main
 from pact_eval._json import Json
 from pact_eval.errors import InputError, PlanError
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.experiments.__main__ import main as choose
 from pact_eval.experiments.plan import parse_plan
 from pact_eval.experiments.selection import read_selection, select, write_selection
-from pact_eval.experiments.tuning import tuning_of_plan, tuning_of_runs
 from pact_eval.training.recipes import as_words, parse_words
-from pact_reports.tables.tuning import tuning_table
 
 run, refused = runner(main), refuser(main)
 
@@ -60,14 +56,6 @@ def test_the_choice_by_hand(runs: list[Path]) -> None:
     assert selection.chosen.settings == {"rank": 16, "epochs": 2}
     assert (selection.items, selection.trainings, selection.seeds) == (2, 4, (17, 18))
     assert selection.tuned == {"rank": (8, 16)}
-
-
-def test_the_nll_is_that_of_the_report(runs: list[Path]) -> None:
-    selection = select(runs, arm="mine", settings=RANKS)
-    value = json.loads(run("report", runs[2], "--json").stdout)
-    text = json.dumps(value)
-    nll = selection.candidates[1].nll_nats[17]
-    assert repr(nll) in text
 
 
 def test_the_first_of_equal_candidates_is_chosen(tmp_path: Path) -> None:
@@ -137,26 +125,6 @@ def test_candidates_that_cannot_be_compared_are_refused(
     assert place in message
 
 
-def test_the_command_says_what_is_chosen(
-    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "mine.json"
-    words = [*map(str, runs), "--arm", "mine", "--out", str(out)]
-    settings = ["--set", "rank=[8, 16]", "--set", "epochs=2"]
-    assert choose([*words, *settings]) == 0
-    text = capsys.readouterr().out
-    assert "Chosen: mine.rank=16" in text
-    assert "2 items of selection.jsonl" in text
-    assert json.loads(out.read_text())["chosen"] == "mine.rank=16"
-    assert choose([*words, *settings, "--adapters", str(tmp_path / "adapters")]) == 1
-    assert "weights that" in capsys.readouterr().err
-    for setting in ("rank", "rank=[8, {}]", "rank=null", "rank={}", "rank=[]"):
-        with pytest.raises(SystemExit) as ended:
-            choose([*words, "--set", setting])
-        assert ended.value.code == 2
-        assert "--set" in capsys.readouterr().err
-
-
 def test_settings_are_read_as_they_were_written() -> None:
     settings: dict[str, Json] = {
         "z": [1, 1.0, True, "1", "true", "1.0"],
@@ -174,12 +142,6 @@ def test_settings_are_read_as_they_were_written() -> None:
         parse_words(["rank=8", "rank=16"])
 
 
-def test_a_key_that_no_command_can_name_is_a_problem_of_the_plan() -> None:
-    text = 'arms = { mine = { set = { "a=b" = 1 } } }'
-    _, problems = parse_plan(text, Path("plan.toml"))
-    assert any("key without =, got a=b" in problem.message for problem in problems)
-
-
 def test_steps_of_a_tuned_arm(tmp_path: Path) -> None:
     arms = ("mine = { set = { scale = [0.1, 0.2], rank = 2 } }", "other = {}")
     steps = opened(write_plan(tmp_path, arms=arms)).steps
@@ -192,30 +154,8 @@ def test_steps_of_a_tuned_arm(tmp_path: Path) -> None:
         *("score-other-17-calibration", "calibrate-other-17", "page", "paper"),
     ]
     by_name = {step.name: step for step in steps}
-    chosen = by_name["select-mine"].words
-    options = chosen[chosen.index("--arm") : chosen.index("--out")]
-    assert [*options] == ["--arm", "mine", "--set", "scale=[0.1, 0.2]", "--set", "rank=2"]
-    train = by_name["train-mine-17.scale=0.2"].words
-    assert train[train.index("--settings") + 1] == '{"rank": 2, "scale": 0.2}'
-    assert train[train.index("--arm") + 1] == "mine"
-    score = " ".join(by_name["score-mine-17.scale=0.2-selection"].words)
-    assert "--data plan/parts/selection.jsonl --k 1" in score
-    assert score.endswith("--role selection")
     assert by_name["score-mine-17-holdout"].needs[-1] == "select-mine"
     assert "plan/selected/mine-17" in by_name["score-mine-17-holdout"].words
-    words = by_name["paper"].words
-    assert words[words.index("--selected") + 1] == "plan/selected/mine.json"
-
-
-def test_an_arm_with_a_recipe_is_tuned_too(tmp_path: Path) -> None:
-    arms = ('mine = { recipe = "pact", set = { epochs = [1, 2] } }',)
-    plan = write_plan(tmp_path, arms=arms, command="python train.py {adapter}")
-    train = [step for step in opened(plan).steps if step.stage == "train"]
-    assert [step.name for step in train] == ["train-mine-17.epochs=1", "train-mine-17.epochs=2"]
-    assert "epochs=2" in train[1].words
-    plan.write_text(plan.read_text().replace("[1, 2]", "[1, 0.5]"))
-    with pytest.raises(PlanError, match=r"epochs as an integer of at least 1, got 0\.5"):
-        opened(plan)
 
 
 def test_every_combination_is_trained_at_every_seed(tmp_path: Path) -> None:
@@ -224,12 +164,6 @@ def test_every_combination_is_trained_at_every_seed(tmp_path: Path) -> None:
     names = [training.name for training in plan.trainings()]
     assert len(names) == len({*names}) == 2 * 3 * 2
     assert names[:4] == ["mine-3.a=1,b=x", "mine-3.a=1,b=y", "mine-3.a=1,b=z", "mine-3.a=2,b=x"]
-
-
-def test_a_list_of_one_value_is_that_value(tmp_path: Path) -> None:
-    plan, _ = parse_plan("[arms]\nmine = { set = { a = [1] } }\n[seeds]\nmain = [3]", tmp_path)
-    assert [training.settings_json for training in plan.trainings()] == ['{"a": 1}']
-    assert not plan.arms[0].is_tuned
 
 
 def test_too_many_combinations_are_a_problem() -> None:
@@ -244,51 +178,6 @@ def test_settings_that_the_trainer_would_not_get_are_a_problem(tmp_path: Path) -
     plan = write_plan(tmp_path, arms=arms, command="python train.py --out {adapter}")
     with pytest.raises(PlanError, match=r"arms: tuned: .*\{settings\}"):
         opened(plan)
-
-
-def test_arms_side_by_side_say_what_was_tuned(runs: list[Path], tmp_path: Path) -> None:
-    path = tmp_path / "selected/mine.json"
-    write_selection(select(runs, arm="mine", settings=RANKS), path)
-    text = "[arms]\nmine = { set = { rank = [8, 16], epochs = 2 } }\nother = {}\n"
-    plan, _ = parse_plan(text + "[seeds]\nmain = [17, 18]", tmp_path / "plan.toml")
-    table = tuning_table(tuning_of_plan(plan, tmp_path / "selected"))
-    assert [[cell.text for cell in row.cells] for row in table.rows] == [
-        ["mine", "rank: 8, 16", "4", "selection.jsonl", "2", "rank: 16", "0.332"],
-        ["other", "not tuned", "2", "–", "–", "–", "–"],
-    ]
-    # A choice among other trainings is none.
-    for arms, seeds in (
-        (text.replace("16]", "32]"), "17, 18"),
-        (text.replace("epochs = 2", "epochs = 3"), "17, 18"),
-        (text, "17, 19"),
-        (text, "17"),
-    ):
-        plan, _ = parse_plan(f"{arms}[seeds]\nmain = [{seeds}]", tmp_path)
-        assert tuning_of_plan(plan, tmp_path / "selected")[0].selection is None
-
-
-def test_the_paper_of_tuned_arms_has_their_table(runs: list[Path], tmp_path: Path) -> None:
-    path = tmp_path / "mine.json"
-    write_selection(select(runs, arm="mine", settings=RANKS), path)
-    judged = [
-        scored(tmp_path / "runs", arm, 17, [0.6, 0.7], role=None) for arm in ("mine", "other")
-    ]
-    tunings = tuning_of_runs(Experiment.read(judged), [read_selection(path)])
-    assert [(one.arm, bool(one.tuned), one.trainings) for one in tunings] == [
-        ("mine", True, 4),
-        ("other", False, 1),
-    ]
-    words = ("paper", *judged, "--out", tmp_path / "paper", "--tables", "tuning")
-    run(*words, "--selected", path)
-    assert "| other | not tuned | 1 |" in (tmp_path / "paper/tuning.md").read_text()
-    assert "--selected" in refused(*words)
-    page = tmp_path / "page.html"
-    run("report", *judged, "--html", page, "--selected", path, "--resamples", 100)
-    text = page.read_text()
-    assert "Tuning of every arm" in text
-    assert "not tuned" in text
-    alone = ("paper", judged[1], "--out", tmp_path / "paper", "--tables", "tuning")
-    assert "mine" in refused(*alone, "--selected", path)
 
 
 @pytest.mark.slow

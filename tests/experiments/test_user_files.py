@@ -34,6 +34,7 @@ def test_a_place_that_no_step_wrote_is_refused(tmp_path: Path, place: str) -> No
     assert not (tmp_path / "plan/receipts").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_place_that_a_step_began_is_not_refused(tmp_path: Path) -> None:
     plan = write_plan(tmp_path)
@@ -78,6 +79,7 @@ def test_only_other_criteria_or_data_are_a_refused_registration(tmp_path: Path) 
     assert not is_refused_registration(*files)
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_registration_of_the_holdout_alone_says_what_it_lacks(tmp_path: Path) -> None:
     arms = ("mine = {}", "weak = {}")
@@ -97,6 +99,7 @@ def test_a_registration_of_the_holdout_alone_says_what_it_lacks(tmp_path: Path) 
     assert lock_path(tmp_path / "hypotheses.toml").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_registration_of_more_than_is_judged_is_kept(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, arms=("mine = {}", "weak = {}"), hypotheses=True)

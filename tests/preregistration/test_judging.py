@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import assert_says
-from preregistration.checks import BASE, MadeUp, row
+from preregistration.checks import BASE, row
 
 from pact_eval.evaluation.arms.cells import MetricCell, MetricRow, MetricTable
 from pact_eval.evaluation.arms.margins import Margin
@@ -22,12 +22,10 @@ from pact_eval.preregistration.criteria import (
     Hypothesis,
     Instead,
     Relation,
-    describe_check,
 )
 from pact_eval.preregistration.judging import holds, judge
 from pact_eval.preregistration.scorecard import JudgedCheck
 
-POINTS = Margin(2.0, "points")
 OPPOSITE: dict[Relation, Relation] = {
     "higher": "not higher",
     "not higher": "higher",
@@ -269,51 +267,6 @@ def test_rows_beside_the_verdict_decide_nothing() -> None:
     assert result.verdict == "SUPPORTED"
     assert result.because == "of 1 check, 1 holds"
     assert result.beside[0].summary == "fails"
-
-
-def test_because_counts_the_checks() -> None:
-    values = {("a", 17): 0.9, ("a", 18): 0.1, ("b", 17): 0.7, ("b", 18): 0.8}
-    checks = (
-        replace(BASE, seeds=(17,)),
-        replace(BASE, seeds=(17, 20)),
-        replace(BASE, seeds=(18,)),
-        BASE,
-        replace(BASE, metric="ece"),
-    )
-    hypothesis = Hypothesis("H", "t", "c", checks)
-    result = judge(Hypotheses((hypothesis,)), MetricTable(rows(values)))["H"]
-    assert_says(result.because, "of 5 checks", "2 hold", "1 fails", "1 points both ways")
-    assert_says(result.because, "both ways", "1 lacks data", "1 lacks some")
-
-
-def test_intervals_are_asked_for_with_weights() -> None:
-    values = {("a", 17): 0.9, ("a", 18): 0.7, ("b", 17): 0.7, ("b", 18): 0.8}
-    check = replace(BASE, judged_on="means")
-    hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
-    made_up = MadeUp(0.1)
-    result = judge(hypotheses, MetricTable(rows(values)), differences=made_up)["H"].checks[0]
-    (comparison,) = result.comparisons
-    assert comparison.interval is not None
-    assert comparison.interval.value == pytest.approx(comparison.difference)
-    ((terms, confidence),) = made_up.requests
-    assert [term.weight for term in terms] == [0.5, 0.5, -0.5, -0.5]
-    assert confidence == 0.95
-
-
-def test_a_scorecard_is_asked_by_id() -> None:
-    scorecard = judge(Hypotheses((Hypothesis("H", "t", "c", (BASE,)),)), MetricTable([]))
-    assert scorecard["H"].verdict == "UNTESTED"
-    with pytest.raises(KeyError, match="H9"):
-        scorecard["H9"]
-
-
-def test_a_check_is_described_by_its_parts() -> None:
-    margin = replace(BASE, margin=POINTS, seeds=(17, 18), judged_on="means", arms=("a", "c"))
-    parts = ("accuracy", "arm a, c", "single; all", "higher", "more than 2 points", "arm b")
-    assert_says(describe_check(margin), *parts, "means over seeds 17, 18")
-    minus = replace(BASE, relation="similar", margin=POINTS, minus=Instead(decoding=ENSEMBLE))
-    for part in ("minus the same with decoding ensemble", "within 2 points", "seed by seed"):
-        assert part in describe_check(minus)
 
 
 seeds_strategy = st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True)

@@ -8,13 +8,10 @@ import pytest
 from messages import assert_says
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.arms.cells import MetricTable
 from pact_eval.evaluation.arms.margins import Margin
 from pact_eval.evaluation.decoding import SINGLE
 from pact_eval.preregistration.criteria import Check, Instead
-from pact_eval.preregistration.judging import judge
 from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
-from pact_fixtures.paper import HYPOTHESES
 
 GOOD = """\
 format = "pact-hypotheses-1"
@@ -137,32 +134,10 @@ def test_what_is_not_understood_is_refused_at_its_place(old: str, new: str, expe
     assert problem.startswith("mine.toml: (id H1): check 1: " if in_check else "mine.toml: ")
 
 
-def test_hypotheses_need_checks_and_different_ids() -> None:
-    (problem,) = problems(GOOD.split("[[hypothesis.check]]", maxsplit=1)[0])
-    assert_says(problem, "(id H1)", "at least one check")
-    (problem,) = problems(GOOD + GOOD.split("\n\n", maxsplit=1)[1])
-    assert_says(problem, "two hypotheses", "id H1")
-
-
 def test_checks_of_one_hypothesis_have_words_of_their_own() -> None:
     check = GOOD.split("\n\n")[2]
     (problem,) = problems(f"{GOOD}\n{check.replace('.check', '.beside')}")
     assert_says(problem, "mine.toml: (id H1): ", '"higher accuracy"', "different name")
-
-
-def test_all_problems_are_told_together() -> None:
-    text = edited('metric = "accuracy"', 'metric = "x"').replace('"higher"', '"above"')
-    text = text.replace('title = "Accuracy"\n', "colour = 1\n")
-    messages = problems(text)
-    assert len(messages) == 4
-    for key in ("colour", "title", "metric", "is"):
-        assert any(f" {key}" in line for line in messages)
-
-
-def test_a_senseless_check_is_told_beside_one_that_cannot_be_read() -> None:
-    second = GOOD.split("\n\n")[2].replace("higher accuracy", "another").replace('"b"', '"a"')
-    first = edited('is = "higher"', 'is = "above"')
-    assert len(problems(f"{first}\n{second}")) == 2
 
 
 @pytest.mark.parametrize(
@@ -191,21 +166,3 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     broken.write_bytes(b"a = 1\nb = '\xff'\n")
     with pytest.raises(InputError, match=r"broken\.toml:2: not valid UTF-8"):
         read_hypotheses(broken)
-
-
-def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "windows.toml"
-    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
-    assert read_hypotheses(path) == parse_hypotheses(GOOD, "mine.toml")
-
-
-def test_the_shipped_hypotheses_are_five_and_judge_an_empty_table() -> None:
-    hypotheses = read_hypotheses(HYPOTHESES)
-    assert [hypothesis.title for hypothesis in hypotheses.hypotheses] == [
-        "Pair margin",
-        "Permutation consistency",
-        "Necessity",
-        "Ordinal transport",
-        "Calibration",
-    ]
-    assert set(judge(hypotheses, MetricTable([])).verdicts.values()) == {"UNTESTED"}

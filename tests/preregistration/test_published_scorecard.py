@@ -61,55 +61,6 @@ def test_h1_single_as_predicted_and_ensemble_reversed(scorecard: Scorecard) -> N
     assert (points(single)[2], points(ensemble)[2]) == (-1.2, 2.5)
 
 
-def test_h2_on_means_over_three_seeds(scorecard: Scorecard) -> None:
-    tv, flips, gains = (result.comparisons for result in scorecard["H2"].checks)
-    assert [points(judged_check)[:2] for judged_check in (*tv, *flips, *gains)] == [
-        (5.6, 7.4),
-        (9.8, 12.1),
-        (-0.7, 2.4),
-    ]
-    assert {judged_check.seeds for judged_check in (*tv, *flips, *gains)} == {(17, 18, 19)}
-    beside = scorecard["H2"].beside
-    assert [points(judged_check.comparisons[0])[:2] for judged_check in beside] == [
-        (5.6, 6.9),
-        (9.8, 13.8),
-        (9.3, 8.0),
-    ]
-    assert points(beside[2].comparisons[1])[:2] == (13.0, 8.0)
-
-
-def test_h2_would_not_hold_seed_by_seed(scorecard: Scorecard) -> None:
-    """Why its checks say that they are judged on means: flips favour CE-only at two seeds."""
-    (flips,) = check(scorecard, "H2", "lower flip rate than CE-only").comparisons
-    by_seed = zip(flips.left.rows, flips.right.rows, strict=True)
-    assert [ours.value < theirs.value for ours, theirs in by_seed] == [True, False, False]
-
-
-def test_h3_half_untested(scorecard: Scorecard) -> None:
-    untested, pairs = scorecard["H3"].checks
-    assert untested.summary == "lacks data"
-    assert_says(untested.reasons[0], "no ablated_confidence", "no_nr seed 17")
-    assert "did not log it" in (untested.check.needs or "")
-    assert points(pairs.comparisons[0]) == (64.8, 72.8, -8.0)
-    accuracy, tv = scorecard["H3"].beside
-    assert points(accuracy.comparisons[0])[2] == -3.1
-    assert points(tv.comparisons[0])[:2] == (11.7, 5.0)
-
-
-def test_h4_higher_mae_at_another_accuracy(scorecard: Scorecard) -> None:
-    mae, accuracy = scorecard["H4"].checks
-    (comparison,) = mae.comparisons
-    assert (round(comparison.right.value, 3), round(comparison.left.value, 3)) == (0.229, 0.282)
-    assert comparison.left.rows[0].n == 64
-    assert points(accuracy.comparisons[0])[:2] == (84.4, 79.7)
-    assert (mae.summary, accuracy.summary) == ("holds", "fails")
-    assert [judged_check.summary for judged_check in scorecard["H4"].beside] == [
-        "holds",
-        "holds",
-        "holds in 3 of 3",
-    ]
-
-
 def test_h5_nine_of_nine_and_the_ablation_that_rises(scorecard: Scorecard) -> None:
     ece, accuracy = scorecard["H5"].checks
     assert (ece.summary, accuracy.summary) == ("holds in 9 of 9", "holds in 9 of 9")

@@ -18,7 +18,6 @@ from pact_eval._json import Json, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
 from pact_eval.preregistration.registration import (
-    DataHash,
     Lock,
     RunFacts,
     canonical_criteria,
@@ -358,14 +357,6 @@ def test_a_lock_is_not_overwritten_for_other_criteria_or_data(toml: Path, data: 
         register(toml, data=[data], now=LATER)
 
 
-def test_data_of_a_lock_are_a_list(toml: Path, data: Path) -> None:
-    lock = register(toml, data=[data], now=NOW)
-    value = {**lock.content, "data": {}, "lock_sha256": lock.lock_sha256}
-    lock_path(toml).write_text(json.dumps(value), encoding="utf-8")
-    with pytest.raises(TamperedError, match="data as a list"):
-        read_lock(lock_path(toml))
-
-
 def test_a_lock_that_cannot_be_written(toml: Path) -> None:
     (toml.parent / f".hypotheses.lock.{os.getpid()}.tmp").mkdir()
     with pytest.raises(InputError, match=r"hypotheses\.lock: cannot be written"):
@@ -414,11 +405,3 @@ def test_a_start_that_is_no_time_is_not_known(tmp_path: Path, created: Json) -> 
         run(tmp_path, source="score", created=created, settings={"data": None})
     )
     assert (facts_of_run.started_at, facts_of_run.data_sha256) == (None, None)
-
-
-def test_data_hashes_are_in_order_of_names(toml: Path, data: Path, tmp_path: Path) -> None:
-    other = tmp_path / "ablated.jsonl"
-    other.write_text("x", encoding="utf-8")
-    lock = register(toml, data=[data, other], now=NOW)
-    assert [data_file.name for data_file in lock.data] == ["ablated.jsonl", "holdout.jsonl"]
-    assert DataHash("a", "1") < DataHash("b", "0")

@@ -9,24 +9,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from commands import runner
 from messages import assert_says
 from preregistration.checks import criteria
 from run_frames import frame_of, write_run
 
-from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.settings import Settings
-from pact_eval.preregistration.criteria import describe_check
-from pact_eval.preregistration.parsing import parse_hypotheses, read_hypotheses
+from pact_eval.preregistration.parsing import parse_hypotheses
 from pact_eval.preregistration.run_scorecard import judge_sources
 from pact_eval.preregistration.scorecard import CheckComparison, HypothesisResult
 from pact_eval.remedies.cross_fitting import cross_fitted, folds_of
 from pact_eval.remedies.decoded_runs import remedied_items
 from pact_eval.remedies.decodings import Remedy
 
-SHIPPED = Path(__file__).parents[2] / "fixtures/pact_fixtures/remedy_hypotheses.toml"
 SKILL = 1.0
 PRIOR = np.array([3.0, 0.0, -3.0])
 ORDERS = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
@@ -199,14 +195,3 @@ def test_one_view_flips_between_two_views(tmp_path: Path) -> None:
     text = criteria("flip_rate", '{ decoding = "k2" }', decoding='"k1"', relation="higher")
     # The prior puts the answer at letter A first, another one in each view.
     assert only(result_of(tmp_path, run, text)).left.value == 1
-
-
-def test_the_shipped_hypothesis_is_read_and_registered(tmp_path: Path) -> None:
-    (hypothesis,) = read_hypotheses(SHIPPED).hypotheses
-    (check,) = hypothesis.checks
-    parts = ("nll_nats", "arm pact, nimble_recipe", "k2_additive", "lower", "decoding k4")
-    assert_says(describe_check(check), *parts, "shared seeds")
-    path = tmp_path / "remedies.toml"
-    path.write_text(SHIPPED.read_text())
-    runner(main)("register", path)
-    assert (tmp_path / "remedies.lock").exists()

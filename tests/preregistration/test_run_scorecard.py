@@ -60,12 +60,19 @@ def judged(tmp_path: Path, runs: list[Path], metric: str, decoding: str) -> tupl
 def compared() -> GroupComparison:
     """All items of both runs, as `compare` says."""
     a, b = (ScoredItems.of(predictions(s, skill=k), "single") for s, k in ((1, 1.5), (2, 0.5)))
-    return compare(a, b, by="kind", rng=Settings(seed=3).rng(), resamples=300).groups[0]
+    return compare(a, b, by="kind", rng=Settings(seed=3).rng(), resamples=100).groups[0]
 
 
 @pytest.mark.parametrize(
     ("metric", "n"),
-    [("accuracy", 60), ("pair_accuracy", 30), ("ece", 60), ("nll_nats", 60), ("score_mae", 20)],
+    [
+        ("accuracy", 60),
+        ("ece", 60),
+        *(
+            pytest.param(metric, n, marks=pytest.mark.slow)
+            for metric, n in (("pair_accuracy", 30), ("nll_nats", 60), ("score_mae", 20))
+        ),
+    ],
 )
 def test_intervals_are_those_of_a_comparison(
     tmp_path: Path, runs: list[Path], compared: GroupComparison, metric: str, n: int
@@ -73,7 +80,7 @@ def test_intervals_are_those_of_a_comparison(
     """The same ends, and the items, pairs or Score items that they rest on."""
     expected = compared.metrics[metric].difference
     text = one_seed(metric, "single")
-    (comparison,) = result_on_runs(tmp_path, runs, text).comparisons
+    (comparison,) = result_on_runs(tmp_path, runs, text, 100).comparisons
     assert comparison.interval is not None
     assert comparison.interval.n == n
     np.testing.assert_allclose(

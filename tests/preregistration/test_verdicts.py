@@ -8,7 +8,6 @@ from itertools import chain, combinations, product
 import pytest
 from preregistration.checks import BASE, judged, row
 
-from pact_eval.preregistration import scorecard
 from pact_eval.preregistration.scorecard import (
     OUTCOMES,
     VERDICTS,
@@ -72,19 +71,6 @@ def test_the_table_has_every_cell() -> None:
 def test_every_cell_against_the_rules_and_a_table_of_numbers(shown: frozenset[Outcome]) -> None:
     assert VERDICTS[shown] == by_rules(shown)
     assert verdict_of(*(METRIC_OF[outcome] for outcome in shown)) == VERDICTS[shown]
-
-
-def test_the_documented_table_is_the_table() -> None:
-    documentation = (scorecard.__doc__ or "").splitlines()
-    lines = [line[4:].split("  ") for line in documentation if line[4:8] in ("yes ", "-   ")]
-    documented = {}
-    for line in lines:
-        *flags, verdict = [cell.strip() for cell in line if cell.strip()][:5]
-        shown = frozenset(
-            outcome for outcome, flag in zip(OUTCOMES, flags, strict=True) if flag == "yes"
-        )
-        documented[shown] = verdict
-    assert documented == VERDICTS
 
 
 def test_outcomes_of_all_short_lists() -> None:

@@ -24,7 +24,8 @@ _DRAWS = 100
 """Of 100 draws, more than 5 show false help with probability 94% at a rate of 10%, 99.8% at 15%."""
 
 
-def _compared(run: Predictions, scope: Scope = "all") -> RemedyComparison:
+def _compared(run: Predictions, scope: Scope = "deciding") -> RemedyComparison:
+    """Compare remedies by what decides; a test below holds that against the full comparison."""
     rng = np.random.default_rng(0)
     return compare_remedies(run, rng=rng, resamples=200, scope=scope)
 
@@ -125,6 +126,7 @@ def test_cheapest_is_by_computed_tokens_if_they_are_known_and_else_by_prompts() 
             resamples=200,
             tokens=tokens,
             content_free=nothing,
+            scope="deciding",
         )
 
     local, served = compared(ItemTokens(_SHARED, _SENT, None)), compared(ItemTokens((), _SENT))
@@ -161,6 +163,7 @@ def test_worse_accuracy_by_its_interval_is_no_help_though_holm_leaves_no_mark() 
         rng=np.random.default_rng(0),
         resamples=200,
         content_free=ContentFree(p_cf, ItemTokens()),
+        scope="deciding",
     )
     row = comparison.row("k1_contextual")
     accuracy = row.metric("accuracy").differences["k1"]
@@ -221,13 +224,17 @@ def test_batch_calibration_does_not_help_where_right_answers_are_at_a() -> None:
     ("scope", "names"),
     [
         ("deciding", ["accuracy", "nll_nats"]),
-        ("raw", ["accuracy", "pair_accuracy", "nll_nats", "ece", "flip_rate"]),
+        pytest.param(
+            "raw",
+            ["accuracy", "pair_accuracy", "nll_nats", "ece", "flip_rate"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_narrower_scope_has_the_same_status_and_values(scope: Scope, names: list[str]) -> None:
     rng = np.random.default_rng(1)
-    run = planted_run(rng, families=80, k=4, prior=letter_priors(rng, 1.0), choices=(2, 3, 4))
-    full, narrow = _compared(run), _compared(run, scope)
+    run = planted_run(rng, families=24, k=2, prior=letter_priors(rng, 1.0), choices=(2, 3))
+    full, narrow = _compared(run, "all"), _compared(run, scope)
     for name in ("status", "helping", "flattered", "enough"):
         assert getattr(narrow, name) == getattr(full, name)
     assert [row.remedy for row in narrow.rows] == [row.remedy for row in full.rows]
@@ -284,20 +291,6 @@ def test_one_family_is_refused() -> None:
     assert_says(error.value, "two families or more")
 
 
-def test_a_fit_is_paid_back_when_it_saved_its_prompts() -> None:
-    run = planted_run(np.random.default_rng(9), families=60, k=4, choices=(3, 4))
-    row = _compared(run).row("k1_additive")
-    assert row.cost.fitting_prompts == row.fitted_on * 4
-    assert row.cost.paid_back == np.ceil(row.cost.fitting_prompts / 3)
-    assert _compared(run).row("k4").cost.paid_back is None
-
-
-def test_all_views_cost_what_views_one_by_one_are_compared_with() -> None:
-    comparison = _compared(planted_run(np.random.default_rng(9), families=60, k=4))
-    assert comparison.sequential is not None
-    assert comparison.row("k4").cost.prompts == comparison.sequential.most < 4
-
-
 def test_two_answers_have_two_prompts_for_four_views_and_for_their_fit() -> None:
     run = planted_run(np.random.default_rng(9), families=60, k=4, choices=(2,))
     comparison = _compared(run)
@@ -306,13 +299,6 @@ def test_two_answers_have_two_prompts_for_four_views_and_for_their_fit() -> None
     assert row.cost.fitting_prompts == row.fitted_on * 2
     assert row.cost.paid_back == np.ceil(row.fitted_on * 2 / (2 - 1))
     assert comparison.row("k2").cost.paid_back is None
-
-
-def test_a_fit_on_the_evaluated_items_takes_no_further_prompts() -> None:
-    run = planted_run(np.random.default_rng(10), families=60, k=2)
-    comparison = _compared(run)
-    assert comparison.row("k1_batch").cost.fitting_prompts > 0
-    assert comparison.row("k1_batch_as_published").cost.fitting_prompts == 0
 
 
 def test_repeats_of_one_order_are_compared_too() -> None:

@@ -11,9 +11,7 @@ from messages import assert_says
 from remedies.planted_orders import planted_run
 
 from pact_eval.errors import InputError
-from pact_eval.remedies.comparison import compare_remedies
-from pact_eval.remedies.contextual import ContentFree, contextually_calibrated, usable
-from pact_eval.remedies.costs import ItemTokens
+from pact_eval.remedies.contextual import contextually_calibrated, usable
 from pact_eval.remedies.decodings import Remedy, remedied
 from pact_eval.runs.content_free import (
     CONTENTS,
@@ -23,7 +21,7 @@ from pact_eval.runs.content_free import (
 from pact_eval.runs.predictions import Predictions
 
 
-@pytest.mark.parametrize("n_choices", range(2, 11))
+@pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
 def test_it_is_that_of_the_paper(n_choices: int) -> None:
     """Zhao et al., ICML 2021, section 5: W = diag(p_cf)^-1, b = 0, q = softmax(W p + b)."""
     rng = np.random.default_rng(n_choices)
@@ -88,25 +86,6 @@ def test_items_without_a_content_or_of_other_orders_stay_as_they_are() -> None:
     calibrated = contextually_calibrated(run, p_cf)
     assert np.array_equal(calibrated[:2], run.log_probs_by_view[:2])
     assert not np.allclose(calibrated[2], run.log_probs_by_view[2])
-
-
-def test_the_table_counts_its_prompts_and_tokens() -> None:
-    rng = np.random.default_rng(4)
-    run = planted_run(rng, families=30, k=4)
-    p_cf = content_free_probabilities(run, _content_free(run, rng))
-    comparison = compare_remedies(
-        run,
-        rng=np.random.default_rng(0),
-        resamples=100,
-        tokens=ItemTokens((10.0, 12.0, 13.0, 14.0), (10.0, 20.0, 30.0, 40.0), None),
-        content_free=ContentFree(p_cf, ItemTokens((6.0, 7.0), (9.0, 18.0), None)),
-    )
-    costs = {row.remedy.name: row.cost for row in comparison.rows}
-    assert (costs["k1_contextual"].prompts, costs["k2_contextual"].prompts) == (4, 8)
-    assert (costs["k1_contextual"].tokens, costs["k1_contextual"].sent_tokens) == (16.0, 19.0)
-    assert (costs["k2_contextual"].tokens, costs["k2_contextual"].sent_tokens) == (19.0, 38.0)
-    computed = [row.cost.tokens for row in comparison.rows]
-    assert computed == sorted(computed)
 
 
 def test_a_run_without_these_prompts_is_refused_with_the_option() -> None:

@@ -149,14 +149,3 @@ def test_a_name_is_that_of_one_remedy() -> None:
         with pytest.raises(InputError) as error:
             remedy_of_name(name)
         assert_says(error.value, "name of a remedy", "k2_additive", name)
-
-
-def test_names_are_distinct_and_repeats_have_no_remedy_of_letters() -> None:
-    for k in (1, 2, 3, 4, 16):
-        remedies = remedies_for(k)
-        assert len({remedy.name for remedy in remedies}) == len(remedies)
-        assert remedies[0] == Remedy(1)
-        views = [remedy.views for remedy in remedies]
-        assert views == sorted(views)
-        assert max(views) == k
-    assert all(remedy.prior in (None, "batch") for remedy in remedies_for(4, same_orders=True))

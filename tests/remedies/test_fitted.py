@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -104,16 +103,6 @@ def test_one_shared_family_is_enough_to_refuse(
     assert_says(error.value, "1 family")
 
 
-def test_a_row_of_the_table_shows_the_file(runs: tuple[Path, Path], remedy_file: Path) -> None:
-    words = ("report", runs[1], "--remedies", "--resamples", 100, "--fitted", remedy_file)
-    printed = _command(*words, "--json")
-    assert printed.exit_code == 0
-    (row,) = [row for row in _rows(printed.stdout) if row["remedy"]["from_file"]]
-    assert (row["remedy"]["views"], row["remedy"]["prior"]) == (1, "additive")
-    assert row["fitted_on"] == len(read_run(runs[0]).predictions)
-    assert_says(_command(*words).stdout, "K = 1, prior removed (file)")
-
-
 def test_calibrate_writes_it_and_lists_what_can_be_fitted(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -187,8 +176,3 @@ def test_a_file_that_makes_no_sense_is_refused(
 
 def _command(*words: object) -> Result:
     return CliRunner().invoke(main, [*map(str, words)])
-
-
-def _rows(stdout: str) -> list[dict[str, Any]]:
-    rows_of_table: list[dict[str, Any]] = json.loads(stdout)["remedies"]["rows"]
-    return rows_of_table

@@ -27,6 +27,7 @@ def test_a_planted_prior_without_noise_comes_out(method: PriorMethod) -> None:
         assert fitted.log_prior[n_choices] == pytest.approx(log_prior, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["additive", "pride"])
 def test_a_planted_prior_under_noise_comes_out_to_0_02_nats(method: PriorMethod) -> None:
     rng = np.random.default_rng(2)
@@ -38,17 +39,7 @@ def test_a_planted_prior_under_noise_comes_out_to_0_02_nats(method: PriorMethod)
         assert fitted.log_prior[n_choices] == pytest.approx(planted[n_choices], abs=0.02)
 
 
-@pytest.mark.parametrize("method", ["additive", "pride"])
-def test_a_removed_planted_prior_leaves_the_true_probabilities(method: PriorMethod) -> None:
-    rng = np.random.default_rng(3)
-    run = planted_run(rng, families=40, k=6, prior=letter_priors(rng, 0.7))
-    removed = fit_letter_prior(run, method).removed(run)
-    # All views agree once the only thing that differed between them is gone.
-    probabilities = np.exp(removed)
-    assert probabilities == pytest.approx(probabilities[:, :1].repeat(6, axis=1), abs=1e-12)
-
-
-@pytest.mark.parametrize("n_choices", range(2, 11))
+@pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
 def test_pride_is_that_of_the_paper_on_cyclic_orders(n_choices: int) -> None:
     """Zheng et al., ICLR 2024, equations 1, 7 and 8, written with loops."""
     rng = np.random.default_rng(n_choices)
@@ -80,7 +71,7 @@ def test_pride_is_that_of_the_paper_on_cyclic_orders(n_choices: int) -> None:
     assert (fitted.items, fitted.views) == ({n_choices: 7}, {n_choices: n_choices})
 
 
-@pytest.mark.parametrize("n_choices", range(2, 11))
+@pytest.mark.parametrize("n_choices", [2, 3, 6, 10])
 def test_batch_calibration_is_that_of_the_paper(n_choices: int) -> None:
     """Zhou et al., ICLR 2024, equations 2 and 3, written with loops."""
     rng = np.random.default_rng(n_choices)

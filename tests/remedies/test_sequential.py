@@ -20,8 +20,7 @@ from pact_eval.remedies.sequential import (
     replay_views,
 )
 from pact_eval.runs.predictions import Predictions
-from pact_reports.sentences.remedies import sequential_answer, sequential_fact
-from pact_reports.tables.sequential_views import fixed_views_table
+from pact_reports.sentences.remedies import sequential_answer
 
 
 def _replayed(run: Predictions) -> SequentialReplay:
@@ -148,12 +147,6 @@ def test_repeats_of_one_order_cannot_tell() -> None:
     assert_says(sequential_answer(replay), "cannot tell", "one order", "--k 4")
 
 
-def test_a_worse_nll_is_in_the_answer() -> None:
-    replay = _replayed(planted_run(np.random.default_rng(2), k=8, order_noise=1.5))
-    assert replay.point(0.02).nll_difference.low > 0
-    assert_says(sequential_answer(replay), "probabilities are worse", "NLL")
-
-
 def test_the_status_is_that_of_the_paired_interval() -> None:
     """The interval of the views holds all of them; that of what an item saves excludes 0."""
     family = [f"f{number}" for number in range(60)]
@@ -206,42 +199,3 @@ def test_differences_from_fixed_views_against_hand_computation() -> None:
     shares = np.array(point.stopped_at)
     assert shares.shape == (8,)
     assert (shares * np.arange(1, 9)).sum() == pytest.approx(point.views.value)
-
-
-def test_a_rule_that_takes_all_views_is_compared_with_all_of_them() -> None:
-    replay = _replayed(planted_run(np.random.default_rng(9), families=40, k=4, choices=(3, 4, 5)))
-    point = replay.point(0.02)
-    against = point.against_fixed
-    assert all(map(math.isinf, point.thresholds))
-    assert against.fixed.k == 4
-    assert against.fixed.views.value == pytest.approx(replay.most)
-    assert (against.views.value, against.agreement.value) == (0.0, 0.0)
-    assert against.agreement.low < 0 < against.agreement.high
-
-
-def test_the_answer_compares_with_fixed_views_only_if_a_difference_is_shown() -> None:
-    run = planted_run(np.random.default_rng(2), k=8, order_noise=1.5)
-    replay = _replayed(run)
-    against = replay.point(0.02).against_fixed
-    assert against.agreement.low > 0
-    texts = (f"K = {against.fixed.k}", f"[{100 * against.agreement.low:+.1f}")
-    assert_says(sequential_answer(replay), *texts)
-    assert_says(sequential_fact(replay), *reversed(texts))
-    weak = _replayed(planted_run(np.random.default_rng(1), k=8, order_noise=1e-6))
-    against = weak.point(0.02).against_fixed
-    assert (against.fixed.k, against.agreement.value) == (1, 0.0)
-    assert "every item" not in sequential_answer(weak)
-    assert " vs K" not in sequential_fact(weak)
-
-
-def test_a_table_has_the_differences_from_fixed_views() -> None:
-    replay = _replayed(planted_run(np.random.default_rng(2), k=8, order_noise=1.5))
-    table = fixed_views_table(replay)
-    assert len(table.rows) == len(replay.points)
-    for row, point in zip(table.rows, replay.points, strict=True):
-        against = point.against_fixed
-        texts = [cell.text for cell in row.cells]
-        assert texts[:2] == [f"{point.risk:.0%}", f"K = {against.fixed.k}"]
-        assert texts[2] == f"{against.fixed.views.value:.2f}"
-        assert texts[3] == f"{against.views.value:+.2f}"
-        assert texts[4] == f"{100 * against.agreement.value:+.1f}"

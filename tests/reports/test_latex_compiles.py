@@ -17,8 +17,6 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_reports.tables.request import TableRequest
 from pact_reports.writers.files import build_tables, write_tables
 
-pytestmark = pytest.mark.slow
-
 PAGE = r"""\documentclass[twocolumn]{article}
 \usepackage{booktabs}
 \begin{document}
@@ -58,9 +56,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return _tables(runs, tmp_path_factory.mktemp("tables"))
 
 
-def _tables(runs: list[Path], out: Path) -> dict[str, Path]:
+def _tables(runs: list[Path], out: Path, *names: str) -> dict[str, Path]:
     collection = Experiment.read(runs)
-    files = write_tables(build_tables(TableRequest(collection)), collection, out, ["latex"])
+    tables = build_tables(TableRequest(collection), names or None)
+    files = write_tables(tables, collection, out, ["latex"])
     return {name: paths[0] for name, paths in files.items()}
 
 
@@ -74,6 +73,7 @@ def _log(latex: str, table: Path, folder: Path) -> str:
     return run.stdout
 
 
+@pytest.mark.slow
 def test_every_table_compiles_and_fits_the_page(
     latex: str, written: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -86,10 +86,13 @@ def test_every_table_compiles_and_fits_the_page(
         assert not [points for points in beyond if points > 1], name
 
 
-def test_a_hostile_name_compiles(latex: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names", [("kinds",), pytest.param((), marks=pytest.mark.slow)], ids=["one table", "all"]
+)
+def test_a_hostile_name_compiles(latex: str, tmp_path: Path, names: tuple[str, ...]) -> None:
     runs = [
         run_of(tmp_path / name, share(right, 60), arm=arm, seed=1, k=4)
         for name, arm, right in (("a", "plain", 30), ("b", HOSTILE, 36))
     ]
-    for path in _tables(runs, tmp_path / "tables").values():
+    for path in _tables(runs, tmp_path / "tables", *names).values():
         _log(latex, path, tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,12 @@ from run_frames import ablated_rows, edit_run, rows, write_run
 
 from pact_cli.main import main
 from pact_eval.errors import InputError
-from pact_eval.evaluation.experiment import Experiment
-from pact_eval.evaluation.settings import Settings
 from pact_eval.runs.folder import read_any_run
 from pact_eval.runs.seal import seal_digest
-from pact_reports.model_card.card import ModelCard
 from pact_reports.model_card.front_matter import FrontMatter
 
 run, refused = runner(main), refuser(main)
 FAST = ("--resamples", 200)
-SETTINGS = Settings(resamples=200)
 OTHERS = """\
 ---
 # who may use it
@@ -91,21 +86,9 @@ def test_the_hub_reads_the_numbers_of_the_report(folder: Path, tmp_path: Path) -
         assert result.dataset_revision == "0" * 64
         assert result.dataset_args["seal"] == seal_digest(seal)
         assert result.verified is None
-    accuracy = everything["accuracy"]
-    interval = f"[{100 * accuracy['low']:.1f}, {100 * accuracy['high']:.1f}]"
-    shown = f"{100 * accuracy['value']:.1f} {interval}".replace("[", r"\[").replace("]", r"\]")
-    assert f"| Accuracy ↑ | {shown} |" in read.text
 
 
-def test_python_writes_what_the_command_writes(folder: Path, tmp_path: Path) -> None:
-    run("report", folder, *FAST, "--model-card", tmp_path / "a.md")
-    card = ModelCard.of(Experiment.read([folder], SETTINGS).report())
-    assert card.write(tmp_path / "b.md")
-    assert (tmp_path / "a.md").read_bytes() == (tmp_path / "b.md").read_bytes()
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(("end", "mark"), [("\n", ""), ("\r\n", "\ufeff")])
 def test_a_card_keeps_everything_else(folder: Path, tmp_path: Path, end: str, mark: str) -> None:
     card = tmp_path / "README.md"
     text = mark + OTHERS.replace("\n", end)
@@ -128,14 +111,8 @@ def test_a_card_keeps_everything_else(folder: Path, tmp_path: Path, end: str, ma
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "# A model\n",
-        "---\n---\n",
         OTHERS,
-        OTHERS.replace("\n", "\r\n"),
         "---\nbase: &a {b: 1}\nmodel-index: []\nother: *a\n---\ntext\n",
-        "---\nmodel-index:\n- name: a\n  results: []\n---\n",
-        "---\nmodel-index:\n---\n",
         "---\nlicense: null\ntags: [a, a]\n---\nno end of line",
     ],
 )
@@ -158,6 +135,7 @@ def test_writing_twice_changes_nothing(folder: Path, tmp_path: Path, text: str) 
     assert len(HubCard.load(card).data.eval_results) >= 10
 
 
+@pytest.mark.slow
 def test_results_on_the_same_data_are_replaced_and_others_stay(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -177,6 +155,7 @@ def test_results_on_the_same_data_are_replaced_and_others_stay(
     assert [text.count(seal) for seal in seals] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_leaking_run_says_so_first_in_the_text_and_in_every_result(tmp_path: Path) -> None:
     holdout = leaking(tmp_path / "data") / "holdout.jsonl"
     leaked = scored(tmp_path / "leaked", holdout, 1, leaked=True)
@@ -203,7 +182,7 @@ BROKEN = {
     "a tab": ("---\nlicense: mit\n\tname: b\n---\n", 3, "YAML"),
     "no such month": ("---\nlicense: mit\ndate: 2026-13-45\n---\n", 2, "YAML"),
     "a list": ("---\n- license\n---\n", 2, "keys with values"),
-    "deep": (f"---\na: {'[' * 5000}\n---\n", 2, "YAML"),
+    "deep": (f"---\na: {'[' * 1000}\n---\n", 2, "YAML"),
     "a text as index": ("---\nlicense: mit\nmodel-index: mine\n---\n", 3, "a list of models"),
     "no results": ("---\nmodel-index:\n- name: a\n---\n", 2, "a list of models"),
     "two indices": ("---\nmodel-index: []\nmodel-index: []\n---\n", 3, "twice"),
@@ -211,13 +190,17 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "line", "problem"), BROKEN.values(), ids=BROKEN)
-def test_broken_front_matter_is_refused_with_its_line(
-    folder: Path, tmp_path: Path, text: str, line: int, problem: str
-) -> None:
+def test_broken_front_matter_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
+    with pytest.raises(InputError, match=rf"^README.md:{line}: ") as caught:
+        FrontMatter.of(text, Path("README.md")).with_result({"a": 1}, "m", lambda _: False)
+    assert_says(caught.value, problem, "remove the front matter")
+
+
+def test_a_broken_card_is_not_written(folder: Path, tmp_path: Path) -> None:
     card = tmp_path / "README.md"
+    text, line, _ = BROKEN["no end"]
     card.write_text(text)
-    message = refused("report", folder, *FAST, "--model-card", card, code=1)
-    assert_says(message, f"{card}:{line}: ", problem, "remove the front matter")
+    assert f"{card}:{line}: " in refused("report", folder, *FAST, "--model-card", card, code=1)
     assert card.read_text() == text
 
 
@@ -243,15 +226,6 @@ def test_values_that_are_no_numbers_and_comments_stay() -> None:
     text = "---\nversion: 1.10 # a\nloss: .nan\n---\n"
     written = FrontMatter.of(text, Path("README.md")).with_result({"a": 1}, "m", lambda _: False)
     assert written.startswith("---\nversion: 1.10 # a\nloss: .nan\nmodel-index:\n- name: m\n")
-
-
-def test_of_two_own_entries_one_is_left() -> None:
-    text = "---\nmodel-index:\n- name: m\n  results: [{b: 1}, {c: 2}, {b: 3}]\n---\n"
-    card = FrontMatter.of(text, Path("README.md"))
-    written = card.with_result({"b": 4}, "m", lambda entry: "b" in entry)
-    values = yaml.safe_load(written.split("---\n")[1])
-    assert values["model-index"][0]["results"] == [{"b": 4}, {"c": 2}]
-    assert "&id001" not in written
 
 
 @pytest.mark.parametrize(
@@ -299,19 +273,6 @@ def test_a_card_that_cannot_be_read_or_written(folder: Path, tmp_path: Path) -> 
     assert_says(message, str(absent.parent), "folder not found")
 
 
-def test_a_card_needs_the_library(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [*sys.modules]:
-        if name.startswith("pact_reports.model_card"):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    card = tmp_path / "README.md"
-    message = refused("report", folder, *FAST, "--model-card", card, code=1)
-    assert_says(message, "huggingface_hub", "pip install", "[remote]")
-    assert not card.exists()
-
-
 def test_a_card_is_of_one_run_on_full_contexts(folder: Path, tmp_path: Path) -> None:
     card = tmp_path / "README.md"
     ablated = write_run(tmp_path / "ablated", ablated_rows(1))
@@ -321,16 +282,6 @@ def test_a_card_is_of_one_run_on_full_contexts(folder: Path, tmp_path: Path) -> 
     for other in (("--html", tmp_path / "page.html"), ("--views",), ("--remedies",)):
         assert "--model-card" in refused("report", folder, "--model-card", card, *other, code=2)
     assert not card.exists()
-
-
-def test_data_of_the_hub_are_named_by_repository_and_commit(folder: Path, tmp_path: Path) -> None:
-    commit = "5503434ddd753f426f4b38109466949a1217c2bb"
-    edit_run(folder, data=f"hf://datasets/owner/name@{commit}/test.jsonl")
-    card = tmp_path / "README.md"
-    run("report", folder, *FAST, "--model-card", card)
-    (result, *_) = HubCard.load(card).data.eval_results
-    named = (result.dataset_type, result.dataset_name, result.dataset_revision)
-    assert named == ("owner/name", "test.jsonl", commit)
 
 
 def test_names_from_data_are_text(folder: Path, tmp_path: Path) -> None:

@@ -58,13 +58,6 @@ def test_findings_are_one_line_each() -> None:
     assert text.count("x\\n\\nThe data passed") == 4
 
 
-def test_findings_kept_out_are_counted_by_code() -> None:
-    counts = {"malformed": 3, "not-json": 1000}
-    text = to_text(*findings([CheckResult("schema", "3 lines", (), counts)]))
-    counts_of = [line for line in text.splitlines() if line.startswith("error ")]
-    assert counts_of == ["error schema/not-json: 1,000", "error schema/malformed: 3"]
-
-
 @pytest.mark.parametrize("name", ["[/x]run", "[red]run"])
 def test_the_title_of_a_table_is_no_markup(name: str) -> None:
     effect = CalibrationEffect(decoding=None, groups=(), notes=())

@@ -29,6 +29,8 @@ from pact_eval.evaluation.arms.published import read_published
 from pact_eval.evaluation.decoding import ENSEMBLE
 from pact_fixtures.paper import NUMBERS
 
+pytestmark = pytest.mark.slow
+
 _REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE: Final = (_REPOSITORY / "docs" / "reproduce.md").read_text(encoding="utf-8")
 TABLES: Final = tomllib.loads(NUMBERS.read_text(encoding="utf-8"))
@@ -443,29 +445,6 @@ def test_every_number_of_the_paper(outputs: Outputs) -> None:
     sentence = re.search(r"(\d+) are equal, (\d+) are equal after rounding, and (\d+) cannot", PAGE)
     assert sentence is not None
     assert [*map(int, sentence.groups())] == [counts[verdict] for verdict in VERDICTS]
-
-
-def test_the_page_says_which_numbers_cannot_be_made() -> None:
-    expected = ["| numbers of the paper | why no command makes them |", "|---|---|"]
-    for content in TABLES.values():
-        if "unmade" in content:
-            expected.append(f"| {content['source']} | {content['unmade']} |")
-        for column, reason in content.get("unmade_columns", {}).items():
-            expected.append(f"| {content['source']}: {column} | {reason} |")
-    block = PAGE.partition("<!-- unmade -->")[2].partition("<!-- /unmade -->")[0]
-    assert block.strip().splitlines() == expected
-
-
-def test_every_table_and_figure_of_the_page_is_made(outputs: Outputs) -> None:
-    listed = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \|", PAGE, re.MULTILINE)
-    assert len(listed) == 13
-    for name in listed[:8]:
-        for ending in ("tex", "md", "csv"):
-            assert (outputs.home / "paper-tables" / f"{name}.{ending}").stat().st_size > 100
-    for name in listed[8:12]:
-        assert list((outputs.home / "paper-figures").glob(f"{name}*.svg"))
-    for name in ("reliability", "risk-coverage", "tv", "confidence", "pairs", "margins"):
-        assert list((outputs.home / "shipped-figures").glob(f"{name}*.svg"))
 
 
 def test_the_verdicts_of_the_paper(outputs: Outputs) -> None:

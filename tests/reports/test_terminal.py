@@ -40,46 +40,6 @@ def shown(*parts: Part, width: int = 120, terminal: bool = True) -> str:
     return file.getvalue()
 
 
-def test_a_table_with_everything() -> None:
-    assert to_text(metrics(), width=100) == (
-        "Metrics\n"
-        "Of one run.\n"
-        "+-----------------+---------------------+---------------------+---------------------+\n"
-        "|                 | all                 | choice              | score               |\n"
-        "|                 | 324 items, 162 fam. | 324 items, 162 fam. | 324 items, 162 fam. |\n"
-        "+-----------------+---------------------+---------------------+---------------------+\n"
-        "| Accuracy ↑      | 64.8 [59.3, 70.1]   | 64.8 [59.3, 70.1]   | 64.8 [59.3, 70.1]   |\n"
-        "| Pair accuracy ↑ | 43.2 [35.8, 50.6]   | 43.2 [35.8, 50.6]   | 43.2 [35.8, 50.6]   |\n"
-        "|                 | of 162 pairs        | of 162 pairs        | of 162 pairs        |\n"
-        "| MAE ↓           | –¹                  | 0.2 ^               | 0.2 ^               |\n"
-        "+-----------------+---------------------+---------------------+---------------------+\n"
-        "^: the best of its column.\n"
-        "¹ no score items.\n"
-    )
-
-
-def test_a_terminal_gets_box_drawing_and_colours_and_a_pipe_neither() -> None:
-    table = Table("t", "", "", (Column("a"),), (Row((Cell("failed", tone="bad"),)),))
-    assert "╭" in shown(table)
-    assert "\x1b[1;31mfailed" in shown(table)
-    piped = shown(table, terminal=False)
-    assert piped.isascii()
-    assert "\x1b" not in piped
-
-
-def test_groups_that_do_not_fit_continue_below_with_the_names_of_the_rows() -> None:
-    text = to_text(metrics(keys=1), width=66)
-    assert text.count("| Accuracy ↑ ") == 2
-    assert "64.8 [59.3, 70.1] " in text  # and are not wrapped
-    assert all(text.count(f"| {name} ") == 1 for name in GROUPS)
-
-
-def test_cells_wrap_between_numbers_and_not_within() -> None:
-    table = Table("t", "", "", (Column("a", "left"),), (Row((Cell("-0.1 ± 0.2 [-0.2, -0.1] *"),)),))
-    lines = [line.strip("| ") for line in to_text(table, width=18).splitlines()]
-    assert lines[3:5] == ["-0.1 ± 0.2", "[-0.2, -0.1] *"]
-
-
 @pytest.mark.parametrize("keys", [0, 1])
 @pytest.mark.parametrize("width", [12, 20, 30, 45, 80, 120, 200])
 def test_nothing_is_lost_in_a_narrow_terminal(width: int, keys: int) -> None:

@@ -176,19 +176,6 @@ def test_a_table_wider_than_the_page_continues_below() -> None:
     assert "$^{1}$no views.\\par\n$^{2}$no pairs.\\par" in lower
 
 
-def test_latex_writes_intervals_below_their_numbers() -> None:
-    columns = (Column("Arm", "left"), Column("ECE", numbers=("ece",)))
-    cell = Cell("7.2", (0.072,), interval="[0.0, 9.5]", below="noise 6.1, p=0.2")
-    rows = (Row((Cell("pact"), cell)), Row((Cell("base"), Cell("9.0", (0.09,)))))
-    table = Table("t", "T", "324 items.", columns, rows, brackets="Brackets: 95%.")
-    body = to_latex(table).partition("\\midrule\n")[2].partition("\n\\bottomrule")[0]
-    assert body.splitlines() == [
-        *("pact & 7.2 \\\\", " & {\\tiny [0.0, 9.5]} \\\\"),
-        *(" & {\\tiny noise 6.1, p=0.2} \\\\", "\\addlinespace[2pt]", "base & 9.0 \\\\"),
-    ]
-    assert "\n324 items. Brackets: 95%.\\par" in to_latex(table).replace("\\%", "%")
-
-
 def test_latex_does_not_take_a_bracket_for_an_argument() -> None:
     """`\\\\` reads a bracket or a star that follows it, over the end of the line."""
     written = to_latex(table_of([["a"], ["[1, 2]"], ["*"]]))
@@ -206,32 +193,6 @@ def test_captions_and_heads_are_escaped_too() -> None:
     assert "### a\\_b\\|c\n\n50% &lt;b&gt;\n\n| x\\|\\_y |" in markdown
     assert "| –<sup>1</sup> |" in markdown
     assert "<sup>1</sup> a\\_b." in markdown
-
-
-def test_marks_in_every_format() -> None:
-    columns = (Column("n", numbers=("n (unit)",)),)
-    rows = tuple(Row((Cell("1", (1.0,), mark),)) for mark in MARKS)
-    table = Table("t", "T", "", columns, rows)
-    latex, markdown = to_latex(table), to_markdown(table)
-    for line in (
-        "\\textbf{1} \\\\",
-        "\\textbf{1}$^{\\dagger}$ \\\\",
-        "1$^{++}$ \\\\",
-        "1$^{+}$ \\\\",
-        "1$^{-}$ \\\\",
-        "1$^{--}$ \\\\",
-    ):
-        assert f"\n{line}\n" in latex
-    for line in (
-        "**1**",
-        "**1**†",
-        "1<sup>++</sup>",
-        "1<sup>+</sup>",
-        "1<sup>−</sup>",
-        "1<sup>−−</sup>",
-    ):
-        assert f"\n| {line} |\n" in markdown
-    assert to_csv(table).splitlines() == ["n (unit),n mark", *(f"1.0,{mark}" for mark in MARKS)]
 
 
 def test_csv_numbers_are_whole_and_gaps_are_empty() -> None:

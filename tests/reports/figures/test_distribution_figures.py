@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from matplotlib.patches import StepPatch
-from messages import assert_says
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
-from reports.figures.figure_runs import experiment_of, rows
-from run_frames import frame_of, write_run
+from run_frames import frame_of
 from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
 
 from pact_eval import metrics
 from pact_eval.evaluation.curves.distributions import (
     risk_coverage,
-    view_tv_distribution,
 )
 from pact_eval.evaluation.curves.probabilities import (
-    answer_confidence,
     recalibrated_curve,
     reliability,
 )
@@ -31,15 +25,12 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.settings import Settings
-from pact_eval.importing.writing import import_run
 from pact_eval.runs.predictions import Predictions
 from pact_reports.figures.curves import (
     draw_risk_coverage,
     draw_risk_difference,
-    draw_view_tv,
 )
-from pact_reports.figures.probabilities import compared_runs, draw_confidence, draw_reliability
-from pact_reports.figures.registry import FIGURES
+from pact_reports.figures.probabilities import draw_reliability
 from pact_reports.figures.style import Looks
 
 
@@ -70,50 +61,6 @@ def test_reliability_against_numpy(experiment: Experiment, looks: Looks) -> None
     assert "n = 48 items, 24 families" in {text.get_text() for text in strip.texts}
     assert ax.get_box_aspect() == 1
     assert ax.get_xlim() == ax.get_ylim() == (0, 100)
-
-
-def test_runs_of_a_seed_share_a_file(experiment: Experiment, looks: Looks) -> None:
-    built = FIGURES["reliability"].build(experiment, looks)
-    assert [file.name for file in built.files] == ["reliability-seed-17", "reliability-seed-18"]
-    panels = [drawn(panel) for panel in built.files[0].panels]
-    marks = [dots.get_gid() for ax in panels for dots in ax.collections if dots.get_gid()]
-    # Two runs have a calibrator, and so a second panel.
-    assert marks == ["bins-0", "bins-after-0", "bins-1", "bins-after-1", "bins-2"]
-    titles = [[text.get_text() for text in ax.child_axes[0].texts] for ax in panels]
-    assert [title for _, title in titles[::2]] == ["pact, seed 17", "other, seed 17", "base"]
-    assert [below.partition(" ECE")[0] for below, _ in titles[1::2]] == ["T(x):", "T(x):"]
-
-
-def test_several_runs_in_one_panel_are_lines_only(experiment: Experiment, looks: Looks) -> None:
-    results = [reliability(experiment, run) for run in experiment.runs[:2]]
-    ax = drawn(partial(draw_reliability, results, looks=looks))
-    assert not ax.collections
-    assert [text.partition(": ECE")[0] for text in legend_texts(ax)] == [
-        *(run.run for run in results),
-        "isotonic (CORP)",
-    ]
-
-
-def test_two_runs_without_a_common_seed_share_a_file_too(tmp_path: Path) -> None:
-    folders = [
-        write_run(tmp_path / arm, rows(seed, families=6), arm=arm, seed=seed)
-        for arm, seed in (("pact", 1), ("other", 2))
-    ]
-    ((name, runs),) = compared_runs(experiment_of(folders))
-    assert (name, [run.label for run in runs]) == (
-        "reliability",
-        ["pact, seed 1", "other, seed 2"],
-    )
-
-
-def test_reliability_after_is_that_of_the_calibrated_items(
-    experiment: Experiment, looks: Looks
-) -> None:
-    run = experiment.runs[0]
-    raw, after = reliability(experiment, run).curves
-    items = run.scored(calibrated=True)
-    assert after.ece.value == pytest.approx(metrics.ece(items.confidence, items.correct))
-    assert raw.bins.count.sum() == after.bins.count.sum() == 48
 
 
 def test_lines_are_isotonic_regressions(experiment: Experiment, looks: Looks) -> None:
@@ -185,38 +132,6 @@ def test_calibrated_runs_lie_in_their_bands_and_families_widen_them() -> None:
     assert np.mean(wider) > 1.15  # all data sets share one stream of 200 draws
 
 
-def test_intervals_of_bins_hold_their_accuracy(experiment: Experiment, looks: Looks) -> None:
-    curve = reliability(experiment, experiment.runs[1]).curves[0]
-    filled = ~np.isnan(curve.low)
-    assert filled.any()
-    assert (curve.low[filled] <= curve.bins.accuracy[filled]).all()
-    assert (curve.bins.accuracy[filled] <= curve.high[filled]).all()
-    assert np.isnan(curve.low[curve.bins.count == 0]).all()
-
-
-def test_reliability_of_the_published_run(experiment_files: Path, tmp_path: Path) -> None:
-    rows_path = experiment_files / "shipped_holdout_rows.jsonl"
-    import_run(rows_path, tmp_path / "shipped", {"arm": "pact_full", "seed": 18})
-    experiment = experiment_of([tmp_path / "shipped"])
-    result = reliability(experiment, experiment.runs[0])
-    summary = (experiment_files / "run_metrics.csv").read_text().splitlines()
-    head = summary[0].split(",")
-    row = next(line.split(",") for line in summary if line.startswith("pact_full,18,single,all,"))
-    assert result.curves[0].ece.value == pytest.approx(float(row[head.index("ece")]), abs=1e-6)
-    assert (result.items, result.families) == (324, 162)
-    built = FIGURES["reliability"].build(experiment, Looks.of(experiment))
-    assert [file.name for file in built.files] == ["reliability-pact_full-18"]
-    (reason,) = built.missing
-    assert_says(reason, "pact_full, seed 18: ", "no calibrator", "only raw")
-    with pytest.raises(ValueError, match="one view only"):
-        FIGURES["views"].build(experiment, Looks.of(experiment))
-    confidence = answer_confidence(experiment, experiment.runs[0])
-    assert (confidence.wrong.items, confidence.right.items) == (58, 266)
-    assert confidence.confident_errors.value == pytest.approx(16 / 58)
-    assert confidence.wrong.median == pytest.approx(0.74, abs=0.005)
-    assert confidence.right.median == pytest.approx(0.995, abs=0.0005)
-
-
 def test_risk_coverage_against_the_metric(experiment: Experiment, looks: Looks) -> None:
     result = risk_coverage(experiment)
     runs = experiment.arms["pact"]
@@ -282,89 +197,3 @@ def test_difference_of_risk_against_its_own_resamples(experiment: Experiment, lo
     np.testing.assert_allclose(points(ax.lines[0])[1][-1], 100 * other.value[-1])
     assert legend_texts(ax) == ["pact − other", "pact − base", "95% over families"]
     assert {"↑ other arm better", "↓ pact better"} <= set(all_text(ax).splitlines())
-
-
-def test_a_single_arm_has_a_band_of_its_own(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
-    experiment = experiment_of([run])
-    result = risk_coverage(experiment)
-    assert result.arms[0].band is not None
-    assert result.differences == ()
-    (file,) = FIGURES["risk-coverage"].build(experiment, Looks.of(experiment)).files
-    assert legend_texts(drawn(file.panels[0]))[-1] == "95% over families"
-
-
-def test_tv_against_numpy(experiment: Experiment, looks: Looks) -> None:
-    result = view_tv_distribution(experiment)
-    run = experiment.runs[0]
-    tv = run.scored().view_tv
-    expected = [(tv <= x + 1e-12).mean() for x in result.x]
-    np.testing.assert_allclose(result.arms[0].by_run[0], expected)
-    ax = drawn(partial(draw_view_tv, result, looks=looks))
-    assert ax.get_xscale() == "log"
-    assert "%, log scale)" in ax.get_xlabel()
-    mean = 100 * np.mean([seed_run.scored().view_tv.mean() for seed_run in experiment.arms["pact"]])
-    assert legend_texts(ax)[0] == f"pact: mean {mean:.1f}%"
-    ax.figure.canvas.draw()
-    ticks = [label.get_text() for label in ax.get_xticklabels()]
-    assert {"0.01", "1", "100"} <= set(ticks)
-
-
-def test_tv_of_one_view_says_why_not(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
-    experiment = experiment_of([run])
-    for name in ("tv", "views"):
-        with pytest.raises(ValueError, match="K is 1"):
-            FIGURES[name].build(experiment, Looks.of(experiment))
-    main = FIGURES["main"].build(experiment, Looks.of(experiment))
-    assert len(main.files[0].panels) == 3
-    (reason,) = (reason for reason in main.missing if reason.startswith("TV: "))
-    assert_says(reason, "no run", "more views than one")
-
-
-def test_confidence_against_numpy(experiment: Experiment, looks: Looks) -> None:
-    run = experiment.runs[-1]
-    result = answer_confidence(experiment, run)
-    items = run.scored()
-    for answers, which in ((result.right, items.correct), (result.wrong, ~items.correct)):
-        expected = np.histogram(items.confidence[which], result.edges)[0]
-        assert answers.count.tolist() == expected.tolist()
-        assert answers.median == pytest.approx(np.median(items.confidence[which]))
-        assert answers.low <= answers.median <= answers.high
-    ax = drawn(partial(draw_confidence, result))
-    right, wrong = (patch for patch in ax.patches if isinstance(patch, StepPatch))
-    np.testing.assert_array_equal(right.get_data()[0], result.right.count)
-    np.testing.assert_array_equal(wrong.get_data()[0], -result.wrong.count)
-    assert ax.get_yscale() == "linear"
-    assert legend_texts(ax)[1].startswith(f"wrong ({result.wrong.items}): median ")
-    share = (items.confidence[~items.correct] >= 0.9).mean()
-    assert f"errors at 90% or more: {100 * share:.1f}%" in legend_texts(ax)[2]
-
-
-def test_confidence_without_errors_is_drawn(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", _sure(), arm="pact", seed=1)
-    experiment = experiment_of([run])
-    result = answer_confidence(experiment, experiment.runs[0])
-    ax = drawn(partial(draw_confidence, result))
-    assert legend_texts(ax)[1:] == ["wrong (0): median –", "errors at 90% or more: –"]
-
-
-def _sure() -> pl.DataFrame:
-    frame = rows(1, families=6, k=1)
-    sure = [
-        [9.0 if slot == reference else 0.0 for slot in range(n)]
-        for reference, n in zip(frame["reference"], frame["n_choices"], strict=True)
-    ]
-    return frame.with_columns(pl.Series("logits", sure, dtype=frame.schema["logits"]))
-
-
-def test_runs_on_different_items_are_not_compared(tmp_path: Path) -> None:
-    folders = [
-        write_run(tmp_path / arm, rows(1, families=families), arm=arm, seed=1)
-        for arm, families in (("a", 6), ("b", 9))
-    ]
-    apart = experiment_of(folders)
-    for name in ("main", "risk-coverage", "tv", "views", "ece-kind"):
-        with pytest.raises(ValueError, match="item sets"):
-            FIGURES[name].build(apart, Looks.of(apart))
-    assert FIGURES["differences"].build(apart, Looks.of(apart)).files == ()

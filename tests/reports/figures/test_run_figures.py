@@ -2,88 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
-import pytest
-from matplotlib.collections import LineCollection
-from messages import assert_says
-from released_results import write_result_folder
-from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
+from reports.figures.drawn_axes import all_text, drawn, legend_texts
 from reports.figures.figure_runs import (
     experiment_of,
-    name_adapter,
     rows,
-    simulated,
     write_calibrator,
-    write_log,
 )
 from run_frames import write_run
 
 from pact_eval._json import Json
 from pact_eval.calibration.files import write_calibrator as write_calibrator_file
 from pact_eval.calibration.temperatures import Calibrator, Weights
-from pact_eval.evaluation.arms.published import read_published
 from pact_eval.evaluation.curves.margins import run_margins
 from pact_eval.evaluation.curves.temperatures import temperature_by_choices, temperature_by_length
-from pact_eval.evaluation.curves.training import selection_trajectory, smoothed, training_curves
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.settings import Settings
-from pact_eval.runs.training_log import read_training_log
-from pact_reports.figures.figure import Built
 from pact_reports.figures.margins import draw_leads, draw_margins
-from pact_reports.figures.pairs import draw_pairs
-from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import PAPER, Looks
 from pact_reports.figures.temperatures import draw_choices, draw_length
-from pact_reports.figures.training import (
-    draw_distances,
-    draw_games,
-    draw_holdout,
-    draw_rates,
-    draw_terms,
-    draw_trajectories,
-)
-from pact_reports.tables.request import TableRequest
-from pact_reports.tables.selection import build_selection
 
 
 def one_run(folder: Path) -> ExperimentRun:
     return experiment_of([folder]).runs[0]
-
-
-def built_of(name: str, *folders: Path) -> Built:
-    experiment = experiment_of(list(folders))
-    return FIGURES[name].build(experiment, Looks.of(experiment))
-
-
-def test_pairs_against_numpy(experiment: Experiment) -> None:
-    run = experiment.runs[-1]
-    groups = experiment.evaluation(run).groups
-    ax = drawn(partial(draw_pairs, groups))
-    widths = [patch.get_width() for patch in ax.patches]  # type: ignore[attr-defined]
-    expected = []
-    for group in groups:
-        of_group = group.name == run.predictions.kind[::2]
-        right = run.scored().correct.reshape(-1, 2)[of_group if group.name != "all" else ...]
-        base, other = right.T
-        expected.append(
-            [both.mean() for both in (base & other, base & ~other, ~base & other, ~base & ~other)]
-        )
-    np.testing.assert_allclose(widths, 100 * np.array(expected).T.ravel())
-    assert next(label.get_text() for label in ax.get_yticklabels()) == "all\nn = 24"
-    names = ["both right", "only base", "only counterfactual", "neither"]
-    assert legend_texts(ax) == [*names, "95% over families"]
-    answers = run.scored().log_probs.argmax(axis=1).reshape(-1, 2)
-    same = 100 * (answers[:, 0] == answers[:, 1]).mean()
-    assert f"{same:.0f}" in {text.get_text() for text in ax.texts}
-    assert ax.get_xlabel() == "Share of pairs (%)"
-    intervals = [lines for lines in ax.collections if isinstance(lines, LineCollection)]
-    assert len(intervals) == 4
 
 
 def test_margins_against_numpy(experiment: Experiment) -> None:
@@ -112,21 +56,6 @@ def test_margins_against_numpy(experiment: Experiment) -> None:
     )
 
 
-def test_a_run_without_a_margin_has_no_figure(tmp_path: Path) -> None:
-    lonely = rows(1).with_columns(family=pl.col("id"))
-    built = built_of("margins", write_run(tmp_path / "run", lonely))
-    assert built.files == ()
-    assert_says(built.missing[0], "no complete pair", "finite margin")
-
-
-def test_no_pairs_say_why_not(tmp_path: Path) -> None:
-    frame = rows(1, families=6).filter(pl.col("variant") == "base")
-    run = write_run(tmp_path / "run", frame, arm="pact", seed=1)
-    built = built_of("pairs", run)
-    (reason,) = built.missing
-    assert_says(reason, "pact, seed 1", "no complete pairs")
-
-
 def test_temperature_against_the_formula(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=24), arm="pact", seed=1)
     write_calibrator(folder, a=1.0, b=0.5, c=-0.7)
@@ -145,20 +74,6 @@ def test_temperature_against_the_formula(tmp_path: Path) -> None:
     assert "n = 48 items" in all_text(ax)
 
 
-def test_temperature_against_choices(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=24), arm="pact", seed=1)
-    write_calibrator(folder, a=1.0, b=0.5, c=-0.7)
-    experiment = experiment_of([folder])
-    result = temperature_by_choices(experiment)
-    assert result.tokens == np.median(experiment.runs[0].predictions.prompt_tokens)
-    u = 1.0 + 0.5 * np.log([2, 3, 4, 5]) - 0.7 * np.log(result.tokens / 1000)
-    np.testing.assert_allclose(result.runs[0].temperature, np.log1p(np.exp(u)))
-    ax = drawn(partial(draw_choices, result, looks=Looks.of(experiment)))
-    np.testing.assert_allclose(points(ax.lines[0])[1], result.runs[0].temperature)
-    assert list(ax.get_xticks()) == [2, 3, 4, 5]
-    assert f"n = 1 run at L = {result.tokens:.0f} tokens" in all_text(ax)
-
-
 def test_a_slope_that_is_not_identified_is_said(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=24), arm="pact", seed=1)
     slopes: list[Json] = [
@@ -173,125 +88,3 @@ def test_a_slope_that_is_not_identified_is_said(tmp_path: Path) -> None:
     ax = drawn(partial(draw_choices, result, looks=Looks.of(experiment)))
     assert ax.lines[0].get_markerfacecolor() == PAPER
     assert "hollow: slope not identified" in all_text(ax)
-
-
-@pytest.mark.parametrize("mode", ["scalar", "per-kind"])
-def test_a_calibrator_without_slopes_has_no_length(tmp_path: Path, mode: str) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
-    write_calibrator(folder, b=0.0, c=0.0, mode=mode)  # type: ignore[arg-type]
-    built = built_of("temperature-length", folder)
-    why = f"pact, seed 1: T(x) does not depend on prompt length ({mode} calibrator)"
-    assert built.missing == (why,)
-    assert built_of("temperature-choices", folder).files
-
-
-def test_training_against_the_log(tmp_path: Path, looks: Looks) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
-    log = read_training_log(write_log(tmp_path / "adapter", steps=40))
-    name_adapter(folder, tmp_path / "adapter")
-    result = training_curves(one_run(folder))
-    assert set(result.terms) == {"ce", "cf", "pc", "nr", "emd"}
-    assert result.terms["nr"].steps.tolist() == [step for step in range(1, 41) if step % 5]
-    np.testing.assert_allclose(result.terms["ce"].values, log.columns["ce"])
-    ax = drawn(partial(draw_terms, result, looks=looks))
-    np.testing.assert_allclose(points(ax.lines[0])[1], smoothed(log.columns["ce"]))
-    assert "NR (nats²)" in legend_texts(ax)
-    assert ax.get_yscale() == "log"
-    assert "n = 40 steps" in all_text(ax)
-    below = drawn(partial(draw_distances, result, looks=looks))
-    np.testing.assert_allclose(points(below.lines[0])[1], log.columns["pair_margin"])
-    assert legend_texts(below) == ["mean d", "mean ablated gap", "m = 2"]
-    assert "(nats)" in below.get_ylabel()
-
-
-def test_training_draws_what_the_log_has(tmp_path: Path, looks: Looks) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=6), arm="ce_only", seed=1)
-    (tmp_path / "adapter").mkdir()
-    lines = [json.dumps({"step": step, "ce": 1 / step, "nr": 0.0}) for step in (1, 2, 3)]
-    (tmp_path / "adapter" / "log.jsonl").write_text("\n".join(lines))
-    name_adapter(folder, tmp_path / "adapter")
-    result = training_curves(one_run(folder))
-    ax = drawn(partial(draw_terms, result, looks=looks))
-    assert np.isnan(points(ax.lines[1])[1]).all()
-    built = built_of("training", folder)
-    assert len(built.files[0].panels) == 1
-    with pytest.raises(ValueError, match="lacks selection_nll_nats"):
-        built_of("selection", folder)
-
-
-def test_top_pick_rates_against_the_log(tmp_path: Path, looks: Looks) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=6), arm="reinforce", seed=1)
-    (tmp_path / "adapter").mkdir()
-    rates = [0.25, 0.5, 1.0]
-    lines = [
-        json.dumps({"step": step, "top_pick_rate": rate}) for step, rate in enumerate(rates, 1)
-    ]
-    (tmp_path / "adapter" / "log.jsonl").write_text("\n".join(lines))
-    name_adapter(folder, tmp_path / "adapter")
-    ax = drawn(partial(draw_rates, training_curves(one_run(folder)), looks=looks))
-    np.testing.assert_allclose(points(ax.lines[0])[1], [25, 50, 100])
-    np.testing.assert_allclose(points(ax.lines[1])[1], 100 * smoothed(np.array(rates)))
-    assert legend_texts(ax) == ["sampled"]
-    assert len(built_of("training", folder).files[0].panels) == 1
-
-
-def test_games_at_checkpoints_against_the_log(tmp_path: Path, looks: Looks) -> None:
-    folder = write_run(tmp_path / "run", rows(1, families=6), arm="reinforce", seed=1)
-    (tmp_path / "adapter").mkdir()
-    games = {"greedy_points": 150.0, "greedy_points_best": 300.0, "greedy_lines": 2.5}
-    lines = [{"step": 1, "top_pick_rate": 0.5}, {"step": 2, "top_pick_rate": 0.5} | games]
-    (tmp_path / "adapter" / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    name_adapter(folder, tmp_path / "adapter")
-    result = training_curves(one_run(folder))
-    ax = drawn(partial(draw_games, result, looks=looks, names=list(games)[:2]))
-    assert [points(line)[1].tolist() for line in ax.lines] == [[150], [300]]
-    assert legend_texts(ax) == ["mean", "best game"]
-    below = drawn(partial(draw_games, result, looks=looks, names=["greedy_lines"]))
-    assert [axis.tolist() for axis in points(below.lines[0])] == [[2], [2.5]]
-    assert below.get_ylabel() == "Rows per game"
-    assert len(built_of("training", folder).files[0].panels) == 3
-
-
-def test_selection_against_the_log(tmp_path: Path) -> None:
-    experiment = simulated(tmp_path, arms=("pact",), seeds=(1, 2), base=False, families=12)
-    looks = Looks.of(experiment)
-    runs = [selection_trajectory(experiment, run) for run in experiment.runs]
-    log = read_training_log(tmp_path / "adapter-0-1" / "log.jsonl")
-    nll = log.columns["selection_nll_nats"]
-    assert runs[0].selected_nll_nats == np.nanmin(nll)
-    assert runs[0].selected_step == log.steps[np.nanargmin(nll)]
-    assert runs[0].accuracy.value == experiment.runs[0].scored().correct.mean()
-    ax = drawn(partial(draw_trajectories, runs, looks=looks))
-    np.testing.assert_allclose(points(ax.lines[0])[1], nll[~np.isnan(nll)])
-    star = np.asarray(ax.collections[0].get_offsets())[0]
-    np.testing.assert_allclose(star, [runs[0].selected_step, runs[0].selected_nll_nats])
-    assert legend_texts(ax) == ["pact", "seed 1", "seed 2"]
-    assert ax.get_ylabel() == "Selection NLL (nats)"
-    below = drawn(partial(draw_holdout, runs, looks=looks))
-    assert below.get_ylabel() == "Holdout accuracy (%)"
-    assert "n = 24 items, 12 families; whiskers: 95%" in all_text(below)
-    crosses = [bar[0].get_xydata()[0].tolist() for bar in below.containers]
-    assert crosses == [[run.selected_nll_nats, 100 * run.accuracy.value] for run in runs]
-    table = build_selection(TableRequest(experiment))
-    assert [row.cells[4].numbers + row.cells[6].numbers for row in table.rows] == [
-        (run.selected_nll_nats, run.accuracy.value) for run in runs
-    ]
-    (reason,) = table.reasons
-    assert_says(reason, "training log", "no accuracy", "selection")
-
-
-def test_the_selection_of_released_runs(made_files: Path, tmp_path: Path) -> None:
-    metrics = read_published([write_result_folder(made_files, tmp_path / "results")])
-    (file,) = FIGURES["selection"].published(metrics, Settings(), Looks.of_published(metrics)).files
-    nll, accuracy, holdout = [drawn(panel) for panel in file.panels]
-    at = [(run.arm, run.seed) for run in metrics.trainings].index(("ce_only", 18))
-    assert points(nll.lines[at])[0].tolist() == [146, 292, 438, 584]
-    np.testing.assert_allclose(points(nll.lines[at])[1], [0.312, 0.212, 0.112, 0.212])
-    np.testing.assert_allclose(
-        points(accuracy.lines[at])[1], [100 * n / 116 for n in (103, 108, 113, 108)]
-    )
-    star = np.asarray(accuracy.collections[at].get_offsets())[0]
-    np.testing.assert_allclose(star, [438, 100 * 113 / 116])
-    assert accuracy.get_ylabel() == "Selection accuracy (%)"
-    assert "n = 324 items" in all_text(holdout)
-    assert "whiskers" not in all_text(holdout)

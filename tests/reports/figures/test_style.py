@@ -9,11 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from matplotlib.colors import to_rgb
-from reports.figures.figure_runs import experiment_of, rows
-from run_frames import write_run
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.experiment import Experiment
 from pact_fixtures.paper import PALETTE
 from pact_reports.figures.style import (
     INK,
@@ -22,8 +19,6 @@ from pact_reports.figures.style import (
     OUTCOME_COLOURS,
     RIGHT,
     WRONG,
-    Looks,
-    Palette,
     read_palette,
     shown,
 )
@@ -83,45 +78,6 @@ def difference(a: str, b: str, vision: str) -> float:
 def test_colours_stay_apart_for_every_vision(name: str, vision: str) -> None:
     for a, b in combinations(SETS[name], 2):
         assert difference(a, b, vision) >= 17, (a, b)
-
-
-def test_an_arm_keeps_a_fixed_look_next_to_any_other(tmp_path: Path) -> None:
-    folders = [
-        write_run(tmp_path / arm, rows(1, families=6), arm=arm, seed=1)
-        for arm in ("mine", "ce_only", "yours", "PACT full", "base_model")
-    ]
-    looks = Looks.of(experiment_of(folders), PAPER).arms
-    backwards = Looks.of(experiment_of(folders[:0:-1]), PAPER).arms
-    assert looks["PACT full"] == PAPER.arms["pact"]
-    assert looks["base_model"] == PAPER.arms["base"]
-    assert [looks["mine"].colour, looks["yours"].colour] == list(PAPER.colours[:2])
-    for arm in ("ce_only", "PACT full", "base_model"):
-        assert looks[arm] == backwards[arm]
-    assert len({look.marker for look in looks.values()}) == 5
-
-
-@pytest.mark.parametrize("palette", [PAPER, NEUTRAL])
-def test_every_arm_has_its_own_look(tmp_path: Path, palette: Palette) -> None:
-    names = ("pact", "pact_full", *(f"x{n}" for n in range(8)))
-    folders = [write_run(tmp_path / n, rows(1, families=6), arm=n, seed=1) for n in names]
-    looks = Looks.of(experiment_of(folders), palette).arms
-    assert len(set(looks.values())) == len(names)
-
-
-def test_seeds_have_line_styles(experiment: Experiment) -> None:
-    looks = Looks.of(experiment)
-    assert looks.seeds == (17, 18)
-    assert looks.dash(None) == looks.dash(17) == "-"
-    assert looks.dash(18) != "-"
-
-
-def test_a_palette_replaces_what_it_names(tmp_path: Path) -> None:
-    path = tmp_path / "palette.toml"
-    path.write_text('[arms]\nmine = { colour = "#112233", marker = "h" }\n')
-    palette = read_palette(path)
-    assert palette.colours == NEUTRAL.colours
-    run = write_run(tmp_path / "run", rows(1, families=6), arm="mine", seed=1)
-    assert Looks.of(experiment_of([run]), palette).arms["mine"].colour == "#112233"
 
 
 @pytest.mark.parametrize(

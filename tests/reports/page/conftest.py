@@ -8,6 +8,16 @@ import pytest
 from reports.page.chromium import Page, start
 from selenium.webdriver import Chrome
 
+FAST = "test_no_error_and_no_request_but_the_file"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use the browser as slow; one page is opened in `make test` too."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()) and item.name != FAST:
+            item.add_marker("slow")
+
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:

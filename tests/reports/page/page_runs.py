@@ -16,11 +16,10 @@ from pact_eval.data.records import Record, parse_record
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.item_records import ItemRecords
 from pact_eval.evaluation.settings import Settings
-from pact_eval.runs.rows import SCHEMA
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.request import PageRequest
 
-__all__ = ["Row", "experiment_of", "frame_of", "page_of", "record_of", "records_of", "two_runs"]
+__all__ = ["Row", "experiment_of", "page_of", "record_of", "records_of", "two_runs"]
 
 Row = Mapping[str, Any]
 
@@ -89,28 +88,3 @@ def page_of(folder: Path, frame: pl.DataFrame, texts: Iterable[dict[str, Any]] |
     )
     write_page(make_page(request), folder / "page.html")
     return folder / "page.html"
-
-
-def frame_of(items: Iterable[Row]) -> pl.DataFrame:
-    """Returns a run of one view of items that say only what matters to a test."""
-    made = []
-    for number, item in enumerate(items):
-        n = len(item["logits"])
-        made.append(
-            {
-                "id": f"i{number}",
-                "family": f"f{number // 2}",
-                "source_family": "s",
-                "domain": "travel",
-                "kind": "choice",
-                "variant": ("base", "counterfactual")[number % 2],
-                "reference": 0,
-                "n_choices": n,
-                "view": 0,
-                "code_order": list(range(n)),
-                "prompt_tokens": 300,
-                "answer_mass": 0.95,
-            }
-            | dict(item)
-        )
-    return pl.DataFrame(made, schema=SCHEMA)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from axe_core_python.selenium import Axe
-from builders import write_jsonl
-from messages import assert_says
-from reports.figures.figure_runs import rows
 from reports.page.chromium import Page
-from reports.page.page_runs import experiment_of, records_of, two_runs
-from run_frames import edit_run, write_run
-from selenium.webdriver import ActionChains, Keys
+from reports.page.page_runs import experiment_of, two_runs
+from run_frames import edit_run
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray
@@ -26,7 +20,6 @@ from pact_eval.evaluation.item_records import read_item_records
 from pact_eval.prompts.nimble import NIMBLE
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.item_links import item_href, items_href
-from pact_reports.page.packing import to_steps
 from pact_reports.page.request import PageRequest
 
 CONTRACT = {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint}
@@ -77,10 +70,6 @@ def open_ids(page: Page) -> list[str]:
     return [head.text for head in page.all(".detail-box:has(.answers) h3")]
 
 
-def press(page: Page, *keys: str) -> None:
-    ActionChains(page.driver).send_keys(*keys).perform()
-
-
 def test_which_run_is_right_against_numpy(opened: Page, made: Compared) -> None:
     a, b = made.right
     rows_of_button = {
@@ -120,42 +109,6 @@ def test_differences_first_against_hand_order(opened: Page, made: Compared) -> N
     assert opened.one("#order").text.startswith("Differences first")
 
 
-def test_questions_and_answers_are_in_the_list(opened: Page, made: Compared) -> None:
-    a, b = made.experiment.runs
-    for place, name in enumerate(opened.cells("item")[:10]):
-        record = made.records[name]
-        row = made.rows([name])[0]
-        keys = [answer.key for answer in record.field.answers]
-        reference = record.reference
-        assert reference is not None
-        line = opened.all("#rows tr[data-row]")[place]
-        assert str(record.field.instructions) in line.text
-        for column, index in (
-            ("reference", reference),
-            ("answer", int(a.scored().predicted[row])),
-            ("answer_b", int(b.scored().predicted[row])),
-        ):
-            label = opened.cells(column)[place].split("\n")[0]
-            assert label.split(":")[0] == keys[index], (column, name)
-
-
-def test_b_has_its_own_columns_to_sort_by(opened: Page, made: Compared) -> None:
-    opened.sort("confidence_b")
-    confidence = made.experiment.runs[1].scored().confidence
-    keys = to_steps(confidence).tolist()
-    assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
-    assert_says(opened.one("#order").text, "Confidence of B", "largest first")
-
-
-def test_choosing_b_as_a_makes_them_change_places(opened: Page) -> None:
-    opened.choose("run", "other, seed 17")
-    assert [opened.js(f"return state.{name}") for name in "ab"] == [1, 0]
-    opened.choose("other", "none")
-    assert not opened.one("#compare").is_displayed()
-    assert opened.one("#order").text.startswith("Worst first")
-    assert address(opened) == items_href(1)
-
-
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_a_bin_lists_its_items_against_the_reliability_curve(
     page: Page, made: Compared, calibrated: bool
@@ -169,21 +122,6 @@ def test_a_bin_lists_its_items_against_the_reliability_curve(
     assert f"{100 * bins.edges[filled]:.1f}% to" in page.one("#only").text
     page.settled(page.one("#only-reset").click)
     assert len(page.rows()) == len(items)
-
-
-def test_links_list_ids_kinds_and_who_is_right(page: Page, made: Compared) -> None:
-    ids = ["f3-base", "f1-counterfactual", "not there"]
-    page.open(made.path, items_href(0, b=1, ids=ids))
-    assert sorted(page.rows()) == sorted(made.rows(ids[:2]))
-    assert_says(page.one("#only").text, "1 of them", "not on this page")
-    link = items_href(0, b=1, compared="only-a", kind="choice", outcome="flips")
-    page.settled(lambda: page.js("location.hash = arguments[0]", link))
-    a, b = made.experiment.runs
-    kinds = a.predictions.kind
-    mask = a.scored().correct & ~b.scored().correct & (kinds == "choice")
-    mask &= a.scored().flipped == 1
-    assert set(page.rows()) == set(np.flatnonzero(mask).tolist())
-    assert not page.one("#only").is_displayed()
 
 
 def test_an_address_opens_an_item_and_survives_a_reload(page: Page, made: Compared) -> None:
@@ -200,28 +138,6 @@ def test_an_address_opens_an_item_and_survives_a_reload(page: Page, made: Compar
             assert address(page) == item_href(name)
     assert page.one(".tools a").get_attribute("href") == page.js("return location.href")
     assert page.console() == []
-
-
-def test_back_and_forward(opened: Page, made: Compared) -> None:
-    opened.settled(opened.one("#compare [data-compare=both-wrong]").click)
-    listed = address(opened)
-    assert listed == items_href(0, b=1, compared="both-wrong")
-    names = opened.cells("item")
-    for place in (0, 1):
-        opened.open_item(place)
-        opened.until(lambda: len(open_ids(opened)) == place + 1)  # noqa: B023
-    assert address(opened) == item_href(names[1])
-    opened.driver.back()
-    opened.until(lambda: open_ids(opened) == [names[0]])
-    opened.driver.back()
-    opened.until(lambda: open_ids(opened) == [] and address(opened) == listed)
-    assert opened.cells("item") == names
-    opened.driver.forward()
-    opened.until(lambda: open_ids(opened) == [names[0]])
-    outside = made.experiment.runs[0].predictions.ids[np.flatnonzero(made.right[0])[0]]
-    opened.js("location.hash = arguments[0]", item_href(outside))
-    opened.until(lambda: open_ids(opened) == [outside])
-    assert opened.one("#compare [aria-pressed=true]").text.startswith("All")
 
 
 def test_addresses_that_name_nothing(page: Page, made: Compared) -> None:
@@ -253,101 +169,6 @@ def test_the_prompt_of_every_view_is_that_of_the_contract(page: Page, made: Comp
             assert page.js(texts) == [message["content"] for message in messages]
         edited = {"base": "intact", "counterfactual": "broken"}[record.variant]
         assert [mark.text for mark in page.all(".prompt mark")] == [edited]
-
-
-def test_bars_are_as_wide_as_the_probabilities(opened: Page) -> None:
-    opened.open_item()
-    opened.until(lambda: len(opened.all(".run-box")) == 2)
-    bars = opened.js(
-        "const width = (td, name) => td.querySelector(name).getBoundingClientRect().width;"
-        "return [...document.querySelectorAll('.answers td')].map(td =>"
-        "[td.innerText.split(/\\s/).at(-1), width(td, '.fill') / width(td, '.bar')])"
-    )
-    assert len(bars) > 10
-    for text, share in bars:
-        assert float(text.strip("%")) / 100 == pytest.approx(share, abs=0.01)
-
-
-def test_a_flip_is_told_in_words(page: Page, made: Compared) -> None:
-    run = made.experiment.runs[0]
-    views = run.predictions
-    row = int(np.flatnonzero(run.scored().flipped == 1)[0])
-    name = str(views.ids[row])
-    page.open(made.path, item_href(name))
-    page.until(lambda: page.all(".run-box"))
-    tops = views.log_probs_by_view[row, :, : views.n_choices[row]].argmax(axis=1).tolist()
-    parts = page.one(".run-box .flips").text.rstrip(".").split(": ", 1)[1].split("; ")
-    views_of_key = {}
-    for part in parts:
-        answer, _, numbers = part.partition(" in view")
-        views_of_key[answer.split(":")[0]] = [int(view) for view in re.findall(r"\d", numbers)]
-    keys = [answer.key for answer in made.records[name].field.answers]
-    assert views_of_key == {keys[top]: [v for v in range(4) if tops[v] == top] for top in tops}
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({}, "the run does not record its prompt contract"),
-        ({"source": "import"}, "the run is an import"),
-        (
-            {"settings": {"contract": {"name": "own", "fingerprint": "f" * 64}}},
-            "this version does not have the prompt contract",
-        ),
-    ],
-)
-def test_a_missing_prompt_has_the_one_reason_that_applies(
-    page: Page, tmp_path: Path, changes: dict[str, Any], reason: str
-) -> None:
-    frame = rows(1, families=4)
-    run = write_run(tmp_path / "run", frame, arm="pact", seed=17)
-    edit_run(run, **changes)
-    data = write_jsonl(tmp_path / "eval.jsonl", records_of(frame))
-    experiment = experiment_of([run])
-    records = read_item_records([data], experiment)
-    request = PageRequest(experiment, records, figures=(), tables=("splits",))
-    write_page(make_page(request), tmp_path / "page.html")
-    page.open(tmp_path / "page.html", item_href("f0-base"))
-    page.until(lambda: page.all(".prompt"))
-    told = page.one(".prompt").text
-    reasons = ("does not record its", "is an import", "this version", "order of its letters")
-    assert reason in told
-    assert sum(words in told for words in reasons) == 1
-    assert not page.all(".prompt .message")
-    assert "seal" in page.one(".edit-box").text
-
-
-def test_runs_on_the_same_items_are_compared_whatever_the_others(
-    page: Page, tmp_path: Path
-) -> None:
-    a = write_run(tmp_path / "a", rows(1, families=6), arm="a", seed=1)
-    other = write_run(tmp_path / "b", rows(1, families=9), arm="b", seed=1)
-    again = write_run(tmp_path / "c", rows(1, families=9), arm="c", seed=2)
-    request = PageRequest(experiment_of([a, other, again]), figures=(), tables=("splits",))
-    write_page(make_page(request), tmp_path / "page.html")
-    page.open(tmp_path / "page.html")
-    assert page.js("return [state.a, state.b]") == [0, -1]
-    page.choose("run", "b, seed 1")
-    options = "return [...byId('other').options].map(o => o.text)"
-    assert page.js(options) == ["none", "c, seed 2"]
-    page.choose("other", "c, seed 2")
-    assert len(page.rows()) == 18
-    page.open(tmp_path / "page.html", item_href("f8-base"))
-    assert open_ids(page) == ["f8-base"]
-
-
-def test_an_item_is_opened_and_left_with_the_keyboard(page: Page, made: Compared) -> None:
-    page.open(made.path)
-    page.js("document.querySelector('#rows button.item').focus()")
-    name = page.cells("item")[0]
-    press(page, Keys.ENTER)
-    page.until(lambda: open_ids(page) == [name])
-    press(page, Keys.TAB)
-    assert page.js("return document.activeElement.textContent") == "Link to this item"
-    press(page, Keys.ESCAPE)
-    page.until(lambda: open_ids(page) == [])
-    assert page.js("return document.activeElement.innerText") == name
-    assert not address(page).startswith("#item=")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])

@@ -19,7 +19,6 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.rows import SCHEMA
 from pact_reports.page.assembly import make_page, write_page
-from pact_reports.page.item_links import item_href
 from pact_reports.page.packing import to_steps
 from pact_reports.page.request import PageRequest
 
@@ -139,11 +138,6 @@ def opened(page: Page, large: Large) -> Page:
     return page.open(large.path)
 
 
-def test_an_address_of_one_item_among_many(page: Page, large: Large) -> None:
-    page.open(large.path, item_href("family-049999-base"))
-    assert page.one(".detail-box h3").text == "family-049999-base"
-
-
 def longest_task(page: Page) -> float:
     """Returns the longest time that the page did nothing else, and forgets what was before."""
     longest: float = page.js(
@@ -179,11 +173,3 @@ def test_opening_sorting_and_searching_do_not_freeze(
     assert seconds < MOST_SECONDS
     assert max(loading, sorting, searching) < LONGEST_TASK_MS
     assert opened.console() == []
-
-
-def test_a_search_of_all_texts_can_be_cancelled(opened: Page) -> None:
-    opened.js("byId('search').value = 'clerk'; window.found = search();")
-    opened.until(lambda: opened.one("#searching").is_displayed())
-    opened.js("byId('cancel').click(); return window.found")
-    assert not opened.one("#searching").is_displayed()
-    assert opened.js("return state.shown.length") == ITEMS

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from commands import runner
-from messages import assert_says
 from preregistration.checks import criteria
 from reports.page.page_runs import two_runs
 
 from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
-
-pytestmark = pytest.mark.slow
 
 run = runner(main, "report")
 
@@ -34,19 +30,6 @@ def folders(made: tuple[list[Path], Path]) -> list[Path]:
     return made[0]
 
 
-def test_several_runs_in_turn(folders: list[Path]) -> None:
-    a, b = (run(folder, *FAST).stdout for folder in folders)
-    assert run(*folders, *FAST).stdout == a + b
-
-
-def test_several_runs_as_one_json_object(folders: list[Path]) -> None:
-    alone = [json.loads(run(folder, *FAST, "--json").stdout) for folder in folders]
-    together = json.loads(run(*folders, *FAST, "--json").stdout)
-    assert together.pop("warnings") == [warning for value in alone for warning in value["warnings"]]
-    named = zip(folders, alone, strict=True)
-    assert together == {"runs": [{"folder": str(folder), **value} for folder, value in named]}
-
-
 def cards_of(page: Path) -> list[tuple[str, str]]:
     """Returns question and status of the cards of a page."""
     text = page.read_text(encoding="utf-8")
@@ -54,6 +37,7 @@ def cards_of(page: Path) -> list[tuple[str, str]]:
     return [(question, status) for question, status in cards]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_the_page_audits_its_data_or_takes_an_audit(
     made: tuple[list[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,7 +50,6 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     write = (*folders, *FAST, "--html", page)
     run(*write, "--audit", audit)  # the runs record another dataset than the one audited
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
-    assert "audit.json is about other" in page.read_text(encoding="utf-8")
     recorded = json.loads((folders[0] / "run.json").read_bytes())["settings"]["data"]["sha256"]
     value["files"][0]["sha256"] = recorded
     audit.write_text(json.dumps(value))
@@ -75,50 +58,13 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     assert (expected == "Problems") == (counts["error"] > 0)
     for source in (("--data", data), ("--audit", audit)):
         run(*write, *source)
-        questions, statuses = zip(*cards_of(page), strict=True)
-        assert questions == (
-            *("Is it better?", "Is the data sound?"),
-            *("Follows the order?", "Probabilities right?", "May it act alone?"),
-        )
-        assert statuses[1] == expected, source
-        text = page.read_text(encoding="utf-8")
-        audited = text[text.index('<section id="data-audit">') :]
-        audited = re.sub("<[^>]*>", "", audited[: audited.index("</section>")])
-        checked = sum(check["skipped"] is None for check in value["checks"])
-        assert f" records, {checked} checks: " in audited, source
-        for check in value["checks"]:
-            assert (check["skipped"] or check["scope"]) in unescape(audited), source
-            for code, findings in check["codes"].items():
-                assert f"{code}: {findings['count']:,}" in audited, source
+        assert cards_of(page)[1] == ("Is the data sound?", expected), source
     monkeypatch.setattr("pact_eval.evaluation.run_data.MOST_AUDITED", 1)
     run(*write, "--data", data)
     assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
-    assert "1 records: give --audit" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("one_figure")  # `paper` draws all
-def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path: Path) -> None:
-    folders, data = made
-    page, paper = tmp_path / "page.html", tmp_path / "paper"
-    words = (*folders, *FAST, "--data", data, "--method", "other")
-    assert run(*words, "--html", page).stdout.splitlines()[0] == str(page)
-    result = runner(main, "paper")(*words, "--out", paper, "-v")
-    paths = [Path(line) for line in result.stdout.splitlines()]
-    assert sorted(paths) == sorted(paper.iterdir())
-    assert {path.suffix for path in paths} == {".svg", ".tex", ".md", ".csv"}
-    assert_says(result.stderr, "table scorecard: left out", "no criteria")
-    assert "<bdi>other</bdi> against <bdi>pact</bdi>" in page.read_text(encoding="utf-8")
-    assert (paper / "report.md").read_text(encoding="utf-8").startswith("# Report\n")
-
-
-@pytest.mark.usefixtures("one_figure")
-def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None:
-    out = tmp_path / "page.html"
-    value = json.loads(run(*folders, *FAST, "--html", out, "--json").stdout)
-    assert value["files"] == {"html": str(out)}
-    assert "table scorecard" in value["skipped"]
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_figure")
 def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "h.toml"
@@ -129,8 +75,10 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
     result = run(*folders, *FAST, "--html", out, "--criteria", path, code=5)
     assert "TAMPERED" in result.stderr
     page = out.read_text(encoding="utf-8")
-    assert "Registration does not hold" in page
-    assert "better than b." in page
+    assert page.index("Registration: ") < page.index('class="verdicts"')
+    assert '<span class="verdict bad">TAMPERED</span>' in page
+    assert "verdicts below prove nothing" in page
+    assert "verdict good" not in page
 
 
 @pytest.mark.parametrize(
@@ -146,7 +94,6 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
         (("--palette", "p.toml"), "--palette is for --html, which was not given", 2),
         (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),
         (("--calibration", "c.json"), "--calibration: expected one RUN, got 2", 2),
-        (("--html", "page.html", "--by", "nothing"), "--by nothing: the run has no such column", 1),
     ],
 )
 def test_bad_input_is_told(
