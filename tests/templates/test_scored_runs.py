@@ -23,7 +23,7 @@ run = runner(pact_eval_program)
 refused = refuser(pact_eval_program)
 
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
-LIMIT = 12
+LIMIT = 6
 
 
 @pytest.fixture(scope="module")
