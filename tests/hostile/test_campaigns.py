@@ -5,8 +5,8 @@ of its own, with at most one error message and without a traceback, within 20 s 
 number of a run may change unless the command says so. Inputs run in a process of their own, so
 that one that hangs, or ends the process, is a failure with its seed.
 
-`make test-all` runs 300 inputs, `make fuzz` 10,000. A failure names its seed: set PACT_FUZZ_SEED to
-it to repeat it alone.
+`make test` runs 10 inputs, `make test-all` 300, `make fuzz` 10,000. A failure names its seed:
+set PACT_FUZZ_SEED to it to repeat it alone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hostile import campaigns
 from pact_eval.importing.registry import source_names
 
 INPUTS = int(os.environ.get("PACT_FUZZ", "300"))
+FEW = 10
 SEED = os.environ.get("PACT_FUZZ_SEED")
 START_SECONDS = 600.0
 
@@ -61,9 +62,9 @@ def check_inputs(words: Sequence[object], *, done: int) -> None:
     assert not messages, "\n".join(messages)
 
 
-@pytest.mark.slow
-def test_hostile_inputs(healthy: Path, tmp_path: Path) -> None:
-    seeds = list(range(INPUTS)) if SEED is None else [int(SEED)]
+@pytest.mark.parametrize("inputs", [FEW, pytest.param(INPUTS, marks=pytest.mark.slow)])
+def test_hostile_inputs(healthy: Path, tmp_path: Path, inputs: int) -> None:
+    seeds = list(range(inputs)) if SEED is None else [int(SEED)]
     check_inputs([healthy, tmp_path, json.dumps(seeds)], done=len(seeds))
 
 

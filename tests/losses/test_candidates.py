@@ -97,8 +97,9 @@ def test_whatever_the_model_does_to_its_logits_is_done(name: str) -> None:
 
 @pytest.mark.parametrize("head", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_gradient_flows_to_the_adapter_only_and_is_that_of_the_full_head(
-    batch: PactBatch, head: bool
+    views: list[TrainingView], head: bool
 ) -> None:
+    batch = PactCollator(0)(views[:3])
     model = with_lora(tiny_base(torch.float64), head=head).train()
     picked = candidate_logits(model, batch)
     (picked * batch.mask).square().sum().backward()  # type: ignore[no-untyped-call]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from losses.made_views import families, family, unpaired
 
@@ -14,6 +14,7 @@ from pact_losses import FamilyBatchSampler, FamilyError, TrainingView, group_fam
 LENGTHS = st.lists(st.integers(2, 30), min_size=1, max_size=40)
 
 
+@settings(max_examples=50)
 @given(
     lengths=LENGTHS,
     size=st.integers(1, 5),

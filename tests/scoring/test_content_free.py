@@ -29,7 +29,6 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.remedies.contextual import ContentFree
 from pact_eval.runs.content_free import (
     CONTENTS,
-    content_free_probabilities,
     content_free_run,
 )
 from pact_eval.runs.folder import open_run, read_run
@@ -78,24 +77,6 @@ def test_prompts_keep_question_and_orders_and_lose_the_context(
         ours = rows.filter(pl.col("id") == record.id).sort("view")["logits"].to_list()
         for view_logits, result in zip(ours, scored, strict=True):
             np.testing.assert_allclose(view_logits, result.logits, atol=LOGIT)
-
-
-@pytest.mark.slow
-def test_the_mean_is_over_the_three_contents(run: Path) -> None:
-    own = content_free_run(open_run(run))
-    assert own is not None
-    predictions = read_run(run).predictions
-    p_cf = content_free_probabilities(predictions, own.predictions)
-    assert p_cf.shape == (30, 2, predictions.logits.shape[2])
-    assert p_cf.sum(axis=2) == pytest.approx(1.0)
-    by_hand = np.mean(
-        [
-            np.exp(own.predictions.log_probs_by_view[3 * 7 + number, 1])
-            for number in range(len(CONTENTS))
-        ],
-        axis=0,
-    )
-    assert p_cf[7, 1] == pytest.approx(by_hand, abs=1e-12)
 
 
 @pytest.mark.slow

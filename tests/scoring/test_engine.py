@@ -125,8 +125,9 @@ def test_the_shell_itself_against_one_plain_forward_pass_a_prompt(
     loaded = identify(ModelRequest(adapter, str(qwen3_5_shell))).load()
     inner = loaded.model.get_base_model()
     assert type(inner).__name__ == "Qwen3_5ForConditionalGeneration"
-    plain = one_by_one(loaded.model, views)
-    for ours, theirs in zip(loaded.scorer.score(views), plain, strict=True):
+    few = views[:6]
+    plain = one_by_one(loaded.model, few)
+    for ours, theirs in zip(loaded.scorer.score(few), plain, strict=True):
         np.testing.assert_allclose(ours.logits, theirs.logits, atol=LOGIT, rtol=0)
 
 

@@ -7,13 +7,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
 from steps import Steps
-from tolerances import LOGIT
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
@@ -52,6 +50,7 @@ def folder(model: ScoringModel, data: Path, tmp_path_factory: pytest.TempPathFac
     return out
 
 
+@pytest.mark.slow
 def test_rows_say_which_two_answers_and_know_no_reference(folder: Path, data: Path) -> None:
     frame = pl.read_parquet(folder / "predictions.parquet")
     assert frame.schema == ABLATED_SCHEMA
@@ -70,23 +69,7 @@ def test_rows_say_which_two_answers_and_know_no_reference(folder: Path, data: Pa
     assert run.provenance["counts"] == {"items": 8, "views": 16}
 
 
-def test_logits_are_those_of_the_engine_on_the_text_without_the_sentence(
-    model: ScoringModel, folder: Path, data: Path
-) -> None:
-    loaded = model.load()
-    run = read_any_run(folder)
-    records = read_records(data, allow_ablated=True)[:1]
-    for item, ablated in enumerate(records):
-        for view, scored in zip(
-            views := model.encoder.encode([ablated], 2, 0),
-            loaded.scorer.score(views),
-            strict=True,
-        ):
-            n = len(view.code_order)
-            logits = run.predictions.logits[item, view.view, :n]
-            np.testing.assert_allclose(logits, scored.logits, atol=LOGIT)
-
-
+@pytest.mark.slow
 def test_the_report_against_the_equations_row_by_row(folder: Path) -> None:
     result = CliRunner().invoke(main, ["report", str(folder), "--json"])
     assert result.exit_code == 0, result.output

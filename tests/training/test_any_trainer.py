@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -47,8 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
-        for name, train in TRAINERS.items():
-            train(Path("out") / name)
+        with_transformers(Path("out") / "trainer")
+        with_trl(Path("out") / "sft")
     return folder
 
 
@@ -87,10 +86,7 @@ def with_trl(out: Path) -> None:
     trainer.save_model()
 
 
-TRAINERS: dict[str, Callable[[Path], None]] = {"trainer": with_transformers, "sft": with_trl}
-
-
-@pytest.fixture(params=TRAINERS)
+@pytest.fixture(params=["trainer", "sft"])
 def adapter(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     place: Path = Path("out") / request.param

@@ -7,22 +7,18 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
-from adaptive_runs import taken_rows, views_by_hand
+from adaptive_runs import taken_rows
 from builders import question, record, write_jsonl
 from commands import refuser, runner, started
 from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.data.records import read_records
-from pact_eval.prompts.code_orders import code_orders
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.view_rule import ViewRule
-from pact_eval.scoring.servers import client as client_module
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.windows import read_dataset, score_windows
@@ -37,11 +33,6 @@ from scoring.servers.loopback import (
 
 RULE = ViewRule(threshold=0.3, risk=0.05, full_share=0.2)
 OF_A_PROCESS = ("created", "finished", "wall_seconds", "command_line", "seal", "server")
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_FIRST_PAUSE", 1e-4)
 
 
 def dataset_file(folder: Path, families: int, name: str = "holdout") -> Path:
@@ -230,29 +221,6 @@ def test_a_killed_run_is_resumed_to_the_same_bytes(tmp_path: Path, fit: Path) ->
         for name in OF_A_PROCESS:
             values.pop(name)
     assert recorded[0] == recorded[1]
-    frame = pl.read_parquet(rows[0])
-    assert frame.equals(taken_rows_again(frame, recorded[0]["settings"]["views"]))
-
-
-def taken_rows_again(frame: pl.DataFrame, recorded: Any) -> pl.DataFrame:
-    """The rows of items that the rule would stop where they were stopped."""
-    rule = ViewRule.of_json(recorded, "settings")
-    assert rule is not None
-    kept = []
-    for item in frame.partition_by("id", maintain_order=True):
-        answers = item["n_choices"][0]
-        orders = code_orders(0, item["id"][0], answers, 4)
-        if item["kind"][0] == "boolean":
-            orders = orders[:1]
-        most = len(dict.fromkeys(orders))
-        taken = most
-        if not rule.gets_all_views(item["family"][0]):
-            logits = np.array(item["logits"].to_list())
-            padded = np.vstack([logits, np.zeros((most - len(logits), answers))])
-            taken = min(views_by_hand(padded, orders, rule.threshold), most)
-        if taken == len(item):
-            kept.append(item)
-    return pl.concat(kept)
 
 
 @pytest.mark.parametrize(

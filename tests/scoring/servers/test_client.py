@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pact_eval.errors import ServerError
-from pact_eval.scoring.servers import client as client_module
 from pact_eval.scoring.servers.client import (
     MOST_FAILURES,
     TRIES,
@@ -18,11 +17,6 @@ from pact_eval.scoring.servers.client import (
 from pact_eval.scoring.servers.replies import NoUsableReplyError, RefusedRequestError
 from pact_eval.scoring.servers.request import ServerRequest
 from scoring.servers.loopback import Response, Sent, serving
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_FIRST_PAUSE", 1e-4)
 
 
 def request_to(*urls: str, **options: Any) -> ServerRequest:

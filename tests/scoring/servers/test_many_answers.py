@@ -22,12 +22,9 @@ from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.runs.folder import read_run
 from pact_eval.runs.rows import check_values
-from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.tokenizer import load_tokenizer
-from pact_eval.scoring.windows import read_dataset, score_windows
 from scoring.conftest import MODEL
-from scoring.servers.loopback import serving, softmax_of_names, systemone
+from scoring.servers.loopback import score_served, serving, softmax_of_names, systemone
 
 
 def scored(folder: Path, answers: int, pairs: int = 3) -> Path:
@@ -43,9 +40,7 @@ def scored(folder: Path, answers: int, pairs: int = 3) -> Path:
     ]
     data = write_jsonl(folder / f"{answers}.jsonl", rows)
     with serving(systemone) as server:
-        request = ServerRequest(urls=(server.url,), model="mine", probe=False)
-        score_windows(server_source(request), read_dataset(data, k=3), folder / "run", labels={})
-    return folder / "run"
+        return score_served(server, data, folder / "run", k=3)
 
 
 @pytest.mark.slow

@@ -15,10 +15,7 @@ from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.order_audit import OrderAudit
 from pact_eval.evaluation.settings import Settings
-from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.source import server_source
-from pact_eval.scoring.windows import read_dataset, score_windows
-from scoring.servers.loopback import Response, Sent, serving, systemone
+from scoring.servers.loopback import Response, Sent, score_served, serving, systemone
 
 Weights = Callable[[Sequence[str]], Sequence[float]]
 
@@ -48,10 +45,7 @@ def scored(folder: Path, weights: Weights) -> Path:
     data = write_jsonl(folder / "d.jsonl", rows)
     with serving(weighing(weights)) as server:
         # One request at a time: noise by order of arrival once preferred a letter, at 5% by design.
-        request = ServerRequest(urls=(server.url,), model="mine", concurrency=1)
-        source = server_source(request)
-        score_windows(source, read_dataset(data, k=4), folder / "run", labels={})
-    return folder / "run"
+        return score_served(server, data, folder / "run", probe=True, concurrency=1)
 
 
 def audit(run: Path) -> OrderAudit:

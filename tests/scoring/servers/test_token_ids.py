@@ -25,13 +25,13 @@ from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.asking import AskedItem, count_requests
 from pact_eval.scoring.servers.request import ServerRequest, WireName
 from pact_eval.scoring.servers.sglang import SGLang
-from pact_eval.scoring.servers.source import probe, server_source
+from pact_eval.scoring.servers.source import probe
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.vllm import VLLM
 from pact_eval.scoring.servers.wire import AskedView, UnusableReplyError
-from pact_eval.scoring.windows import read_dataset, score_windows
+from pact_eval.scoring.windows import read_dataset
 from scoring.conftest import MODEL
-from scoring.servers.loopback import Response, Sent, serving
+from scoring.servers.loopback import Response, Sent, score_served, serving
 from scoring.servers.test_served_runs import dataset_file
 from scoring.servers.token_servers import (
     SGLANG_MODELS,
@@ -243,8 +243,7 @@ def test_a_served_run_has_views_and_mass_for_every_kind(
     data = dataset_file(tmp_path)
     respond, models, path = SERVERS[name]
     with serving(answering({path: respond}), {"/v1/models": models}, routes=(path,)) as server:
-        source = server_source(request(server.url, probe=False))
-        score_windows(source, read_dataset(data, k=4), tmp_path / "run", labels={})
+        score_served(server, data, tmp_path / "run", tokenizer=str(MODEL))
     assert len(server.posts) == 12  # one request per item
     run = read_run(tmp_path / "run")
     dataset = read_dataset(data, k=4)
@@ -273,8 +272,8 @@ def test_the_mass_of_a_run_is_unknown_if_one_reply_shows_logits(tmp_path: Path) 
 
     respond = answering({"/v1/completions": lambda sent: vllm(sent, later)})
     with serving(respond) as server:
-        source = server_source(request(server.url, "vllm", probe=False, concurrency=1))
-        score_windows(source, read_dataset(data, k=1), tmp_path / "run", labels={})
+        one_by_one: Any = {"wire": "vllm", "tokenizer": str(MODEL), "concurrency": 1}
+        score_served(server, data, tmp_path / "run", k=1, **one_by_one)
     run = read_run(tmp_path / "run")
     assert np.isnan(run.predictions.answer_mass).all()
     assert np.isfinite(run.predictions.logits[:, :, :2]).all()
@@ -295,8 +294,7 @@ def test_a_server_may_refuse_an_item_as_too_long(tmp_path: Path) -> None:
         return Response({"error": {"message": text}}, 400) if too_long else vllm(sent)
 
     with serving(answering({"/v1/completions": choosy})) as server:
-        source = server_source(request(server.url, "vllm", probe=False))
-        score_windows(source, read_dataset(data, k=2), tmp_path / "run", labels={})
+        score_served(server, data, tmp_path / "run", k=2, wire="vllm", tokenizer=str(MODEL))
     assert read_run(tmp_path / "run").provenance.counts.unanswered == {"unsupported": 4}
 
 

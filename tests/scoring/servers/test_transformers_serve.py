@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import transformers
 from builders import question, record, write_jsonl
 from tolerances import PROBABILITY
@@ -19,8 +18,6 @@ from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.servers.systemone import question as asked_question
 from pact_eval.scoring.windows import read_dataset, score_windows
 from scoring.conftest import MODEL
-
-pytestmark = pytest.mark.slow
 
 
 def canonical(answer: dict[str, Any], keys: list[str]) -> list[float]:
