@@ -172,7 +172,7 @@ def test_a_resumed_run_keeps_the_kernel_that_it_recorded(
 ) -> None:
     """Its rows are those of a run with this kernel, whatever a probe says on resuming."""
     other = NAMES[1 - NAMES.index(chosen)]
-    dataset, model = read_dataset(HOLDOUT, k=2, limit=70), _identified("auto")
+    dataset, model = read_dataset(HOLDOUT, k=1, limit=66), _identified("auto")
     _forced_probe(monkeypatch, chosen)
     with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
         score(model, dataset, tmp_path / "run", labels={})
@@ -193,7 +193,7 @@ def test_a_run_without_a_kernel_of_ours_resumes_with_the_default_or_not_at_all(
     recorded: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier versions recorded none, and used the fused one; a name that is none is refused."""
-    dataset, model = read_dataset(HOLDOUT, k=1, limit=70), _identified("auto")
+    dataset, model = read_dataset(HOLDOUT, k=1, limit=66), _identified("auto")
     _forced_probe(monkeypatch, "fused")
     with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
         score(model, dataset, tmp_path / "run", labels={})

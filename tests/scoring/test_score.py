@@ -148,12 +148,12 @@ def test_a_limit_beyond_the_file_is_the_whole_file_and_other_settings_are_refuse
     score(model, read_dataset(path, k=1), tmp_path / "run", labels={})
     score(model, read_dataset(path, k=1, limit=2), tmp_path / "run", labels={})
     score(model, read_dataset(path, k=1, limit=9), tmp_path / "run", labels={})
-    for other, difference in (
-        ({"k": 1, "limit": 1}, "data.records: .* 2, this command 1"),
-        ({"k": 2}, "k: .* 1, this command 2"),
+    for dataset, difference in (
+        (read_dataset(path, k=1, limit=1), "data.records: .* 2, this command 1"),
+        (read_dataset(path, k=2), "k: .* 1, this command 2"),
     ):
         with pytest.raises(RunSettingsError, match=difference):
-            score(model, read_dataset(path, **other), tmp_path / "run", labels={})
+            score(model, dataset, tmp_path / "run", labels={})
 
 
 def test_a_prompt_over_the_limit_is_told_before_anything_is_scored(

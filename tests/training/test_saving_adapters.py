@@ -20,7 +20,7 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.scoring.scorer import Scorer
+from pact_eval.scoring.scorer import largest_difference, one_by_one
 from pact_eval.training import save_adapter
 from pact_fixtures.training.model import load_base
 
@@ -41,12 +41,10 @@ def test_what_was_saved_scores_as_the_model_in_memory(model: Any, tmp_path: Path
     folder = tmp_path / "adapter"
     save_adapter(model, folder, base=MODEL, arm="pact", seed=17, dtype=torch.float32)
     loaded = identify(ModelRequest(folder)).load()
-    records = read_records(FIXTURES / "data" / "holdout.jsonl")[:1]
-    views = loaded.source.encoder.encode(records, 1, 0)
-    for ours, theirs in zip(
-        loaded.scorer.score(views), Scorer(model, 4096).score(views), strict=True
-    ):
-        assert ours.logits == pytest.approx(theirs.logits, abs=LOGIT)
+    records = read_records(FIXTURES / "data" / "holdout.jsonl")[:2]
+    views = loaded.source.encoder.encode(records, 2, 0)
+    ours, theirs = one_by_one(loaded.model, views), one_by_one(model, views)
+    assert largest_difference(ours, theirs) < LOGIT
 
 
 def test_the_folder_says_what_score_asks_for(model: Any, tmp_path: Path) -> None:

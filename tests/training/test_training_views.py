@@ -191,7 +191,8 @@ def test_the_cache_gives_back_what_was_encoded(
 ) -> None:
     lines: list[str] = []
     plan = ViewPlan(seed=2)
-    folder, more = tmp_path / "[new]", {"unpaired": records[4:5], "log": lines.append}
+    folder = tmp_path / "[new]"
+    more: dict[str, Any] = {"unpaired": records[4:5], "log": lines.append}
     first = cached_training_views(records[:4], encoder, plan, folder, **more)
     again = cached_training_views(records[:4], encoder, plan, folder, **more)
     assert first == again == training_views(records[:4], encoder, plan, unpaired=records[4:5])
