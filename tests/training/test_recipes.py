@@ -318,10 +318,10 @@ def test_unpaired_records_are_trained_on_and_recorded(
     # With weight 0 they decide nothing: they are not recorded, and nothing is trained again.
     without = of_recipe(base, files, "cross_entropy", epochs=1, unpaired_weight=0.0)
     train_recipe(without, tmp_path / "without")
-    lines: list[str] = []
+    said: list[str] = []
     weightless = replace(without, files=replace(files, unpaired=mix))
-    train_recipe(weightless, tmp_path / "without", log=lines.append)
-    assert lines == [f"{tmp_path / 'without'}: this training is finished"]
+    train_recipe(weightless, tmp_path / "without", log=said.append)
+    assert said == [f"{tmp_path / 'without'}: this training is finished"]
 
 
 @pytest.mark.slow
