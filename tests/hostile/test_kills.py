@@ -1,7 +1,7 @@
 """Kills of `score --workers 2`: before, between and after windows; nothing of it stays.
 
-Each killed run is resumed, and then has the bytes of an undisturbed run. `make test` kills three
-times, `make fuzz` twenty times.
+Each killed run is resumed, and then has the bytes of an undisturbed run. `make test-all` kills
+three times, `make fuzz` twenty times.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from ray_cluster import forked_workers
 from scoring.conftest import FIXTURES, HOLDOUT
 
 from pact_cli.main import main
+from pact_eval.scoring.windows import WINDOW_RECORDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.posix]
 
 PHASES: Final = ("before", "between", "after")
 KILLS = 20 if "PACT_FUZZ" in os.environ else len(PHASES)
-WINDOWS: Final = 6  # of the 324 records of the holdout
+WINDOWS: Final = 4
 STARTED: Final = 9  # processes that a run has started at least before it loads a model
 LATER_SECONDS: Final = {"before": 1.0, "between": 0.005, "after": 0.05}
 GONE_SECONDS: Final = 10.0
@@ -46,7 +47,9 @@ def command(out: Path, *more: str) -> list[str]:
         "--data",
         str(HOLDOUT),
         "--k",
-        "2",
+        "1",
+        "--limit",
+        str(WINDOWS * WINDOW_RECORDS),
         "--attention",
         "fused",
         "--out",

@@ -1,6 +1,6 @@
 """Runs on a hostile server: each ends in time, in bounded memory, and with no wrong answer.
 
-`make test` runs every tenth mode on each wire, `make fuzz` all modes on all wires.
+`make test-all` runs every tenth mode on each wire, `make fuzz` all modes on all wires.
 """
 
 from __future__ import annotations
@@ -25,17 +25,11 @@ from pact_cli.main import main
 from pact_eval.scoring.servers import client
 from pact_eval.scoring.servers.request import WireName
 
-pytestmark = pytest.mark.slow
-
 ALL = "PACT_FUZZ" in os.environ
 TRIES = 2
-ITEMS = 64
+ITEMS = 32
 MOST_BYTES = 2**30
 SLACK_SECONDS = 30.0  # this machine may be busy
-
-
-def test_there_are_seventy_modes() -> None:
-    assert len(MODES) >= 70
 
 
 def test_every_wire_has_a_hostile_server() -> None:
@@ -56,6 +50,7 @@ def _short_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACT_KEY", KEY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", WIRES)
 def test_every_mode_ends_in_time_and_without_a_wrong_answer(
     wire: str, data: Path, tmp_path: Path

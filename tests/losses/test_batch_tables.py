@@ -38,27 +38,6 @@ def test_what_it_derives() -> None:
     assert len(batch) == 2
 
 
-def test_of_equals_the_tensors() -> None:
-    expected = PactBatch(**tensors())
-    batch = PactBatch.of(
-        expected.code_order.tolist(),
-        [0, 2, 0, None],
-        is_score=[False] * 4,
-        pairs=[(0, 1)],
-        views=[(0, 2)],
-        ablations=[(3, 0, 2)],
-        weight=[1, 1, 1, 1],
-        record_ids=list(expected.record_ids),
-    )
-    for name, value in vars(expected).items():
-        other = getattr(batch, name)
-        if isinstance(value, torch.Tensor):
-            assert torch.equal(other, value)
-            assert other.dtype == value.dtype
-        else:
-            assert other == value
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -95,11 +95,11 @@ def test_whatever_the_model_does_to_its_logits_is_done(name: str) -> None:
     assert float(expected.abs().max()) > 1e-3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("head", [False, True])
+@pytest.mark.parametrize("head", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_gradient_flows_to_the_adapter_only_and_is_that_of_the_full_head(
-    batch: PactBatch, head: bool
+    views: list[TrainingView], head: bool
 ) -> None:
+    batch = PactCollator(0)(views[:3])
     model = with_lora(tiny_base(torch.float64), head=head).train()
     picked = candidate_logits(model, batch)
     (picked * batch.mask).square().sum().backward()  # type: ignore[no-untyped-call]
@@ -159,23 +159,21 @@ def test_gradient_checkpointing_changes_nothing(batch: PactBatch) -> None:
     assert any(weight.grad is not None for weight in model.parameters())
 
 
-def test_autocast_gives_float32_logits_of_bfloat16_arithmetic(batch: PactBatch) -> None:
-    model = with_lora(tiny_base())
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        logits = candidate_logits(model, batch)
-    exact = candidate_logits(model, batch)
-    assert logits.dtype == torch.float32
-    assert not torch.equal(logits, exact)
-    torch.testing.assert_close(logits, exact, atol=BFLOAT16_LOGIT, rtol=0)
-
-
-def test_in_bfloat16_and_in_float64(batch: PactBatch) -> None:
-    with torch.no_grad():
-        assert candidate_logits(tiny_base(torch.bfloat16), batch).dtype == torch.float32
-        exact = candidate_logits(tiny_base(torch.float64), batch)
-        assert exact.dtype == torch.float64
-        single = candidate_logits(tiny_base(), batch)
+@torch.no_grad()
+def test_logits_are_of_float32_or_more_whatever_the_precision_of_the_model(
+    views: list[TrainingView],
+) -> None:
+    batch = PactCollator(0)(views[:5])
+    single = candidate_logits(tiny_base(), batch)
+    exact = candidate_logits(tiny_base(torch.float64), batch)
+    assert exact.dtype == torch.float64
     torch.testing.assert_close(single.double(), exact, atol=LOGIT, rtol=0)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = candidate_logits(tiny_base(), batch)
+    for logits in (rounded, candidate_logits(tiny_base(torch.bfloat16), batch)):
+        assert logits.dtype == torch.float32
+        assert not torch.equal(logits, single)
+        torch.testing.assert_close(logits, single, atol=BFLOAT16_LOGIT, rtol=0)
 
 
 @pytest.fixture

@@ -57,11 +57,10 @@ def test_order_of_the_rows_and_several_permuted_views() -> None:
     batch = PactCollator(0)(views)
     assert sorted(batch.pairs.tolist()) == [[2, 1], [4, 3], [6, 5]]
     assert sorted(batch.views.tolist()) == [[5, 1], [5, 3], [6, 2], [6, 4]]
-
-
-def test_pairs_of_the_primary_views_alone() -> None:
-    batch = PactCollator(0, pair_views="primary")([*family("a"), *family("b", permuted=2)])
-    assert batch.pairs.tolist() == [[0, 1], [5, 6]]
+    primary = PactCollator(0, pair_views="primary")(views)
+    assert primary.pairs.tolist() == [[6, 5]]
+    weighted = [replace(view, weight=0.5 + row) for row, view in enumerate(views)]
+    assert PactCollator(0)(weighted).weight.tolist() == [0.5 + row for row in range(7)]
 
 
 def test_a_permuted_view_without_its_twin_has_no_margin() -> None:
@@ -87,11 +86,6 @@ def test_codes_are_as_wide_as_asked_for() -> None:
         BatchError, match="record a-base: expected at most n_codes = 2 answers, got 3"
     ):
         PactCollator(0, n_codes=2)(family("a", n_choices=3))
-
-
-def test_weights_reach_the_batch() -> None:
-    views = [replace(view, weight=0.5 + row) for row, view in enumerate(family("a"))]
-    assert PactCollator(0)(views).weight.tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
 
 
 @pytest.mark.parametrize("missing", [0, 1])
@@ -144,8 +138,9 @@ def test_a_tokenizer_without_a_padding_token_is_told_what_to_give() -> None:
         PactCollator(nothing)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "start"), [(0, None), (1, "fork"), (2, "spawn")])
+@pytest.mark.parametrize(
+    ("workers", "start"), [(0, None), pytest.param(2, "spawn", marks=pytest.mark.slow)]
+)
 def test_a_data_loader_yields_batches_of_whole_families(workers: int, start: str | None) -> None:
     views = families([3, 9, 4, 8, 5])
     loader: DataLoader[TrainingView] = DataLoader(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from losses.made_views import families, family, unpaired
 
@@ -14,6 +14,7 @@ from pact_losses import FamilyBatchSampler, FamilyError, TrainingView, group_fam
 LENGTHS = st.lists(st.integers(2, 30), min_size=1, max_size=40)
 
 
+@settings(max_examples=50)
 @given(
     lengths=LENGTHS,
     size=st.integers(1, 5),
@@ -73,29 +74,17 @@ def test_the_order_follows_from_seed_and_epoch_alone() -> None:
     assert list(again) != first
     again.set_epoch(0)
     assert list(again) == first
-    assert list(_sampler(views, 4, seed=18)) != first
+    next_seed = list(_sampler(views, 4, seed=18))
+    assert next_seed != first
+    again.set_epoch(1)
+    assert next_seed != list(again)
 
 
-def test_the_next_epoch_of_a_seed_is_not_the_first_of_the_next_seed() -> None:
-    views = families(list(range(2, 80)))
-    second_epoch = _sampler(views, 4, seed=17)
-    second_epoch.set_epoch(1)
-    assert list(second_epoch) != list(_sampler(views, 4, seed=18))
-
-
-@pytest.mark.slow
 def test_padding_waste_is_far_below_that_of_an_unsorted_order() -> None:
     rng = random.Random(3)
-    views = families([rng.randrange(300, 1100) for _ in range(256)])
+    views = families([rng.randrange(300, 1100) for _ in range(128)])
     bucketed, unsorted = (_waste(views, _sampler(views, 4, bucket=bucket)) for bucket in (64, 1))
     assert bucketed < 0.04 < 0.2 < unsorted
-
-
-def test_lengths_do_not_drift_through_an_epoch() -> None:
-    views = families(list(range(100, 356)))
-    longest = [max(len(views[row].token_ids) for row in batch) for batch in _sampler(views, 4)]
-    half = len(longest) // 2
-    assert abs(sum(longest[:half]) - sum(longest[half:])) / sum(longest) < 0.1
 
 
 def test_the_batches_of_one_step_have_similar_lengths_on_all_ranks() -> None:

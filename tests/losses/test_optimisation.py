@@ -94,13 +94,9 @@ def test_lora_plus_gives_the_b_matrices_eight_times_the_rate() -> None:
     assert set(rates) == {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0}
     assert optimizer.param_groups[0]["lr"] == 5e-5
-
-
-def test_a_ratio_of_1_is_plain_lora() -> None:
-    optimizer = lora_plus_optimizer(_with_lora(), learning_rate=1e-3, ratio=1.0, weight_decay=0.1)
-    used = [group for group in optimizer.param_groups if group["params"]]
-    assert {group["lr"] for group in used} == {1e-3}
-    assert {group["weight_decay"] for group in used} == {0.1}
+    plain = lora_plus_optimizer(model, learning_rate=1e-3, ratio=1.0, weight_decay=0.1)
+    used = [group for group in plain.param_groups if group["params"]]
+    assert {(group["lr"], group["weight_decay"]) for group in used} == {(1e-3, 0.1)}
 
 
 def test_a_model_without_trained_lora_is_refused() -> None:
@@ -123,7 +119,7 @@ def released_share(step: int, n: int, warm: int, kind: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "n", "warm"), [("cosine", 40, 4), ("linear", 47, 4), ("cosine", 584, 58)]
+    ("schedule", "n", "warm"), [("cosine", 9, 0), ("cosine", 40, 4), ("linear", 47, 4)]
 )
 def test_schedule_against_the_released_formula_in_every_group(
     schedule: Schedule, n: int, warm: int
@@ -138,11 +134,6 @@ def test_schedule_against_the_released_formula_in_every_group(
         assert expected > 0 or step == n
         optimizer.step()
         rates.step()
-
-
-def test_without_warm_up_the_first_step_has_the_full_rate() -> None:
-    optimizer = torch.optim.AdamW([nn.Parameter(torch.zeros(1))], lr=1.0)
-    assert learning_rate_schedule(optimizer, n_steps=9, warmup=0.1).get_last_lr() == [1.0]
 
 
 def trained_names(model: nn.Module) -> list[str]:

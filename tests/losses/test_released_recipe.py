@@ -11,10 +11,8 @@ import pytest
 import torch
 from losses import losses_oracle as oracle
 from losses.made_views import family, unpaired
-from torch import nn
 
 from pact_losses import (
-    FamilyBatchSampler,
     PactBatch,
     PactCollator,
     PactLoss,
@@ -98,13 +96,6 @@ def test_the_margin_of_primary_views_does_not_reach_permuted_ones() -> None:
         assert {view.role for view, moves in zip(views, moved, strict=True) if moves} == roles
 
 
-def test_the_first_step_has_a_ramp_above_0() -> None:
-    """Released: min(1, (step + 1) / (share * steps))."""
-    n_steps, loss_fn = 40, PactLoss(ramp=0.1)
-    ramps = [loss_fn.ramp_at((step + 1) / n_steps) for step in range(6)]
-    assert ramps == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0, 1.0])
-
-
 def mixed_views() -> list[TrainingView]:
     """Nine rows of pairs and one unpaired row in ten."""
     return [
@@ -153,39 +144,3 @@ def test_a_permuted_view_of_an_unpaired_row_counts_with_its_weight() -> None:
     jsd = [oracle.jsd(canonical[a], canonical[b]) for a, b in [(0, 2), (1, 3), (4, 5)]]
     expected = (jsd[0] + jsd[1] + 0.3 * jsd[2]) / 2.3
     assert float(out.terms["pc"]) == pytest.approx(expected, rel=1e-6)
-
-
-class _Bag(nn.Module):
-    """A model of the mean of its token embeddings, for trainings of milliseconds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.table = nn.Embedding(300, 3)
-
-    def forward(self, batch: PactBatch) -> torch.Tensor:
-        assert batch.input_ids is not None
-        assert batch.attention_mask is not None
-        mask = batch.attention_mask[..., None]
-        mean = (self.table(batch.input_ids) * mask).sum(1) / mask.sum(1)
-        result: torch.Tensor = mean[:, : batch.code_order.shape[1]]
-        return result
-
-
-def trained(views: list[TrainingView]) -> torch.Tensor:
-    """Train on one family per step, and return the weights."""
-    model, loss_fn = _Bag(), PactLoss()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
-    sampler = FamilyBatchSampler(views, 1, seed=17)
-    for step, rows in enumerate(sampler):
-        batch = PactCollator(0)([views[row] for row in rows])
-        total = loss_fn(model(batch), batch, progress=(step + 1) / len(sampler)).total
-        total.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
-    return model.table.weight.detach()
-
-
-def test_unpaired_rows_change_the_weights_of_a_training() -> None:
-    pairs = [*family("a"), *family("b")]
-    assert not torch.equal(trained(pairs), trained([*pairs, *unpaired("u")]))

@@ -25,7 +25,6 @@ from pact_losses import (
 )
 
 
-@pytest.mark.slow
 def test_against_scipy_whatever_the_batches() -> None:
     model = with_lora(tiny_base())
     views = [view for view in short_views(3) if view.role == "primary"]
@@ -110,7 +109,6 @@ def test_the_lowest_is_kept_and_of_equal_ones_the_earlier() -> None:
     assert model.weight.tolist() == [[4.0, 4.0]]
 
 
-@pytest.mark.slow
 def test_only_what_is_trained_is_kept_and_comes_back_exactly() -> None:
     model = with_lora(tiny_base())
     batch = PactCollator(0)(short_views(1))

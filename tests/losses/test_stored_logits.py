@@ -27,12 +27,9 @@ from pact_eval.evaluation.registry import ABLATED_GAP
 from pact_eval.evaluation.report import evaluate
 from pact_eval.prompts.encoding import Encoder
 from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.runs.folder import read_run
 from pact_eval.runs.predictions import Predictions
 from pact_eval.training import ViewPlan, training_views
 from pact_losses import PactBatch, PactCollator, PactLoss, PactOutput, selection_nll
-
-pytestmark = pytest.mark.slow
 
 KINDS = ("choice", "boolean", "score")
 
@@ -64,17 +61,6 @@ def test_the_code_order_of_a_view_does_not_matter(run: Path) -> None:
         assert float(others[name]) == pytest.approx(float(value), abs=1e-12)
 
 
-def test_cross_entropy_of_every_view_is_the_mean_of_their_nll(run: Path) -> None:
-    predictions = read_run(run).predictions
-    log_p = torch.tensor(predictions.logits).log_softmax(-1)
-    by_view = [
-        -float(log_p[range(len(log_p)), view, predictions.reference].mean())
-        for view in range(predictions.k)
-    ]
-    value = float(measured(read_stored(run)).terms["ce"])
-    assert value == pytest.approx(np.mean(by_view), abs=1e-12)
-
-
 def test_the_ablated_gap_is_that_of_the_report() -> None:
     frame = ablated_rows(5, families=12, k=1)
     rng = np.random.default_rng(0)
@@ -95,6 +81,7 @@ def test_cross_entropy_of_the_published_run_against_its_summary(experiment_files
         assert value == pytest.approx(summary[name]["nll"], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_scored_run_of_the_tiny_model_against_its_loss_in_training(tmp_path: Path) -> None:
     out, n = tmp_path / "run", 8
     words = ["--base-model", MODEL, "--no-adapter", "--data", DATA, "--limit", n, "--k", 2]

@@ -57,26 +57,16 @@ def test_margin_and_its_loss_against_numpy(n: int, m: float) -> None:
     np.testing.assert_allclose(loss, [oracle.cf(margin, m) for margin in expected], rtol=1e-8)
 
 
-def test_margin_loss_of_two_nats_is_the_default() -> None:
-    loss = counterfactual_margin_loss(torch.tensor([2.0], dtype=torch.float64))
-    assert loss.item() == pytest.approx(np.log(2), rel=1e-12)
-
-
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("scale", [0.01, 1.0, 10.0])
-def test_jensen_shannon_against_numpy(n: int, scale: float) -> None:
+def test_jensen_shannon_against_numpy_and_scipy(n: int, scale: float) -> None:
     z, one = rows(n, scale=scale)
     z2, other = rows(n, scale=scale)
+    ours = jensen_shannon(one, other)
     expected = [oracle.jsd(a, b) for a, b in zip(z, z2, strict=True)]
-    np.testing.assert_allclose(jensen_shannon(one, other), expected, rtol=1e-10, atol=1e-15)
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_jensen_shannon_against_scipy(n: int) -> None:
-    _, one = rows(n)
-    _, other = rows(n)
+    np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-15)
     distance = jensenshannon(one.softmax(-1).numpy(), other.softmax(-1).numpy(), axis=-1)
-    np.testing.assert_allclose(jensen_shannon(one, other), distance**2, rtol=1e-9)
+    np.testing.assert_allclose(ours, distance**2, rtol=1e-9, atol=1e-15)
 
 
 def test_jensen_shannon_of_nearly_equal_distributions_against_theory() -> None:
@@ -158,31 +148,23 @@ TERMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_terms_take_any_leading_shape(name: str) -> None:
-    z = torch.tensor(RNG.standard_normal((2, 3, 4)))
-    flat = TERMS[name](z.reshape(6, 4))
-    assert TERMS[name](z).shape == (2, 3)
-    torch.testing.assert_close(TERMS[name](z).flatten(), flat)
-    torch.testing.assert_close(TERMS[name](z[0, 0]), flat[0])
-
-
-@pytest.mark.parametrize("name", TERMS)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_upcast(name: str, dtype: torch.dtype) -> None:
+def test_terms_take_any_leading_shape_and_upcast_half_precision(name: str) -> None:
     """The value is that of the same numbers in float32, and not that of half-precision sums."""
-    z = torch.tensor(RNG.standard_normal((8, 4)), dtype=dtype)
-    value = TERMS[name](z)
-    assert value.dtype == torch.float32
-    torch.testing.assert_close(value, TERMS[name](z.float()), rtol=0, atol=0)
+    term, z = TERMS[name], torch.tensor(RNG.standard_normal((2, 3, 4)))
+    assert term(z).shape == (2, 3)
+    assert term(z).dtype == torch.float64
+    torch.testing.assert_close(term(z).flatten(), term(z.reshape(6, 4)))
+    torch.testing.assert_close(term(z[0, 0]), term(z)[0, 0])
+    for dtype in (torch.bfloat16, torch.float16):
+        half = z.to(dtype)
+        assert term(half).dtype == torch.float32
+        torch.testing.assert_close(term(half), term(half.float()), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", TERMS)
-def test_float64_stays(name: str) -> None:
-    assert TERMS[name](torch.zeros(1, 4, dtype=torch.float64)).dtype == torch.float64
-
-
-def test_losses_of_half_precision_margins_are_upcast() -> None:
+def test_losses_of_margins_default_to_two_nats_and_are_upcast() -> None:
     value = torch.tensor([300.0], dtype=torch.float16)
+    two_nats = torch.tensor([2.0], dtype=torch.float64)
+    assert counterfactual_margin_loss(two_nats).item() == pytest.approx(np.log(2), rel=1e-12)
     assert necessity_loss(value).tolist() == [90000.0]  # beyond the range of float16
     assert counterfactual_margin_loss(-value - 2000).tolist() == [2302.0]  # float16: in steps of 2
     assert counterfactual_margin_loss(value).dtype == torch.float32

@@ -6,19 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pact_losses import (
     ablated_gap,
     counterfactual_margin_loss,
-    cross_entropy,
     jensen_shannon,
     necessity_loss,
     ordinal_transport_loss,
     pair_margin,
-    to_canonical,
 )
 
 LOGIT = st.floats(-1e4, 1e4, width=32)
@@ -59,15 +57,6 @@ def test_proposition_1_both_right_implies_positive_d(z: torch.Tensor) -> None:
     assert not right or mirrored < 0
 
 
-def test_a_prior_moves_cross_entropy_but_not_d() -> None:
-    z, prior = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([3.0, 0.0])
-    y = at(0, 1)
-    assert (cross_entropy(z + prior, y).mean() > cross_entropy(z, y).mean() + 0.5).item()
-    torch.testing.assert_close(
-        pair_margin(z[0] + prior, z[1] + prior, y[0], y[1]), pair_margin(z[0], z[1], y[0], y[1])
-    )
-
-
 @given(vectors(2))
 def test_jensen_shannon_is_symmetric_and_bounded_by_log_2(z: torch.Tensor) -> None:
     for dtype in (torch.float64, torch.float32):
@@ -93,11 +82,6 @@ def test_jensen_shannon_of_other_distributions_is_above_0(z: torch.Tensor) -> No
     assert distance < 1e-6 or jensen_shannon(z[0], z[1]).item() > 0
 
 
-def test_jensen_shannon_of_disjoint_distributions_is_log_2() -> None:
-    value = jensen_shannon(torch.tensor([200.0, 0.0]), torch.tensor([0.0, 200.0]))
-    assert value.item() == pytest.approx(math.log(2), rel=1e-7)
-
-
 def test_jensen_shannon_stays_in_its_bounds_under_rounding() -> None:
     """The masses of 26 answers need not add up to 1 in float32, nor logarithms cancel to 0."""
     generator = torch.Generator().manual_seed(5)
@@ -107,13 +91,6 @@ def test_jensen_shannon_stays_in_its_bounds_under_rounding() -> None:
     assert (jensen_shannon(one, other) <= torch.tensor(math.log(2.0))).all()
     close = one + 1e-7 * other
     assert (jensen_shannon(one, close) >= 0).all()
-
-
-@given(vectors(1), st.integers(0, 5))
-def test_ordinal_transport_is_bounded(z: torch.Tensor, level: int) -> None:
-    n = z.shape[1]
-    value = ordinal_transport_loss(z[0], torch.tensor(level % n)).item()
-    assert 0.0 <= value <= (n - 1) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("n", [2, 3, 6])
@@ -135,6 +112,7 @@ def test_ordinal_transport_is_above_0_off_the_one_hot_reference(
     # At least half of the missing mass lies on one side, and is counted beside the reference.
     value = ordinal_transport_loss(z[0], torch.tensor(y))
     assert value.item() >= (missing.item() / 2) ** 2 * (1 - 1e-6)
+    assert value.item() <= (z.shape[1] - 1) * (1 + 1e-12)
 
 
 @given(vectors(1, st.floats(-5, 5)), st.floats(0.05, 0.95))
@@ -147,13 +125,6 @@ def test_moving_mass_to_a_farther_level_costs_more(z: torch.Tensor, share: float
         farther[j], farther[j + 1] = p[j] * (1 - share), p[j + 1] + p[j] * share
         before, after = (ordinal_transport_loss(q.log(), torch.tensor(y)) for q in (p, farther))
         assert after > before
-
-
-def test_near_misses_cost_less_than_far_ones_where_cross_entropy_sees_no_difference() -> None:
-    near, far = torch.tensor([1.0, 3.0, 0.0, 0.0]), torch.tensor([1.0, 0.0, 0.0, 3.0])
-    y = torch.tensor(0)
-    assert cross_entropy(near, y).item() == pytest.approx(cross_entropy(far, y).item())
-    assert ordinal_transport_loss(near, y) < ordinal_transport_loss(far, y)
 
 
 @given(vectors(1, MILD), st.floats(0, 3))
@@ -177,13 +148,3 @@ def test_necessity_costs_nothing_up_to_epsilon() -> None:
     np.testing.assert_allclose(loss.detach(), [0, 0, 0, 0.01], atol=1e-15)
     (grad,) = torch.autograd.grad(loss.sum(), gap)
     np.testing.assert_allclose(grad, [0, 0, 0, 0.2], atol=1e-15)
-
-
-@settings(max_examples=50)
-@given(vectors(2, MILD), st.randoms(use_true_random=False))
-def test_permuting_codes_leaves_canonical_logits_unchanged(z: torch.Tensor, random: Any) -> None:
-    order = list(range(z.shape[1]))
-    random.shuffle(order)
-    shown = z[:, order]
-    canonical = to_canonical(shown, torch.tensor([order, order]))
-    assert torch.equal(canonical, z)

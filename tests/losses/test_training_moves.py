@@ -26,8 +26,7 @@ FAMILIES = ("commerce-01-001", "commerce-04-002")
 STEPS = 24
 
 
-@pytest.fixture(scope="module")
-def log() -> list[dict[str, float]]:
+def test_the_margin_rises_through_m_and_the_ablated_gap_falls() -> None:
     from peft import get_peft_model
 
     torch.manual_seed(17)
@@ -45,21 +44,11 @@ def log() -> list[dict[str, float]]:
         optimizer.zero_grad()
         measured = {**out.terms, **out.diagnostics}
         lines.append({name: float(value) for name, value in measured.items()})
-    return lines
-
-
-def test_the_margin_rises_through_m(log: list[dict[str, float]]) -> None:
-    first, last = log[0], log[-1]
+    first, last = lines[0], lines[-1]
     assert first["pair_margin"] < 0
     assert last["pair_margin"] > PACT_SETTINGS.margin
     assert (first["pairs_beyond_margin"], last["pairs_beyond_margin"]) == (0.0, 1.0)
-
-
-def test_the_ablated_gap_falls(log: list[dict[str, float]]) -> None:
-    assert log[0]["ablated_gap"] > 0.5
-    assert log[-1]["ablated_gap"] < log[0]["ablated_gap"] / 2
-    assert log[-1]["nr"] < log[0]["nr"] / 4
-
-
-def test_the_answers_get_likelier(log: list[dict[str, float]]) -> None:
-    assert log[-1]["ce"] < log[0]["ce"]
+    assert first["ablated_gap"] > 0.5
+    assert last["ablated_gap"] < first["ablated_gap"] / 2
+    assert last["nr"] < first["nr"] / 4
+    assert last["ce"] < first["ce"]

@@ -50,10 +50,6 @@ def test_a_view_that_does_not_fit_together_is_named(
         replace(view, **changes)
 
 
-def test_roles() -> None:
-    assert [view.role for view in (BASE, PERMUTED, ABLATED)] == ["primary", "permuted", "ablated"]
-
-
 def test_lists_as_json_has_them_are_taken() -> None:
     lists: list[dict[str, Any]] = [
         {

@@ -42,7 +42,7 @@ from pact_losses import (
     unit_totals,
 )
 
-STEPS: Final = 20
+STEPS: Final = 10
 SEED: Final = 17
 
 Weights = dict[str, torch.Tensor]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,10 +14,9 @@ from numpy.typing import NDArray
 from pact_eval.api import audit_dataset
 from pact_eval.data.files import ROLES
 from pact_eval.data.records import read_records
-from tetris.decisions import candidates, descriptions, record
-from tetris.evaluate import BASELINES, play_games
+from tetris.decisions import candidates, descriptions
 from tetris.game import new_game, pieces
-from tetris.letters import AlwaysA, released_order
+from tetris.letters import released_order
 from tetris.record import Recorded, Recording, file_name, record_games
 from tetris.search import LOST, Search, search
 
@@ -30,17 +28,6 @@ RECORDING = Recording(moves=40, most=8, explore=0.2, source="bag", seed=3)
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recorded]:
     folder = tmp_path_factory.mktemp("tetris")
     return folder, record_games(folder, RECORDING)["eval"]
-
-
-def test_pruning_keeps_the_highest_values_in_canonical_order() -> None:
-    game = new_game(pieces("bag", rng=np.random.default_rng(0)))
-    result = search(game)
-    kept = candidates(result, 5)
-    # On an empty board, mirrored placements read alike: one of each description is kept.
-    assert set(kept.values) == set(sorted(result.two_ply)[-5:])
-    assert (np.diff(kept.rows) > 0).all()
-    assert kept.values[kept.best] == result.two_ply.max()
-    assert kept.pruned == len(result.move) - len(kept.rows)
 
 
 def positions(n: int) -> Iterator[Search]:
@@ -100,35 +87,20 @@ def words(numbers: Mapping[str, int]) -> str:
 def test_no_two_candidates_have_one_description() -> None:
     """In 6 of 200 decisions another answer read like the reference."""
     dropped = 0
-    for result in positions(200):
+    for result in positions(60):
         for most in (6, 8, 26):
             kept = candidates(result, most)
             texts = descriptions(result, kept)
             assert len(set(texts)) == len(texts) == len(kept.rows)
             assert kept.values[kept.best] == result.two_ply.max()
+            assert (np.diff(kept.rows) > 0).all()  # canonical order
+            assert kept.pruned == len(result.move) - len(kept.rows)
             dropped += min(most, len(result.move)) - len(kept.rows)
     assert dropped > 0
 
 
-def test_the_audit_of_a_dataset_warns_of_no_descriptions(dataset: tuple[Path, Recorded]) -> None:
-    (check,) = audit_dataset(dataset[0], only=("schema",)).checks
-    assert "descriptions-alike" not in check.counts
-
-
-def test_always_a_plays_the_released_order_and_flips_in_every_decision() -> None:
-    policy = AlwaysA()
-    played = play_games(policy, games=2, cap=100, most=6, source="bag")
-    audit = policy.audit()
-    assert (played.placed == 100).all()
-    assert audit.decisions == 200
-    assert audit.flip_rate == 1.0  # A shows another candidate in each of the four orders
-    assert audit.top_picks[0] == pytest.approx(played.top_picks.mean())
-    assert audit.top_picks[0] > 0.8
-    assert (audit.top_picks[1:] < 0.2).all()
-
-
 def test_the_released_order_against_a_sort_by_hand() -> None:
-    for result in positions(60):
+    for result in positions(20):
         order = released_order(result)
         everything = sorted(
             range(len(result.move)),
@@ -137,21 +109,13 @@ def test_the_released_order_against_a_sort_by_hand() -> None:
         assert order.tolist() == everything[:6]
 
 
-def test_a_dataset_is_read_as_choice_records(dataset: tuple[Path, Recorded]) -> None:
-    folder, done = dataset
-    records = read_records(folder / DATA_NAME)
-    pruned = [read_record.provenance["pruned"] for read_record in records]
-    assert len(records) == done.moves == 40
-    assert sum(int(count) for count in pruned if isinstance(count, int)) == done.pruned
-    assert all(
-        read_record.n_choices <= 8 and read_record.field.kind == "choice" for read_record in records
-    )
-
-
 def test_recording_again_gives_the_same_bytes(
     dataset: tuple[Path, Recorded], tmp_path: Path
 ) -> None:
-    folder, _ = dataset
+    folder, done = dataset
+    records = read_records(folder / DATA_NAME)
+    assert len(records) == done.moves == 40
+    assert all(entry.n_choices <= 8 and entry.field.kind == "choice" for entry in records)
     record_games(tmp_path, RECORDING, ROLES)
     assert (tmp_path / DATA_NAME).read_bytes() == (folder / DATA_NAME).read_bytes()
     # The other splits are of other games, so no two files share a source family.
@@ -163,30 +127,8 @@ def test_recording_again_gives_the_same_bytes(
     assert len(set[str]().union(*games.values())) == sum(map(len, games.values()))
 
 
-def test_the_recorded_record_is_the_one_that_a_policy_is_asked(
-    dataset: tuple[Path, Recorded],
-) -> None:
-    folder, _ = dataset
-    first = read_records(folder / DATA_NAME)[0]
-    sequence = pieces("bag", rng=np.random.default_rng(3))
-    game = new_game(sequence)
-    asked_record = record(game, search(game), candidates(search(game), 8))
-    assert asked_record.field.instructions == first.field.instructions
-    assert json.dumps(asked_record.state).startswith('"Piece ')
-
-
 def test_the_audit_finds_no_error_but_the_missing_pairs(dataset: tuple[Path, Recorded]) -> None:
     checks = audit_dataset(dataset[0]).checks
     assert sum(check.count("error") for check in checks) == 40
     assert sum(check.counts.get("family-size", 0) for check in checks) == 40
-
-
-def test_the_two_ply_search_beats_chance_on_the_same_sequences() -> None:
-    played = {
-        name: play_games(BASELINES[name], games=2, cap=60, most=8, source="bag")
-        for name in ("random", "two-ply")
-    }
-    assert (played["two-ply"].placed == 60).all()
-    assert (played["two-ply"].top_picks == 1).all()
-    assert (played["random"].placed < 60).all()
-    assert (played["two-ply"].points > played["random"].points).all()
+    assert not any("descriptions-alike" in check.counts for check in checks)

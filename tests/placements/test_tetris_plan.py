@@ -11,30 +11,10 @@ from forked_processes import forked_steps
 
 from pact_cli.main import main
 from pact_eval.data.files import ROLES
-from pact_eval.experiments.plan import check_plan
 from tetris.record import Recording, record_games
-from tetris.train import Settings
 
 PLAN = Path(__file__).parents[2] / "examples" / "tetris_plan.toml"
 ARM = "imitation-then-reinforce = { set = { imitation = 1, updates = 1, moves = 3 } }"
-
-
-def test_each_arm_has_three_hundred_updates_at_three_seeds() -> None:
-    plan, problems = check_plan(PLAN)
-    assert not problems
-    phases = {
-        training.name: [
-            (phase.name, phase.updates, phase.learning_rate)
-            for phase in Settings.from_json(training.settings_json, {}).phases
-        ]
-        for training in plan.trainings()
-    }
-    assert len(phases) == 9
-    for seed in (17, 18, 19):
-        assert phases[f"imitation-{seed}"] == [("imitation", 300, 5e-4)]
-        assert phases[f"reinforce-{seed}"] == [("reinforce", 300, 1e-4)]
-        both = [("imitation", 150, 5e-4), ("reinforce", 150, 1e-4)]
-        assert phases[f"imitation-then-reinforce-{seed}"] == both
 
 
 @pytest.mark.slow

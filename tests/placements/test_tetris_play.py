@@ -6,11 +6,9 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
-from tetris.evaluate import BASELINES, HELD_OUT, play_games
-from tetris.game import new_game, pieces
-from tetris.play import decide, save_svg, screen, search_choice
+from tetris.evaluate import BASELINES, play_games
+from tetris.play import save_svg, search_choice
 
 
 def test_the_svg_ends_with_the_last_board_of_the_evaluated_game(tmp_path: Path) -> None:
@@ -32,17 +30,3 @@ def test_the_svg_ends_with_the_last_board_of_the_evaluated_game(tmp_path: Path) 
         row = 19 - int(cell.attrib["y"]) // 12
         last[row, int(cell.attrib["x"]) // 12] = values[-1] == "1"
     np.testing.assert_array_equal(last, game.board)
-
-
-def test_the_screen_fits_80_columns_and_marks_the_choice() -> None:
-    sequence = pieces("bag", rng=np.random.default_rng((HELD_OUT, 0)))
-    move = decide(new_game(sequence), search_choice, 8)
-    console = Console(width=80, record=True, force_terminal=False)
-    with console.capture() as captured:
-        console.print(screen(move, speed=2, paused=True))
-    lines = captured.get().splitlines()
-    assert len(lines) == 22
-    chosen = next(line for line in lines if "100%" in line)
-    assert f" {'abcdefgh'[move.kept.best]} " in chosen
-    assert move.row() == move.kept.rows[move.kept.best]
-    assert move.row(0) == move.kept.rows[0]

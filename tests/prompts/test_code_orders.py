@@ -16,7 +16,7 @@ seeds = st.integers(min_value=0, max_value=2**31)
 ids = st.text(min_size=1, max_size=20)
 
 
-@given(seeds, ids, st.integers(2, 26), st.integers(1, 30))
+@given(seeds, ids, st.integers(2, 26), st.integers(1, 10))
 def test_view_0_is_canonical_and_every_view_is_a_permutation(
     seed: int, record_id: str, n: int, k: int
 ) -> None:
@@ -54,13 +54,8 @@ def test_a_view_depends_on_seed_id_and_view_alone(
     assert code_orders(seed, record_id, n, 41)[view] == code_order(seed, record_id, n, view)
 
 
-def test_a_boolean_alternates_between_its_two_orders() -> None:
-    assert code_orders(5, "x", 2, 5) == [(0, 1), (1, 0), (0, 1), (1, 0), (0, 1)]
-
-
 @pytest.mark.slow
-def test_orders_are_frozen_and_independent_of_the_hash_seed() -> None:
-    # Recorded from the first release of the run format: a change would mix views within a run.
+def test_orders_are_independent_of_the_hash_seed() -> None:
     code = (
         "from pact_eval.prompts.code_orders import code_orders; print(code_orders(17, 'é-1', 5, 4))"
     )
@@ -92,6 +87,13 @@ def test_scattering_into_canonical_order_undoes_the_rendering(order: list[int]) 
     shown = canonical[order]
     assert (to_canonical(shown, order) == canonical).all()
     assert (to_canonical(np.stack([shown, shown]), order) == canonical).all()
+
+
+def test_orders_are_frozen() -> None:
+    # Recorded from the first release of the run format: a change would mix views within a run.
+    five = [(0, 1, 2, 3, 4), (2, 0, 3, 4, 1), (3, 2, 4, 1, 0), (4, 3, 1, 0, 2)]
+    assert code_orders(17, "é-1", 5, 4) == five
+    assert code_orders(5, "x", 2, 5) == [(0, 1), (1, 0), (0, 1), (1, 0), (0, 1)]
 
 
 def test_bad_orders_and_counts_are_refused() -> None:

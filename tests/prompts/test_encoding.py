@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from adapters import MODEL
 from builders import question, record
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import assert_says
 from test_strict_json import json_values
@@ -66,7 +66,7 @@ def test_code_tokens_are_the_letters(tokenizer: Any) -> None:
     assert view.code_tokens == letters[:5]
 
 
-@pytest.mark.slow
+@settings(max_examples=25)
 @given(state=json_values)
 def test_any_state_is_encoded_and_decodes_to_its_prompt(state: Json) -> None:
     encoder = Encoder(character_tokenizer(), NIMBLE, max_prompt_tokens=100_000)
@@ -119,31 +119,43 @@ def test_a_template_that_ends_prompts_in_different_ways_is_refused() -> None:
         encoder.encode([parse_record(record(state="zzz"))], k=1, seed=0)
 
 
-def test_a_template_that_alters_the_messages_is_refused() -> None:
-    template = PLAIN_TEMPLATE.replace("m['content']", "m['content'] | upper")
+@pytest.mark.parametrize(
+    "template",
+    [
+        PLAIN_TEMPLATE.replace("m['content']", "m['content'] | upper"),
+        "{{ messages[1]['content'] }}\n[assistant]\n",
+    ],
+)
+def test_a_template_that_alters_or_drops_the_system_message_is_refused(template: str) -> None:
     with pytest.raises(PromptError, match="alters the system message"):
         Encoder(character_tokenizer(template), NIMBLE)
 
 
-def test_a_template_that_drops_the_system_prompt_is_refused() -> None:
-    template = "{{ messages[1]['content'] }}\n[assistant]\n"
-    with pytest.raises(PromptError, match="alters the system message"):
-        Encoder(character_tokenizer(template), NIMBLE)
+@pytest.mark.parametrize(("count", "rest"), [(20, None), (21, "1"), (1_221, "1,201")])
+def test_of_many_records_with_too_many_answers_twenty_are_listed(
+    tokenizer: Any, count: int, rest: str | None
+) -> None:
+    wide = parse_record(record(decision=question(n=27)), line=1)
+    with pytest.raises(PromptError) as refused:
+        Encoder(tokenizer, NIMBLE).check_lengths([wide] * count, 2, 0)
+    _, *lines = str(refused.value).splitlines()
+    assert lines[:20] == ["line 1 (id f1-base): 27 answers"] * 20
+    assert lines[20:] == ([] if rest is None else [f"and {rest} more"])
 
 
 def test_prompts_over_the_limit_are_refused_all_together(tokenizer: Any) -> None:
     encoder = Encoder(tokenizer, NIMBLE)
     long = [
-        parse_record(record(f"f{number}-base", state="word " * 3000), line=number + 1)
-        for number in range(30)
+        parse_record(record(f"f{number}-base", state="word " * 2100), line=number + 1)
+        for number in range(21)
     ]
     short = parse_record(record("short-base"), line=99)
     with pytest.raises(PromptError) as caught:
         encoder.check_lengths([short, *long], 2, 0)
     lines = str(caught.value).splitlines()
-    assert_says(lines[0], "over the limit", "2,048 tokens", "(30 records)")
+    assert_says(lines[0], "over the limit", "2,048 tokens", "(21 records)")
     assert lines[1].startswith("line 1 (id f0-base): ")
-    assert lines[-1] == "and 10 more"
+    assert lines[-1] == "and 1 more"
     assert len(lines) == 22
     with pytest.raises(PromptError, match="line 7"):
         encoder.encode([short, long[6]], 1, 0)
@@ -152,6 +164,7 @@ def test_prompts_over_the_limit_are_refused_all_together(tokenizer: Any) -> None
 def test_the_limit_itself_is_allowed(tokenizer: Any) -> None:
     one = parse_record(record())
     longest = Encoder(tokenizer, NIMBLE).check_lengths([one], 3, 0)
+    assert Encoder(tokenizer, NIMBLE).check_lengths([], 2, 0) == 0
     assert Encoder(tokenizer, NIMBLE, longest).check_lengths([one], 3, 0) == longest
     with pytest.raises(PromptError, match=f"over the limit of {longest - 1:,} tokens"):
         Encoder(tokenizer, NIMBLE, longest - 1).check_lengths([one], 3, 0)
@@ -173,19 +186,3 @@ def test_a_request_over_the_limit_or_with_a_name_twice_is_refused(tokenizer: Any
         encoder.encode_request("word " * 3000, [field], k=1, seed=0)
     with pytest.raises(RequestError, match="must be unique"):
         encoder.encode_request("x", [field, field], k=1, seed=0)
-
-
-@pytest.mark.parametrize(("count", "rest"), [(20, None), (21, "1"), (1_221, "1,201")])
-def test_of_many_records_with_too_many_answers_twenty_are_listed(
-    tokenizer: Any, count: int, rest: str | None
-) -> None:
-    wide = parse_record(record(decision=question(n=27)), line=1)
-    with pytest.raises(PromptError) as refused:
-        Encoder(tokenizer, NIMBLE).check_lengths([wide] * count, 2, 0)
-    _, *lines = str(refused.value).splitlines()
-    assert lines[:20] == ["line 1 (id f1-base): 27 answers"] * 20
-    assert lines[20:] == ([] if rest is None else [f"and {rest} more"])
-
-
-def test_the_longest_of_no_prompts_has_no_tokens(tokenizer: Any) -> None:
-    assert Encoder(tokenizer, NIMBLE).check_lengths([], 2, 0) == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from adapters import MODEL
 from builders import question, record
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
@@ -30,8 +30,8 @@ def tokens(tokenizer: Any, text: str) -> int:
     return len(tokenizer([text], add_special_tokens=False)["input_ids"][0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", [TINY, WITH_NFC])
+@settings(max_examples=30)
 @given(parts=st.lists(st.sampled_from(SHRINKING) | st.text(max_size=8), max_size=12))
 def test_what_is_refused_has_too_many_tokens(tokenizer: Any, parts: list[str]) -> None:
     text = "".join(parts) * 40

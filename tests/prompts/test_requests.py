@@ -26,32 +26,47 @@ def test_questions_are_read_alone_or_under_their_key(schema: Any) -> None:
     assert [field.name for field in parse_schema(schema)] == ["refund", "other"]
 
 
-@pytest.mark.parametrize("schema", [[REFUND], "refund", None, {}, {"questions": {}}, {"a": 1}])
+@pytest.mark.parametrize("schema", ["refund", None, {"questions": {}}, {"a": 1}])
 def test_what_is_no_object_of_questions_is_refused(schema: Any) -> None:
     with pytest.raises(RequestError):
         parse_schema(schema)
 
 
-def test_a_schema_file_is_named_in_its_errors(tmp_path: Path) -> None:
-    path = tmp_path / "schema.json"
-    path.write_text("[]", "utf-8")
-    with pytest.raises(RequestError, match=r"schema\.json: expected an object"):
-        read_schema(path)
-    with pytest.raises(RequestError, match="missing"):
-        read_schema(tmp_path / "missing.json")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "an object of questions by field name, got a list"),
+        ("{}", "an object of questions"),
+        ('{"a": {"type": "choice", "instructions": "x", "criteria": {"b": null}}}', "got 1"),
+        ('{"a": {"type": "noul", "instructions": "x"}, "a": {}}', "duplicate key"),
+        (None, "no such file"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_named(
+    tmp_path: Path, text: str | None, words: str
+) -> None:
+    if text is not None:
+        (tmp_path / "schema.json").write_text(text)
+    with pytest.raises(RequestError, match=words) as caught:
+        read_schema(tmp_path / "schema.json")
+    assert "schema.json" in str(caught.value)
 
 
 def test_a_context_is_json_by_its_ending_alone(tmp_path: Path) -> None:
     for name in ("a.json", "a.txt"):
-        (tmp_path / name).write_text('{"gate": "open"}', "utf-8")
+        (tmp_path / name).write_bytes(b'{"gate":\r\n"open"}')
     assert read_context(str(tmp_path / "a.json")) == {"gate": "open"}
-    assert read_context(str(tmp_path / "a.txt")) == '{"gate": "open"}'
-    with pytest.raises(RequestError, match="no such file"):
-        read_context(str(tmp_path / "b.txt"))
-    (tmp_path / "bad.json").write_text("{", "utf-8")
-    with pytest.raises(RequestError, match=r"bad\.json"):
-        read_context(str(tmp_path / "bad.json"))
-    assert read_context("a long text " * 1_000) == "a long text " * 1_000
+    assert read_context(str(tmp_path / "a.txt")) == '{"gate":\r\n"open"}'
+    for missing in (str(tmp_path / "b.txt"), "missing.md", str(tmp_path)):
+        with pytest.raises(RequestError, match="no such file"):
+            read_context(missing)
+    for text, words in (("{", r"bad\.json"), ('{"a": 1, "a": 2}', 'duplicate key "a"')):
+        (tmp_path / "bad.json").write_text(text, "utf-8")
+        with pytest.raises(RequestError, match=words):
+            read_context(str(tmp_path / "bad.json"))
+    long = "A text that is no file name. " * 50
+    assert read_context(long) == long
 
 
 def test_the_answer_is_the_most_probable_one_and_ties_go_to_the_first() -> None:

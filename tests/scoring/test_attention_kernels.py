@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -27,8 +26,7 @@ from pact_eval.runs.folder import read_run
 from pact_eval.runs.provenance import RecordedEngine, read_provenance
 from pact_eval.scoring import kernel_probe
 from pact_eval.scoring import score as scoring
-from pact_eval.scoring import shared_prefix_attention as shared_prefix
-from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL, KERNELS, FusedAttention
+from pact_eval.scoring.attention_kernels import DEFAULT_KERNEL
 from pact_eval.scoring.kernel_probe import (
     HeadShape,
     fastest_kernel,
@@ -41,8 +39,6 @@ from pact_eval.scoring.score import score
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 from pact_eval.scoring.windows import read_dataset
 from scoring.conftest import HOLDOUT, MODEL, SMALL, random_model
-
-pytestmark = pytest.mark.slow
 
 NAMES = get_args(KernelName)
 GOLDEN = Path(__file__).parent / "golden_logits.json"
@@ -69,46 +65,22 @@ def views() -> list[EncodedView]:
     return _views()
 
 
-@pytest.mark.parametrize("kernel", NAMES)
-def test_a_forced_kernel_against_its_golden_logits_and_the_plain_pass(
-    kernel: KernelName, views: list[EncodedView]
+def test_forced_kernels_against_their_golden_logits_and_the_plain_pass(
+    views: list[EncodedView],
 ) -> None:
     model = _model()
-    scorer = Scorer(model, 4096, "fork", kernel)
-    scored = scorer.score(views)
-    assert scorer.facts["attention_kernel"] == kernel
-    assert largest_difference(scored, one_by_one(model, views)) < ROUNDING
-    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))[kernel]
-    for view, logits in zip(scored, golden, strict=True):
-        np.testing.assert_allclose(view.logits, logits, atol=ROUNDING, rtol=0)
-    assert np.ptp(np.concatenate(golden)) > 1  # the comparison would be empty on equal logits
-
-
-def test_the_kernels_round_otherwise_and_so_are_two(views: list[EncodedView]) -> None:
-    model = _model()
-    both = [Scorer(model, 4096, "fork", kernel).score(views) for kernel in NAMES]
-    assert 0 < largest_difference(*both) < ROUNDING
-
-
-def _slowed(name: KernelName) -> dict[str, Any]:
-    """Both kernels, one of which burns 10 ms before each chunk."""
-
-    class Slow(FusedAttention):
-        def chunk(self, *tensors: Any) -> None:
-            end = time.process_time() + 0.01
-            while time.process_time() < end:
-                pass
-            KERNELS["fused"].chunk(*tensors)
-
-    return dict.fromkeys(NAMES, FusedAttention()) | {name: Slow()}
-
-
-@pytest.mark.parametrize("slow", NAMES)
-def test_a_probe_does_not_take_the_slower_kernel(
-    slow: KernelName, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_prefix, "KERNELS", _slowed(slow))
-    assert fastest_kernel(HeadShape(2, 2, 16), views[:8]) != slow
+    plain, golden = one_by_one(model, views), json.loads(GOLDEN.read_text(encoding="utf-8"))
+    of_kernels = []
+    for kernel in NAMES:
+        scorer = Scorer(model, 4096, "fork", kernel)
+        scored = scorer.score(views)
+        assert scorer.facts["attention_kernel"] == kernel
+        assert largest_difference(scored, plain) < ROUNDING
+        for view, logits in zip(scored, golden[kernel], strict=True):
+            np.testing.assert_allclose(view.logits, logits, atol=ROUNDING, rtol=0)
+        assert np.ptp(np.concatenate(golden[kernel])) > 1  # equal logits would show nothing
+        of_kernels.append(scored)
+    assert largest_difference(*of_kernels) > 0  # a kernel that rounds as the other was not forced
 
 
 def test_a_probe_keeps_the_default_unless_the_other_is_clearly_faster(
@@ -193,13 +165,14 @@ def _engine(run: Path) -> RecordedEngine:
     return read_provenance(run).engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", NAMES)
 def test_a_resumed_run_keeps_the_kernel_that_it_recorded(
     chosen: KernelName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rows are those of a run with this kernel, whatever a probe says on resuming."""
     other = NAMES[1 - NAMES.index(chosen)]
-    dataset, model = read_dataset(HOLDOUT, k=2, limit=70), _identified("auto")
+    dataset, model = read_dataset(HOLDOUT, k=1, limit=66), _identified("auto")
     _forced_probe(monkeypatch, chosen)
     with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
         score(model, dataset, tmp_path / "run", labels={})
@@ -214,30 +187,28 @@ def test_a_resumed_run_keeps_the_kernel_that_it_recorded(
     assert read_run(tmp_path / "forced").settings["attention"] == chosen
 
 
-def test_a_run_begun_by_a_version_that_recorded_no_kernel_goes_on_with_its_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", [None, "slow"])
+def test_a_run_without_a_kernel_of_ours_resumes_with_the_default_or_not_at_all(
+    recorded: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset, model = read_dataset(HOLDOUT, k=1, limit=70), _identified("auto")
+    """Earlier versions recorded none, and used the fused one; a name that is none is refused."""
+    dataset, model = read_dataset(HOLDOUT, k=1, limit=66), _identified("auto")
     _forced_probe(monkeypatch, "fused")
     with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
         score(model, dataset, tmp_path / "run", labels={})
     path = tmp_path / "run" / "run.json"
     value = json.loads(path.read_text(encoding="utf-8"))
-    del value["engine"]
+    if recorded is None:
+        del value["engine"]
+    else:
+        value["engine"]["attention_kernel"] = recorded
     path.write_text(json.dumps(value), encoding="utf-8")
     _forced_probe(monkeypatch, "products")
-    score(model, dataset, tmp_path / "run", labels={})
-    assert _engine(tmp_path / "run").attention_kernel == "fused"
-
-
-def test_a_kernel_that_does_not_exist_is_refused_on_resuming(tmp_path: Path) -> None:
-    dataset, model = read_dataset(HOLDOUT, k=1, limit=70), _identified("auto")
-    with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
+    if recorded is None:
         score(model, dataset, tmp_path / "run", labels={})
-    path = tmp_path / "run" / "run.json"
-    value = json.loads(path.read_text(encoding="utf-8"))
-    value["engine"]["attention_kernel"] = "slow"
-    path.write_text(json.dumps(value), encoding="utf-8")
+        assert _engine(tmp_path / "run").attention_kernel == "fused"
+        return
     with pytest.raises(RunError) as caught:
         score(model, dataset, tmp_path / "run", labels={})
     assert_says(str(caught.value), "attention_kernel", "expected fused or products", "'slow'")

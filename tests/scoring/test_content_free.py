@@ -29,7 +29,6 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.remedies.contextual import ContentFree
 from pact_eval.runs.content_free import (
     CONTENTS,
-    content_free_probabilities,
     content_free_run,
 )
 from pact_eval.runs.folder import open_run, read_run
@@ -44,8 +43,6 @@ from pact_eval.scoring.windows import WINDOW_RECORDS, read_dataset, score_window
 from scoring.conftest import HOLDOUT, Make
 from scoring.servers.loopback import serving, softmax_of_names, systemone
 from scoring.servers.test_served_runs import dataset_file
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +60,7 @@ def run(model: ScoringModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_prompts_keep_question_and_orders_and_lose_the_context(
     model: ScoringModel, run: Path
 ) -> None:
@@ -81,23 +79,7 @@ def test_prompts_keep_question_and_orders_and_lose_the_context(
             np.testing.assert_allclose(view_logits, result.logits, atol=LOGIT)
 
 
-def test_the_mean_is_over_the_three_contents(run: Path) -> None:
-    own = content_free_run(open_run(run))
-    assert own is not None
-    predictions = read_run(run).predictions
-    p_cf = content_free_probabilities(predictions, own.predictions)
-    assert p_cf.shape == (30, 2, predictions.logits.shape[2])
-    assert p_cf.sum(axis=2) == pytest.approx(1.0)
-    by_hand = np.mean(
-        [
-            np.exp(own.predictions.log_probs_by_view[3 * 7 + number, 1])
-            for number in range(len(CONTENTS))
-        ],
-        axis=0,
-    )
-    assert p_cf[7, 1] == pytest.approx(by_hand, abs=1e-12)
-
-
+@pytest.mark.slow
 def test_tokens_per_item_against_prompts_tokenised_one_by_one(run: Path, tokenizer: Any) -> None:
     """Three contents of 30 items; a window's prompts share their prefixes."""
     records = [
@@ -123,15 +105,19 @@ def test_tokens_per_item_against_prompts_tokenised_one_by_one(run: Path, tokeniz
     assert prompts.tokens.shared == pytest.approx(shared / 30)
 
 
-def test_a_complete_run_gets_them_without_a_change_of_its_own(
+@pytest.mark.slow
+def test_a_complete_run_gets_them_interrupted_or_not_without_a_change_of_its_own(
     model: ScoringModel, run: Path, tmp_path: Path
 ) -> None:
     dataset = read_dataset(HOLDOUT, k=3, limit=30)
     score(model, dataset, tmp_path / "run", labels={})
     names = ("run.json", "predictions.parquet")
     before = [(tmp_path / "run" / name).read_bytes() for name in names]
+    source = LocalSource(model)
+    with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
+        score_content_free(source, dataset, tmp_path / "run", labels={})
     assert content_free_run(open_run(tmp_path / "run")) is None
-    score_content_free(LocalSource(model), dataset, tmp_path / "run", labels={})
+    score_content_free(source, dataset, tmp_path / "run", labels={})
     assert [(tmp_path / "run" / name).read_bytes() for name in names] == before
     added, together = (
         (folder / CONTENT_FREE / "predictions.parquet").read_bytes()
@@ -140,29 +126,13 @@ def test_a_complete_run_gets_them_without_a_change_of_its_own(
     assert added == together
 
 
-def test_interrupted_and_resumed_they_have_the_same_bytes(
-    model: ScoringModel, run: Path, tmp_path: Path
-) -> None:
-    dataset = read_dataset(HOLDOUT, k=3, limit=30)
-    score(model, dataset, tmp_path / "run", labels={})
-    source = LocalSource(model)
-    with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
-        score_content_free(source, dataset, tmp_path / "run", labels={})
-    assert content_free_run(open_run(tmp_path / "run")) is None
-    score_content_free(source, dataset, tmp_path / "run", labels={})
-    resumed, whole = (
-        (folder / CONTENT_FREE / "predictions.parquet").read_bytes()
-        for folder in (tmp_path / "run", run)
-    )
-    assert resumed == whole
-
-
+@pytest.mark.slow
 def test_a_killed_command_resumes_with_the_same_bytes(
     model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
     assert model.adapter is not None
     words = ["score", str(model.adapter.folder), "--base-model", str(qwen3), "--data", str(HOLDOUT)]
-    words += ["--k", "2", "--limit", "60", "--attention", "fused", "--content-free", "--out"]
+    words += ["--k", "2", "--limit", "40", "--attention", "fused", "--content-free", "--out"]
     killed = tmp_path / "killed"
     process = subprocess.Popen(
         forked("pact-eval", *words, killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -185,6 +155,7 @@ def _prompts_of(folder: Path) -> ContentFree | None:
     return ContentFree.of_run(run, run.predictions)
 
 
+@pytest.mark.slow
 def test_those_of_another_run_are_refused(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     other = tmp_path / "run" / CONTENT_FREE / "run.json"
@@ -200,14 +171,6 @@ def test_those_of_another_run_are_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError) as error:
         _prompts_of(tmp_path / "run")
     assert_says(error.value, CONTENT_FREE, "--content-free")
-
-
-def test_the_report_has_contextual_rows_only_with_them(run: Path) -> None:
-    printed = CliRunner().invoke(
-        main, ["report", str(run), "--remedies", "--full", "--resamples", "100"]
-    )
-    assert printed.exit_code == 0
-    assert_says(printed.stdout, "K = 1, contextual", "K = 2, contextual")
 
 
 def test_a_server_is_asked_for_them_too(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ from pact_eval.scoring.passes import can_fork, forked, new_cache
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 from scoring.conftest import HOLDOUT, SMALL, random_model
 
-pytestmark = pytest.mark.slow
-
 CPU = torch.device("cpu")
 MODELS = ("qwen3", "qwen3_5_shell", "sliding")
 
@@ -78,13 +76,14 @@ def _agree(ours: list[ScoredView], theirs: list[ScoredView]) -> None:
         assert mine.answer_mass == pytest.approx(other.answer_mass, rel=NLL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("k", [1, 3, 4, 8])
+@pytest.mark.parametrize("k", [1, 4])
 def test_real_prompts_of_mixed_sizes_against_one_plain_pass_a_prompt(
     models: dict[str, Any], tokenizer: Any, name: str, k: int
 ) -> None:
     records = read_records(HOLDOUT)
-    picked = [*records[:6], *records[100:104], records[-1]]
+    picked = [*records[:4], *records[100:103], records[-1]]
     assert len({record.n_choices for record in picked}) > 1
     views = Encoder(tokenizer, NIMBLE).encode(picked, k, 5)
     plain = one_by_one(models[name], views)
@@ -174,43 +173,6 @@ def test_leaves_of_mixed_lengths_share_a_pass(models: dict[str, Any]) -> None:
     assert _tokens_a_pass(models["qwen3"], views) == [40, 11 + 30 + 19, 3 * (1 + 14 + 3)]
 
 
-@pytest.mark.parametrize("name", ["qwen3", "qwen3_5_shell"])
-@pytest.mark.parametrize("wrong", ["left-padded suffixes", "right-padded prefixes"])
-def test_the_wrong_paddings_would_be_noticed(models: dict[str, Any], name: str, wrong: str) -> None:
-    """On hybrid models both give wrong numbers without a word: 0.38 and 0.21 when measured."""
-    decoder, prefix = models[name].get_decoder(), _tail(50)
-    suffix, pads = _tail(9), [0] * 6
-    if wrong == "left-padded suffixes":
-        first, then, mask = prefix, pads + suffix, [1] * 50 + [0] * 6 + [1] * 9
-    else:
-        first, then, mask = prefix + pads, suffix, [1] * 50 + [0] * 6 + [1] * 9
-    cache = new_cache(decoder)
-    with torch.inference_mode():
-        decoder(
-            input_ids=torch.tensor([first]),
-            attention_mask=torch.tensor([mask[: len(first)]]),
-            past_key_values=cache,
-            use_cache=True,
-        )
-        end = 50 + len(then) - (6 if wrong == "left-padded suffixes" else 0)
-        positions = torch.arange(end - len(then), end).clamp(min=0)
-        states = decoder(
-            input_ids=torch.tensor([then]),
-            attention_mask=torch.tensor([mask]),
-            position_ids=positions[None],
-            past_key_values=cache,
-            use_cache=True,
-        ).last_hidden_state
-        right = decoder(input_ids=torch.tensor([prefix + suffix])).last_hidden_state
-    off = float((states[0, -1] - right[0, -1]).abs().max())
-    if name == "qwen3":
-        assert off < LOGIT
-    else:
-        assert off > 1e-2
-        ours, _ = _forked(models[name], _views([prefix + suffix, prefix + suffix[:5]]))
-        _agree(ours, one_by_one(models[name], _views([prefix + suffix, prefix + suffix[:5]])))
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_a_forked_cache_leaves_the_first_one_as_it_was(models: dict[str, Any], name: str) -> None:
     """Linear layers overwrite their states in place: shared, the second row would begin wrong."""
@@ -258,26 +220,28 @@ def test_a_cache_layer_that_is_not_known_is_not_forked(models: dict[str, Any]) -
     assert not can_fork(cache)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_number_of_records_a_window_changes_no_logit_beyond_rounding(
     models: dict[str, Any], tokenizer: Any, name: str
 ) -> None:
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:8], 2, 5)
     together, _ = _forked(models[name], views)
-    for size in (1, 4, 7):
+    for size in (1, 5):
         parts = [views[start : start + size] for start in range(0, len(views), size)]
         apart = [one for part in parts for one in _forked(models[name], part)[0]]
         assert largest_difference(together, apart) < LOGIT
 
 
-@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.slow
 def test_tokens_through_the_model_are_within_two_percent_of_the_floor(
-    models: dict[str, Any], tokenizer: Any, k: int
+    models: dict[str, Any], tokenizer: Any
 ) -> None:
-    views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:64], k, 17)
+    views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:64], 4, 17)
     _, executor = _forked(models["qwen3"], views)
     assert executor.count.prompts == sum(len(view.token_ids) for view in views)
     assert executor.count.floor <= executor.count.passed <= 1.02 * executor.count.floor
+    assert executor.count.prompts > 1.3 * executor.count.floor
 
 
 def test_no_logits_but_those_of_answer_positions_are_made(

@@ -58,6 +58,7 @@ def started(running: ExitStack, code: str, path: Path) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["killed", "left"])
 def test_processes_whose_output_goes_to_the_folder_end_with_the_driver(
     running: ExitStack, tmp_path: Path, end: str

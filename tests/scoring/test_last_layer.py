@@ -15,8 +15,6 @@ from pact_eval.scoring.passes import LastLayer, new_cache
 from pact_eval.scoring.scorer import one_by_one
 from scoring.test_fork import CPU, SHAPES, _agree, _forked, _views
 
-pytestmark = pytest.mark.slow
-
 
 def _model(folder: Path) -> Any:
     return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

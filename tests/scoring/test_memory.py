@@ -4,7 +4,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -17,8 +17,6 @@ from pact_eval.scoring.passes import Passes
 from pact_eval.scoring.plain_engines import BatchedEngine
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -95,17 +93,6 @@ def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
     assert tokens["prompts"] == sum(len(view.token_ids) for view in views)
 
 
-def test_a_fork_that_was_asked_for_and_never_fits_is_an_error(
-    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It went on as `batched`, though the run's settings said fork."""
-    scorer = Scorer(model, 4096, "fork")
-    scorer.prepare(views)
-    _limit(monkeypatch, Passes, "_run", 10)
-    with pytest.raises(MemoryExhaustedError, match="one prompt at a time"):
-        scorer.score(views)
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -133,13 +120,19 @@ def test_other_words_for_memory_that_ran_out_halve_the_budget_too(
     assert scorer.facts["batch_tokens"] == 2048
 
 
+@pytest.mark.parametrize("engine", [None, "fork"])
 def test_memory_that_runs_out_with_one_prompt_is_an_error(
-    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
+    model: Any,
+    views: list[EncodedView],
+    monkeypatch: pytest.MonkeyPatch,
+    engine: Literal["fork"] | None,
 ) -> None:
-    scorer = Scorer(model, 4096)
+    """A fork that was asked for does not go on as `batched`: the run's settings say fork."""
+    scorer = Scorer(model, 4096) if engine is None else Scorer(model, 4096, engine)
     scorer.prepare(views)
     _limit(monkeypatch, Passes, "_run", 10)
-    _limit(monkeypatch, BatchedEngine, "_forward", 10)
+    if engine is None:
+        _limit(monkeypatch, BatchedEngine, "_forward", 10)
     with pytest.raises(MemoryExhaustedError, match="one prompt at a time"):
         scorer.score(views)
 
@@ -181,6 +174,7 @@ LITTLE_MEMORY = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="address space cannot be limited here")
 def test_a_process_with_little_memory_goes_on_with_smaller_passes(qwen3: Path) -> None:
     """What torch really raises on a CPU: a plain RuntimeError of its allocator."""

@@ -28,8 +28,6 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.statement import check_statement, write_contract
 from scoring.conftest import FIXTURES, MODEL, Make
 
-pytestmark = pytest.mark.slow
-
 ADAPTERS = FIXTURES / "adapters"
 
 
@@ -66,21 +64,65 @@ def changed(name: str, **changes: object) -> Callable[[Path], object]:
     )
 
 
-@pytest.mark.parametrize(
-    ("damage", "fault"),
-    [
-        (without("*"), "expected adapter_config.json"),
-        (without("adapter_model.safetensors"), "expected weights (adapter_model.safetensors)"),
-        (pickled, "found adapter_model.bin; pickled weights can run code"),
-        (lambda folder: (folder / "adapter_config.json").write_text("{"), "not valid JSON"),
-        (changed("adapter_config.json", peft_type="IA3"), "expected peft_type LORA, got 'IA3'"),
-    ],
-)
+def cut_to(length: int) -> Callable[[Path], object]:
+    def cut(folder: Path) -> None:
+        weights = folder / "adapter_model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:length])
+
+    return cut
+
+
+CONFIG = "adapter_config.json"
+DAMAGE_OF_ADAPTERS: list[tuple[Callable[[Path], object], tuple[str, ...]]] = [
+    (without("*"), ("expected adapter_config.json",)),
+    (without("adapter_model.safetensors"), ("expected weights (adapter_model.safetensors)",)),
+    (pickled, ("found adapter_model.bin; pickled weights can run code",)),
+    (lambda folder: (folder / CONFIG).write_text("{"), ("not valid JSON",)),
+    (changed(CONFIG, peft_type="IA3"), ("expected peft_type LORA, got 'IA3'",)),
+    *((cut_to(length), ("damaged or cut short",)) for length in (0, 60, -1)),
+    # Each of these left score with a traceback of PEFT.
+    *(
+        (changed(CONFIG, **settings), ("does not fit", "base model"))
+        for settings in (
+            {"layers_pattern": "layers", "layers_to_transform": None},
+            {"target_modules": ".*(q_proj", "layers_to_transform": None},
+            {"target_modules": ".*q_proj", "layers_to_transform": [0]},
+            {"bias": "some"},
+            {"target_modules": [1, 2]},
+            {"alpha_pattern": [8]},
+            {"lora_bias": True, "use_dora": True},
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "faults"), DAMAGE_OF_ADAPTERS)
 def test_a_damaged_adapter_is_refused(
-    qwen3: Path, adapter: Path, damage: Callable[[Path], object], fault: str
+    qwen3: Path, adapter: Path, damage: Callable[[Path], object], faults: tuple[str, ...]
 ) -> None:
     damage(adapter)
-    assert fault in refused(adapter, qwen3)
+    assert_says(refused(adapter, qwen3), *faults)
+
+
+@pytest.mark.parametrize("task", [[], 3])
+def test_a_task_that_is_no_text(qwen3: Path, adapter: Path, task: object) -> None:
+    changed("schema_config.json", task=task)(adapter)
+    assert "schema_config.json has task" in refused(adapter, qwen3, ContractMismatchError)
+
+
+@pytest.mark.parametrize(
+    ("stated", "positions", "limit"),
+    [("long", 4096, 2048), (True, 4096, 2048), (-1, 4096, 2048), (None, 4096, 2048),
+     (2048, 128, 128)],
+)  # fmt: skip
+def test_the_longest_prompt_is_that_of_contract_and_base(
+    adapter: Path, qwen3: Path, tmp_path: Path, stated: object, positions: int, limit: int
+) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    changed("config.json", max_position_embeddings=positions)(tmp_path / "base")
+    changed("schema_config.json", max_length=stated)(adapter)
+    scored_model = identify(ModelRequest(adapter, str(tmp_path / "base")))
+    assert scored_model.encoder.max_prompt_tokens == limit
 
 
 _COSTLY = "([a-z_.0-9]+)+X"
@@ -101,12 +143,13 @@ def test_a_regular_expression_that_takes_years_is_refused_before_peft(
     qwen3: Path, adapter: Path, setting: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PEFT matches each of these with the name of every module, and would not come back."""
-    monkeypatch.setattr(patterns, "_SECONDS", 1.0)
+    monkeypatch.setattr(patterns, "_SECONDS", 0.2)
     changed("adapter_config.json", **setting)(adapter)
     message = refused(adapter, qwen3)
-    assert_says(message, "adapter_config.json:", "regular expressions", "longer than 1 seconds")
+    assert_says(message, "adapter_config.json:", "regular expressions", "longer than 0")
 
 
+@pytest.mark.slow
 def test_regular_expressions_against_those_that_peft_matches(
     qwen3: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,34 +193,6 @@ def test_regular_expressions_against_those_that_peft_matches(
     assert theirs <= ours
 
 
-@pytest.mark.parametrize("keep", [0, 4, 60, -1])
-def test_weights_cut_short(qwen3: Path, adapter: Path, keep: int) -> None:
-    weights = adapter / "adapter_model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:keep])
-    assert "damaged or cut short" in refused(adapter, qwen3)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"layers_pattern": "layers", "layers_to_transform": None},
-        {"target_modules": ".*(q_proj", "layers_to_transform": None},
-        {"target_modules": ".*q_proj", "layers_to_transform": [0]},
-        {"bias": "some"},
-        {"target_modules": [1, 2]},
-        {"alpha_pattern": [8]},
-        {"lora_bias": True, "use_dora": True},
-    ],
-    ids=lambda changes: " ".join(changes),
-)
-def test_a_configuration_that_peft_trips_over(
-    qwen3: Path, adapter: Path, changes: dict[str, object]
-) -> None:
-    """Each of these left score with a traceback."""
-    changed("adapter_config.json", **changes)(adapter)
-    assert_says(refused(adapter, qwen3), "does not fit", "base model")
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -203,7 +218,7 @@ def test_a_module_that_a_configuration_names_is_never_imported(
     assert not (tmp_path / "owned").exists()
 
 
-@pytest.mark.parametrize("name", ["pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga"])
+@pytest.mark.parametrize("name", ["pissa_niter_4", "olora", "corda", "loftq", "lora_ga"])
 def test_an_initialisation_that_changes_the_base(qwen3: Path, adapter: Path, name: str) -> None:
     changed("adapter_config.json", init_lora_weights=name)(adapter)
     message = refused(adapter, qwen3)
@@ -223,26 +238,6 @@ def test_initialisations_against_what_peft_does_to_the_base(name: str | bool) ->
     PeftModel(torch.nn.Sequential(layer), config)
     kept = torch.equal(layer.weight, before)
     assert kept == (not unsafe_settings({"init_lora_weights": name}))
-
-
-@pytest.mark.parametrize("task", [[], {}, 3, ["schema_candidate_classification_v1"]])
-def test_a_task_that_is_no_text(qwen3: Path, adapter: Path, task: object) -> None:
-    changed("schema_config.json", task=task)(adapter)
-    assert "schema_config.json has task" in refused(adapter, qwen3, ContractMismatchError)
-
-
-@pytest.mark.parametrize("max_length", ["long", True, -1, None])
-def test_a_prompt_limit_that_is_none_leaves_the_contracts(
-    qwen3: Path, adapter: Path, max_length: object
-) -> None:
-    changed("schema_config.json", max_length=max_length)(adapter)
-    scored_model = identify(ModelRequest(adapter, str(qwen3)))
-    assert scored_model.encoder.max_prompt_tokens == min(2048, _positions(qwen3))
-
-
-def _positions(base: Path) -> int:
-    positions: int = json.loads((base / "config.json").read_text())["max_position_embeddings"]
-    return positions
 
 
 def test_missing_unexpected_and_misshapen_tensors_are_named(qwen3: Path, adapter: Path) -> None:
@@ -415,13 +410,6 @@ def test_a_named_contract_states_what_the_files_leave_open(
         assert [path.read_bytes() for path in sorted(adapter.iterdir())] == before
 
 
-def test_decision_files_are_a_statement_too(adapter: Path) -> None:
-    (adapter / "schema_config.json").unlink()
-    (adapter / "decision.json").write_text("{}")
-    statement = check_statement(read_adapter_files(adapter), NIMBLE, named=True)
-    assert "decision files" in (statement.difference or "")
-
-
 def test_an_adapted_embedding_is_that_of_peft(qwen3: Path, tmp_path: Path) -> None:
     """PEFT stores the embedding next to its factors; logits are those that PEFT gives."""
     torch.manual_seed(0)
@@ -443,14 +431,6 @@ def test_an_adapted_embedding_is_that_of_peft(qwen3: Path, tmp_path: Path) -> No
         with ours.disable_adapter():
             off = ours(input_ids=ids).logits
     assert not torch.equal(off, theirs(input_ids=ids).logits)
-
-
-def test_an_adapter_folder_is_no_base(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
-    # transformers loads the adapter in silence where trainers saved the tokenizer beside it.
-    shutil.copytree(qwen3, tmp_path / "base")
-    shutil.copy(adapter / "adapter_config.json", tmp_path / "base")
-    with pytest.raises(AdapterError, match="base model, found an adapter"):
-        identify(ModelRequest(None, str(tmp_path / "base")))
 
 
 def test_code_in_a_checkpoint_is_never_run(
@@ -488,48 +468,12 @@ def test_what_changes_the_logits_changes_the_settings(
     assert before != after
 
 
-def test_a_prompt_may_not_be_longer_than_the_base_has_positions(
-    adapter: Path, qwen3: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(qwen3, tmp_path / "base")
-    changed("config.json", max_position_embeddings=128)(tmp_path / "base")
-    scored_model = identify(ModelRequest(adapter, str(tmp_path / "base")))
-    assert scored_model.encoder.max_prompt_tokens == 128
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("num_attention_heads", 0),
-        ("num_key_value_heads", 0),
-        ("rope_parameters", {"rope_type": [], "rope_theta": 100_000.0}),
-        ("pad_token_id", "x"),
-        ("text_config", []),
-    ],
-)
-def test_a_base_configuration_that_transformers_trips_over(
-    qwen3: Path, tmp_path: Path, key: str, value: object
-) -> None:
-    """Each of these left score with a traceback, or without the reason."""
-    base = shutil.copytree(qwen3, tmp_path / "base")
-    changed("config.json", **{key: value})(base)
-    message = refused(None, base)
-    assert f"{base}: the " in message
-    assert "cannot be loaded (" in message
-    if key == "pad_token_id":
-        assert "pad_token_id" in message
-        assert "'x'" in message
-
-
 def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
     assert_says(refused(adapter, "pact-tiny"), "folder", "hub id")
     assert_says(refused(adapter, "./a/b"), "folder", "hub id")
     assert "no base model: " in refused(None, None)
     assert "expected a folder" in refused(adapter, "x" * 5000)
-
-
-def test_a_missing_adapter_folder(qwen3: Path, tmp_path: Path) -> None:
-    assert "no such adapter folder" in refused(tmp_path / "none", qwen3)
+    assert "no such adapter folder" in refused(adapter / "none", None)
 
 
 def test_local_folders_never_reach_for_the_network(
@@ -593,30 +537,6 @@ def with_a_damaged_tokenizer(base: Path) -> None:
     (base / "tokenizer.json").write_text(json.dumps(value))
 
 
-@pytest.mark.parametrize(
-    ("damage", "fault", "kind"),
-    [
-        (pickled_base, "found pytorch_model.bin; pickled", AdapterError),
-        (cut_short, "model.safetensors: damaged or cut short", AdapterError),
-        (without_a_tensor, "1 tensors are missing in the weights: model.layers.1", AdapterError),
-        (without("tokenizer*"), "expected a tokenizer, found none of", AdapterError),
-        (with_a_damaged_tokenizer, "the tokenizer cannot be loaded (Token", AdapterError),
-        (without("chat_template.jinja"), "chat template cannot render", PromptError),
-    ],
-)
-def test_a_damaged_base_is_refused(
-    adapter: Path,
-    qwen3: Path,
-    tmp_path: Path,
-    damage: Callable[[Path], object],
-    fault: str,
-    kind: type[PactError],
-) -> None:
-    base = shutil.copytree(qwen3, tmp_path / "base")
-    damage(base)
-    assert fault in refused(adapter, base, kind)
-
-
 @pytest.mark.parametrize("name", ["cuda", "mps", "xpu"])
 def test_a_device_where_there_is_none(name: str, adapter: Path, qwen3: Path) -> None:
     request = ModelRequest(adapter, str(qwen3), device=name)
@@ -626,3 +546,54 @@ def test_a_device_where_there_is_none(name: str, adapter: Path, qwen3: Path) -> 
         return
     with pytest.raises(AdapterError, match=f"no {name.upper()} device"):
         identify(request)
+
+
+DAMAGE_OF_BASES: list[tuple[Callable[[Path], object], tuple[str, ...], type[PactError]]] = [
+    (pickled_base, ("found pytorch_model.bin; pickled",), AdapterError),
+    (cut_short, ("model.safetensors: damaged or cut short",), AdapterError),
+    (without_a_tensor, ("1 tensors are missing in the weights: model.layers.1",), AdapterError),
+    (without("tokenizer*"), ("expected a tokenizer, found none of",), AdapterError),
+    (with_a_damaged_tokenizer, ("the tokenizer cannot be loaded (Token",), AdapterError),
+    (without("chat_template.jinja"), ("chat template cannot render",), PromptError),
+    # transformers loads the adapter in silence where trainers saved the tokenizer beside it.
+    (
+        lambda base: (base / CONFIG).write_text("{}"),
+        ("base model, found an adapter",),
+        AdapterError,
+    ),
+    # Each of these left score with a traceback of transformers, or without the reason.
+    *(
+        (
+            changed("config.json", **setting),
+            ("base: the ", "cannot be loaded (", *why),
+            AdapterError,
+        )
+        for setting, why in (
+            ({"num_attention_heads": 0}, ()),
+            ({"num_key_value_heads": 0}, ()),
+            ({"rope_parameters": {"rope_type": [], "rope_theta": 100_000.0}}, ()),
+            ({"pad_token_id": "x"}, ("pad_token_id", "'x'")),
+            ({"text_config": []}, ()),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "faults", "kind"), DAMAGE_OF_BASES)
+def test_a_damaged_base_is_refused(
+    qwen3: Path,
+    tmp_path: Path,
+    damage: Callable[[Path], object],
+    faults: tuple[str, ...],
+    kind: type[PactError],
+) -> None:
+    base = shutil.copytree(qwen3, tmp_path / "base")
+    damage(base)
+    assert_says(refused(None, base, kind), *faults)
+
+
+def test_decision_files_are_a_statement_too(adapter: Path) -> None:
+    (adapter / "schema_config.json").unlink()
+    (adapter / "decision.json").write_text("{}")
+    statement = check_statement(read_adapter_files(adapter), NIMBLE, named=True)
+    assert "decision files" in (statement.difference or "")

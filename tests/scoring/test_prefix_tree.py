@@ -1,18 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.data.records import read_records
-from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.scoring.batching import tight_batches
 from pact_eval.scoring.prefix_tree import Branch, Leaf, prefix_tree
-from scoring.conftest import HOLDOUT
 
 # Three token ids only, so that prompts share prefixes, repeat, and begin one another.
 PROMPTS = st.lists(
@@ -20,41 +12,19 @@ PROMPTS = st.lists(
 )
 
 
-@pytest.mark.slow
-@given(PROMPTS, st.integers(0, 9))
-@settings(max_examples=400, deadline=None)
-def test_every_prompt_is_put_together_again_from_the_tree(
-    prompts: list[tuple[int, ...]], min_saving: int
-) -> None:
-    tree = prefix_tree(prompts, min_saving)
-    again = list(tree.prompts())
-    assert sorted(again) == sorted(enumerate(prompts))
-
-
-@pytest.mark.slow
-@given(PROMPTS, st.integers(0, 9))
-@settings(max_examples=400, deadline=None)
-def test_the_floor_against_the_distinct_prefixes_counted_one_by_one(
-    prompts: list[tuple[int, ...]], min_saving: int
-) -> None:
-    distinct = {ids[:end] for ids in prompts for end in range(1, len(ids) + 1)}
-    tree = prefix_tree(prompts, min_saving)
-    assert tree.floor == len(distinct)
-    assert tree.tokens >= tree.floor
-    assert tree.prompt_tokens == sum(map(len, prompts))
-
-
 def _parts(branch: Branch) -> list[Branch | Leaf]:
     return [branch, *branch.leaves, *(part for child in branch.branches for part in _parts(child))]
 
 
-@pytest.mark.slow
 @given(PROMPTS, st.integers(0, 9))
-@settings(max_examples=400, deadline=None)
-def test_leaves_have_a_token_and_branches_below_the_root_save_what_they_should(
+def test_a_tree_holds_its_prompts_and_costs_their_distinct_prefixes_counted_one_by_one(
     prompts: list[tuple[int, ...]], min_saving: int
 ) -> None:
     tree = prefix_tree(prompts, min_saving)
+    assert sorted(tree.prompts()) == sorted(enumerate(prompts))
+    assert tree.floor == len({ids[:end] for ids in prompts for end in range(1, len(ids) + 1)})
+    assert tree.tokens >= tree.floor
+    assert tree.prompt_tokens == sum(map(len, prompts))
     for part in _parts(tree.root):
         if isinstance(part, Leaf):
             assert part.ids
@@ -97,36 +67,3 @@ def test_no_prompt_and_an_empty_one_are_refused() -> None:
     for prompts in ([], [(1,), ()]):
         with pytest.raises(ValueError, match="at least one token"):
             prefix_tree(prompts)
-
-
-@pytest.mark.parametrize("k", [1, 2, 4, 8])
-def test_the_tree_of_real_prompts_is_within_two_percent_of_the_floor(
-    tokenizer: Any, k: int
-) -> None:
-    encoder = Encoder(tokenizer, NIMBLE)
-    views = encoder.encode(read_records(Path(HOLDOUT))[:64], k, 17)
-    tree = prefix_tree([view.token_ids for view in views])
-    assert tree.tokens <= 1.02 * tree.floor
-    assert tree.prompt_tokens > 1.3 * tree.floor
-
-
-@given(
-    st.lists(st.integers(1, 40), max_size=20),
-    st.integers(0, 50),
-    st.integers(1, 200),
-    st.floats(0, 1),
-)
-@settings(max_examples=300, deadline=None)
-def test_tight_batches_hold_every_row_once_within_their_budgets(
-    lengths: list[int], prefix: int, budget: int, padding: float
-) -> None:
-    batches = tight_batches(
-        lengths, prefix=prefix, new_tokens=budget, cached_tokens=3 * budget, padding=padding
-    )
-    assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
-    for batch in batches:
-        rows, longest = len(batch), max(lengths[number] for number in batch)
-        assert rows == 1 or rows * longest <= budget
-        assert rows == 1 or rows * (prefix + longest) <= 3 * budget
-        padded = rows * longest - sum(lengths[number] for number in batch)
-        assert padded <= padding * rows * longest + 1e-9

@@ -33,8 +33,6 @@ from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.windows import WINDOW_RECORDS, read_dataset
 from scoring.conftest import HOLDOUT, Make
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def model(qwen3: Path, make_adapter: Make) -> ScoringModel:
@@ -51,6 +49,7 @@ def numbers_of(run: Run, items: int | None = None) -> dict[str, float]:
     return {"accuracy": right.mean(), "answer_mass": mass["answer_mass"][:items].mean()}
 
 
+@pytest.mark.slow
 def test_a_run_holds_every_view_and_says_what_it_is(
     model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
@@ -94,7 +93,7 @@ def test_a_run_holds_every_view_and_says_what_it_is(
 def test_logits_stand_in_canonical_order_whatever_the_letters(
     model: ScoringModel, tmp_path: Path
 ) -> None:
-    dataset = read_dataset(HOLDOUT, k=2, limit=12)
+    dataset = read_dataset(HOLDOUT, k=2, limit=4)
     score(model, dataset, tmp_path / "run", labels={})
     predictions = read_run(tmp_path / "run").predictions
     loaded = model.load()
@@ -108,8 +107,9 @@ def test_logits_stand_in_canonical_order_whatever_the_letters(
             np.testing.assert_allclose(ours, scored.logits, atol=LOGIT)
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_the_order_of_the_file(model: ScoringModel, tmp_path: Path) -> None:
-    lines = HOLDOUT.read_text(encoding="utf-8").split("\n")[:80]
+    lines = HOLDOUT.read_text(encoding="utf-8").split("\n")[:20]
     (tmp_path / "reversed.jsonl").write_text("\n".join(reversed(lines)) + "\n", encoding="utf-8")
     (tmp_path / "straight.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     runs = []
@@ -123,6 +123,7 @@ def test_scores_do_not_depend_on_the_order_of_the_file(model: ScoringModel, tmp_
     np.testing.assert_allclose(straight, reverse[::-1], atol=LOGIT)
 
 
+@pytest.mark.slow
 def test_the_adapter_switched_off_is_the_base_model(
     model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
@@ -140,19 +141,19 @@ def test_the_adapter_switched_off_is_the_base_model(
     assert read_run(tmp_path / "off").settings["adapter"] is None
 
 
-def test_another_k_does_not_go_into_the_same_run(model: ScoringModel, tmp_path: Path) -> None:
-    score(model, read_dataset(HOLDOUT, k=1, limit=4), tmp_path / "run", labels={})
-    with pytest.raises(RunSettingsError, match="k: .* 1, this command 2"):
-        score(model, read_dataset(HOLDOUT, k=2, limit=4), tmp_path / "run", labels={})
-
-
-def test_a_limit_beyond_the_file_is_the_whole_file(model: ScoringModel, tmp_path: Path) -> None:
+def test_a_limit_beyond_the_file_is_the_whole_file_and_other_settings_are_refused(
+    model: ScoringModel, tmp_path: Path
+) -> None:
     path = write_jsonl(tmp_path / "eval.jsonl", [record(), record("f2-base")])
     score(model, read_dataset(path, k=1), tmp_path / "run", labels={})
     score(model, read_dataset(path, k=1, limit=2), tmp_path / "run", labels={})
     score(model, read_dataset(path, k=1, limit=9), tmp_path / "run", labels={})
-    with pytest.raises(RunSettingsError, match="data.records: .* 2, this command 1"):
-        score(model, read_dataset(path, k=1, limit=1), tmp_path / "run", labels={})
+    for dataset, difference in (
+        (read_dataset(path, k=1, limit=1), "data.records: .* 2, this command 1"),
+        (read_dataset(path, k=2), "k: .* 1, this command 2"),
+    ):
+        with pytest.raises(RunSettingsError, match=difference):
+            score(model, dataset, tmp_path / "run", labels={})
 
 
 def test_a_prompt_over_the_limit_is_told_before_anything_is_scored(
@@ -175,10 +176,13 @@ def test_an_untrained_adapter_is_refused_before_anything_is_written(
     assert not list((tmp_path / "run" / "parts").iterdir())
 
 
+ITEMS = 2 * WINDOW_RECORDS + 1  # three windows
+
+
 def _arguments(adapter: Path, base: Path, out: Path) -> list[str]:
     return [
         *("score", str(adapter), "--base-model", str(base), "--data", str(HOLDOUT)),
-        *("--limit", str(3 * WINDOW_RECORDS), "--k", "4", "--out", str(out)),
+        *("--limit", str(ITEMS), "--k", "1", "--out", str(out)),
         *("--attention", "fused"),
     ]
 
@@ -219,9 +223,10 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     )
     assert killed.read_bytes() == uninterrupted.read_bytes()
     provenance = json.loads((tmp_path / "killed" / "run.json").read_text())
-    assert provenance["counts"] == {"items": 3 * WINDOW_RECORDS, "views": 4 * 3 * WINDOW_RECORDS}
+    assert provenance["counts"] == {"items": ITEMS, "views": ITEMS}
 
 
+@pytest.mark.slow
 def test_resuming_scores_only_what_is_missing(
     model: ScoringModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +249,7 @@ def test_resuming_scores_only_what_is_missing(
     assert len(read_run(tmp_path / "run").predictions) == 70
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_a_message_and_keeps_what_was_scored(
     model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:

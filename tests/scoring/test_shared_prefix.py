@@ -25,8 +25,6 @@ from pact_eval.scoring.shared_prefix_attention import (
     shared_prefix_attention,
 )
 
-pytestmark = pytest.mark.slow
-
 CPU = torch.device("cpu")
 ROWS, HEADS, KEY_HEADS, WIDTH, PREFIX, NEW = 3, 4, 2, 16, 21, 5
 
@@ -115,24 +113,25 @@ def _expected(inputs: Inputs, prefixes: Sequence[int]) -> Tensor:
     return _softmax_by_hand(inputs.query, inputs.key, inputs.value, old)
 
 
-@pytest.mark.parametrize("scale", [1.0, 6.0])  # 6: one part of the keys takes nearly all weight
-def test_rows_behind_one_prefix_against_a_softmax_by_hand(scale: float, kernel: KernelName) -> None:
-    inputs = _inputs(1, scale=scale)
-    ours = _attended(inputs, _rows([0] * ROWS), kernel)
-    torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=PRODUCT * scale**2, rtol=0)
-
-
-@pytest.mark.parametrize("prefixes", [[0, 0, 1], [0, 1, 1], [2, 0, 1], [1, 1, 1]])
-def test_rows_behind_prefixes_of_other_lengths_against_a_softmax_by_hand(
-    prefixes: list[int],
-    kernel: KernelName,
+@pytest.mark.parametrize(
+    ("prefixes", "scale"),
+    [
+        ([0, 0, 0], 1.0),
+        ([0, 0, 0], 6.0),  # one part of the keys takes nearly all weight
+        ([0, 0, 1], 1.0),
+        ([2, 0, 1], 1.0),
+    ],
+)
+def test_rows_behind_prefixes_against_a_softmax_by_hand(
+    prefixes: list[int], scale: float, kernel: KernelName
 ) -> None:
-    inputs = _inputs(6, prefixes=(PREFIX, 2, 40))
+    inputs = _inputs(6, prefixes=(PREFIX, 2, 40), scale=scale)
     ours = _attended(inputs, _rows(prefixes), kernel)
-    torch.testing.assert_close(ours, _expected(inputs, prefixes), atol=PRODUCT, rtol=0)
+    tolerance = PRODUCT * scale**2
+    torch.testing.assert_close(ours, _expected(inputs, prefixes), atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("block", [1, 4, 12, 20, 64, 512])
+@pytest.mark.parametrize("block", [1, 4, 20, 512])
 @pytest.mark.parametrize("final", [True, False])
 @pytest.mark.parametrize("prefixes", [(), (PREFIX, 3)])
 def test_segments_side_by_side_against_a_softmax_by_hand(

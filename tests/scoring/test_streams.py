@@ -79,12 +79,6 @@ def test_streams_visit_every_place_once_and_parents_before_children(
     assert all(place == () or place[:-1] in seen[:n] for n, place in enumerate(seen))
 
 
-def test_two_tasks_run_at_once() -> None:
-    """Each of them waits until both have begun."""
-    both = threading.Barrier(2, timeout=PATIENCE)
-    run_tasks([lambda: [both.wait()][:0]] * 2, 2)
-
-
 def test_a_stream_waits_for_tasks_that_the_other_one_makes() -> None:
     """The second stream has nothing to do until the first task ends with two that need both."""
     both = threading.Barrier(2, timeout=PATIENCE)
@@ -251,19 +245,6 @@ def test_two_streams_have_the_bits_of_one(kernel: Any, streams: set[int]) -> Non
     torch.set_num_threads(2)
     for one, two in zip(*logits, strict=True):
         np.testing.assert_array_equal(one, two)
-
-
-@pytest.mark.slow
-def test_few_passes_run_on_one_stream(streams: set[int]) -> None:
-    """Eight trunks are six full passes of 100 tokens, and three of 200."""
-    model = random_model("Qwen3", vocab_size=900, num_hidden_layers=2, **SMALL)
-    for batch_tokens, expected in ((100, 2), (200, 1)):
-        streams.clear()
-        engine = fork_engine(model, torch.device("cpu"), batch_tokens)
-        assert isinstance(engine, ForkEngine)
-        _logits(engine, _views())
-        assert len(streams) == expected
-        assert 4 * 100 <= engine.count.passed < 4 * 200
 
 
 _DYNAMIC = {

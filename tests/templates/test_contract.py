@@ -28,8 +28,6 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates.contract import DecisionTemplate
 from pact_eval.templates.files import DecisionFiles, read_decision_files
 
-Bind = Callable[..., Encoder]
-
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
@@ -55,23 +53,24 @@ def views(tokenizer: Any, files: DecisionFiles, kind: str, k: int = 3) -> list[t
     return [(view.code_order, tokenizer.decode(view.token_ids)) for view in encoded]
 
 
-def test_views_of_a_choice_permute_its_criteria(tokenizer: Any, files: Any) -> None:
-    for order, text in views(tokenizer, files(), "choice"):
-        shown = [f"{letter}) answer_{n} Use {n}." for letter, n in zip("ABC", order, strict=True)]
-        assert "\n".join(shown) in text
-    assert len({order for order, _ in views(tokenizer, files(), "choice")}) == 3
-
-
-def test_levels_keep_their_numbers_in_every_view(tokenizer: Any, files: Any) -> None:
-    for order, text in views(tokenizer, files(), "score"):
-        shown = [f"{letter}) {n} Level {n}" for letter, n in zip("ABC", order, strict=True)]
-        assert "\n".join(shown) in text
-
-
-def test_levels_of_the_generic_prompt_are_permuted(tokenizer: Any) -> None:
-    for order, text in views(tokenizer, DecisionFiles(), "score"):
-        shown = [f"{letter}. Level {n}" for letter, n in zip("ABC", order, strict=True)]
-        assert "\n".join(shown) in text
+@pytest.mark.parametrize(
+    ("name", "kind", "shown"),
+    [
+        ("own", "choice", "{letter}) answer_{n} Use {n}."),
+        ("own", "score", "{letter}) {n} Level {n}"),  # levels keep their numbers
+        ("generic", "score", "{letter}. Level {n}"),
+    ],
+)
+def test_views_permute_criteria_and_leave_the_tokenizer_as_it_was(
+    tokenizer: Any, files: Any, name: str, kind: str, shown: str
+) -> None:
+    before = len(tokenizer)
+    made = views(tokenizer, files(name), kind)
+    for order, text in made:
+        lines = [shown.format(letter=a, n=n) for a, n in zip("ABC", order, strict=True)]
+        assert "\n".join(lines) in text
+    assert len({order for order, _ in made}) == 3
+    assert len(tokenizer) == before
 
 
 def test_a_boolean_is_permuted_only_under_neutral_labels(tokenizer: Any, files: Any) -> None:
@@ -88,12 +87,6 @@ def test_a_template_that_ignores_the_order_is_not_permuted(tokenizer: Any, files
     sorts = "{{ state }}{% for option in question.options|sort %} {{ option }}{% endfor %}"
     made = files(chat_template=sorts)
     assert {order for order, _ in views(tokenizer, made, "choice")} == {(0, 1, 2)}
-
-
-def test_the_tokenizer_of_the_caller_is_not_changed(tokenizer: Any, files: Any) -> None:
-    before = len(tokenizer)
-    views(tokenizer, files(), "choice")
-    assert len(tokenizer) == before
 
 
 def test_fingerprints_cover_what_makes_ids(tokenizer: Any, files: Any) -> None:
@@ -189,10 +182,6 @@ def test_malformed_files_are_refused(files: Any, changes: dict[str, Any], messag
         files(**changes)
 
 
-def test_keys_that_transformers_ignores_are_named(files: Any) -> None:
-    assert files(sort_choices=True).ignored == ("sort_choices",)
-
-
 def test_the_contract_is_the_one_that_the_folders_state(tmp_path: Path) -> None:
     adapter = copied(tmp_path / "adapter")
     base = write_decision_folder(tmp_path / "base", TEMPLATES["generic"])
@@ -237,6 +226,7 @@ def test_the_files_of_a_contract_are_read_back(tmp_path: Path, files: Any) -> No
     for name, text in made.texts().items():
         (tmp_path / name).write_text(text)
     assert replace(read_decision_files(tmp_path), source=made.source) == made
+    assert files(sort_choices=True).ignored == ("sort_choices",)  # as transformers ignores it
 
 
 def test_every_question_of_a_request_has_a_prompt_of_its_own(tokenizer: Any, files: Any) -> None:

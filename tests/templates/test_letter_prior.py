@@ -22,13 +22,11 @@ from pact_eval.remedies.decodings import remedied
 from pact_eval.remedies.fitted import read_remedy
 from pact_eval.runs.folder import read_run
 
-pytestmark = pytest.mark.slow
-
 run, refused = runner(main), refuser(main)
 DATA = MODEL.parent / "data"
 HOLDOUT = DATA / "holdout.jsonl"
 TEMPLATES = Path(__file__).parents[2] / "docs" / "templates.md"
-ITEMS = 24
+ITEMS = 12
 TYPES = {"choice": "choice", "boolean": "noul", "score": "score"}
 
 
@@ -62,6 +60,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_the_file_has_the_prior_and_its_fit(home: Path) -> None:
     prior = json.loads((home / "model" / "letter_prior.json").read_bytes())
     fitted = read_remedy(home / "fit" / "remedy.json")
@@ -73,8 +72,13 @@ def test_the_file_has_the_prior_and_its_fit(home: Path) -> None:
     assert "letter_prior" not in json.loads((home / "model" / "decision.json").read_bytes())
 
 
+@pytest.mark.slow
 def test_the_function_gives_the_local_decoding_of_what_a_server_returns(home: Path) -> None:
-    function = documented_function(TEMPLATES.read_text(encoding="utf-8"))
+    function, of_readme = (
+        documented_function(text.read_text(encoding="utf-8"))
+        for text in (TEMPLATES, home / "model" / "README.md")
+    )
+    assert of_readme.__code__.co_code == function.__code__.co_code
     prior = json.loads((home / "model" / "letter_prior.json").read_bytes())
     fitted = read_remedy(home / "fit" / "remedy.json")
     local = read_run(home / "local").predictions
@@ -118,14 +122,6 @@ def _asked(url: str, model: Path, record: Any) -> tuple[dict[str, float], list[s
     return probabilities, list(question["criteria"])
 
 
-def test_the_readme_of_the_export_has_the_same_function(home: Path) -> None:
-    of_readme, of_docs = (
-        documented_function(text.read_text(encoding="utf-8"))
-        for text in (home / "model" / "README.md", TEMPLATES)
-    )
-    assert of_readme.__code__.co_code == of_docs.__code__.co_code
-
-
 def test_the_function_keeps_other_numbers_of_answers_and_zeros() -> None:
     function = documented_function(TEMPLATES.read_text(encoding="utf-8"))
     prior = {"log_prior": {"2": [0.5, -0.5]}}
@@ -137,6 +133,7 @@ def test_the_function_keeps_other_numbers_of_answers_and_zeros() -> None:
     assert even["a"] == pytest.approx(1 / (1 + np.e))
 
 
+@pytest.mark.slow
 def test_a_prior_of_the_families_of_the_data_is_refused(home: Path) -> None:
     message = refused(
         "export", home / "adapter", "--out", home / "x", "--data", home / "calib.jsonl",
@@ -147,6 +144,7 @@ def test_a_prior_of_the_families_of_the_data_is_refused(home: Path) -> None:
     assert not (home / "x").exists()
 
 
+@pytest.mark.slow
 def test_what_is_no_letter_prior_is_refused(home: Path) -> None:
     run("calibrate", home / "fit", "--remedy", "k2", "--out", home / "k2.json")
     words = ("export", home / "adapter", "--out", home / "x", "--letter-prior")

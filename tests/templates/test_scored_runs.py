@@ -23,7 +23,7 @@ run = runner(pact_eval_program)
 refused = refuser(pact_eval_program)
 
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
-LIMIT = 12
+LIMIT = 6
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ def scored(adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_full_model_with_its_lora_gives_the_same_rows(
     adapter: Path, scored: Path, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_full_model_with_its_lora_gives_the_same_rows(
     assert "a full decision model" in refused(*again)
 
 
+@pytest.mark.slow
 def test_raw_logits_are_kept_and_temperatures_applied_as_shipped(scored: Path) -> None:
     views = pact_eval.read_run(scored).predictions
     shipped = {"boolean": 2.0, "score": 0.5, "choice": 1.0}
@@ -87,6 +89,7 @@ def test_only_runs_on_templates_have_shipped_temperatures(tmp_path: Path) -> Non
     assert "--as-shipped applies other" in refused("report", tmp_path / "run", *both, code=2)
 
 
+@pytest.mark.slow
 def test_a_run_is_verified_against_its_template(
     adapter: Path, scored: Path, tmp_path: Path
 ) -> None:
@@ -100,6 +103,7 @@ def test_a_run_is_verified_against_its_template(
         assert "differs      contract" in result.stdout
 
 
+@pytest.mark.slow
 def test_decide_applies_temperatures_on_request(adapter: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"sealed": {"type": "noul", "instructions": "Is it sealed?"}}')

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -39,16 +38,16 @@ ARGUMENTS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder: the base below models/, eight records, and an adapter of each trainer."""
+    """A user's folder: the base below models/, four records, and an adapter of each trainer."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(FIXTURES / "model", folder / BASE)
     with (FIXTURES / "data" / "holdout.jsonl").open(encoding="utf-8") as file:
-        (folder / "eval.jsonl").write_text("".join(islice(file, 8)), encoding="utf-8")
+        (folder / "eval.jsonl").write_text("".join(islice(file, 4)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
-        for name, train in TRAINERS.items():
-            train(Path("out") / name)
+        with_transformers(Path("out") / "trainer")
+        with_trl(Path("out") / "sft")
     return folder
 
 
@@ -87,10 +86,7 @@ def with_trl(out: Path) -> None:
     trainer.save_model()
 
 
-TRAINERS: dict[str, Callable[[Path], None]] = {"trainer": with_transformers, "sft": with_trl}
-
-
-@pytest.fixture(params=TRAINERS)
+@pytest.fixture(params=["trainer", "sft"])
 def adapter(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     place: Path = Path("out") / request.param
@@ -108,33 +104,35 @@ def run(*arguments: str | Path, command: Any = main, code: int = 0) -> str:
 
 
 def score(adapter: Path, out: str, *options: str, code: int = 0) -> str:
-    arguments = ("--data", "eval.jsonl", "--k", "2", "--out", out, *options)
+    arguments = ("--data", "eval.jsonl", "--k", "1", "--out", out, *options)
     return run("score", adapter, *arguments, code=code)
 
 
 def test_an_adapter_of_any_trainer_is_scored_on_the_contract_that_is_stated(
     adapter: Path, tmp_path: Path
 ) -> None:
-    """Every surface says who stated it, and `verify` accepts it."""
+    """Reports, verification and exports say who stated it."""
     place = str(tmp_path / "mine")
     assert STATED in score(adapter, place, "--contract", "nimble")
     recorded = json.loads((tmp_path / "mine" / "run.json").read_text())
     assert recorded["settings"]["contract"]["stated_by"] == "user"
     assert recorded["settings"]["contract"]["mismatch"] is None
     other = str(tmp_path / "base")
-    score_base = ("--base-model", BASE, "--no-adapter", "--data", "eval.jsonl", "--k", "2")
+    score_base = ("--base-model", BASE, "--no-adapter", "--data", "eval.jsonl", "--k", "1")
     assert STATED not in run("score", *score_base, "--out", other)
-    html, card = tmp_path / "page.html", tmp_path / "README.md"
     assert STATED in run("report", place)
-    assert STATED in run("report", place, "--full")
-    assert STATED in run("report", place, "--json")
     assert STATED in run("compare", place, other)
-    assert STATED in run("report", place, "--html", html)
-    assert html.read_text().count(STATED) >= 2  # a diagnostic, and the table of provenance
-    assert STATED in run("report", place, "--model-card", card)
-    assert STATED in card.read_text()
     assert STATED in run("verify", place)
     assert STATED not in run("report", other)
+    out = tmp_path / "exported"
+    message = run("export", adapter, "--out", out, code=1)
+    assert "--write-contract nimble" in message
+    run("export", adapter, "--out", out, "--contract", "nimble")
+    assert STATED in (out / "README.md").read_text()
+    allowed = str(tmp_path / "allowed")
+    score(adapter, allowed, "--allow-contract-mismatch")
+    for said in (run("report", allowed), run("verify", allowed)):
+        assert "contract mismatch allowed" in said
 
 
 def test_the_refusal_gives_commands_that_work(adapter: Path, tmp_path: Path) -> None:
@@ -153,18 +151,3 @@ def test_the_refusal_gives_commands_that_work(adapter: Path, tmp_path: Path) -> 
     assert STATED in run("score", mine, "--data", "eval.jsonl", "--out", str(tmp_path / "run"))
     assert STATED in run("verify", tmp_path / "run")
     assert "already" in run(*command, command=audit_main, code=1)
-
-
-def test_a_mismatch_that_was_allowed_is_said_and_verified(adapter: Path, tmp_path: Path) -> None:
-    out = str(tmp_path / "mine")
-    score(adapter, out, "--allow-contract-mismatch")
-    for said in (run("report", out), run("report", out, "--full"), run("verify", out)):
-        assert "contract mismatch allowed" in said
-
-
-def test_export_advises_what_it_has(adapter: Path, tmp_path: Path) -> None:
-    message = run("export", adapter, "--out", tmp_path / "out", code=1)
-    assert "--allow-contract-mismatch" not in message
-    assert "--write-contract nimble" in message
-    run("export", adapter, "--out", tmp_path / "out", "--contract", "nimble")
-    assert STATED in (tmp_path / "out" / "README.md").read_text()

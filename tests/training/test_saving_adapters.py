@@ -20,11 +20,9 @@ from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 from pact_eval.scoring.model import identify
 from pact_eval.scoring.request import ModelRequest
-from pact_eval.scoring.scorer import Scorer
+from pact_eval.scoring.scorer import largest_difference, one_by_one
 from pact_eval.training import save_adapter
 from pact_fixtures.training.model import load_base
-
-pytestmark = pytest.mark.slow
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 MODEL = FIXTURES / "model"
@@ -43,12 +41,10 @@ def test_what_was_saved_scores_as_the_model_in_memory(model: Any, tmp_path: Path
     folder = tmp_path / "adapter"
     save_adapter(model, folder, base=MODEL, arm="pact", seed=17, dtype=torch.float32)
     loaded = identify(ModelRequest(folder)).load()
-    records = read_records(FIXTURES / "data" / "holdout.jsonl")[:4]
+    records = read_records(FIXTURES / "data" / "holdout.jsonl")[:2]
     views = loaded.source.encoder.encode(records, 2, 0)
-    for ours, theirs in zip(
-        loaded.scorer.score(views), Scorer(model, 4096).score(views), strict=True
-    ):
-        assert ours.logits == pytest.approx(theirs.logits, abs=LOGIT)
+    ours, theirs = one_by_one(loaded.model, views), one_by_one(model, views)
+    assert largest_difference(ours, theirs) < LOGIT
 
 
 def test_the_folder_says_what_score_asks_for(model: Any, tmp_path: Path) -> None:
@@ -76,37 +72,23 @@ def test_the_folder_says_what_score_asks_for(model: Any, tmp_path: Path) -> None
     assert dtypes == {torch.bfloat16}
 
 
-def test_no_path_of_this_machine_is_saved(model: Any, tmp_path: Path) -> None:
-    model.peft_config["default"].base_model_name_or_path = str(MODEL)
-    save_adapter(model, tmp_path / "adapter", base=MODEL)
-    lora = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text("utf-8"))
-    assert lora["base_model_name_or_path"] == "model"
-
-
-def test_a_hub_id_is_kept_as_it_is(model: Any, tmp_path: Path) -> None:
-    save_adapter(model, tmp_path / "adapter", base="Qwen/Qwen3-0.6B", revision="c1899de")
-    schema = json.loads((tmp_path / "adapter" / "schema_config.json").read_text("utf-8"))
-    assert schema["model"] == "Qwen/Qwen3-0.6B"
-    assert schema["revision"] == "c1899de"
-    assert schema["base_weights_sha256"] is None
-    assert not set(schema) & set(STATED_PROMPTS)
-
-
-def test_the_tokenizer_of_a_hub_model_can_be_given(model: Any, tmp_path: Path) -> None:
+def test_hub_ids_are_kept_and_paths_of_this_machine_are_not(model: Any, tmp_path: Path) -> None:
     tokenizer = load_base(MODEL)[1]
-    save_adapter(model, tmp_path / "adapter", base="Qwen/Qwen3-0.6B", tokenizer=tokenizer)
-    schema = json.loads((tmp_path / "adapter" / "schema_config.json").read_text("utf-8"))
+    save_adapter(
+        model, tmp_path / "a", base="Qwen/Qwen3-0.6B", revision="c1899de", tokenizer=tokenizer
+    )
+    schema = json.loads((tmp_path / "a" / "schema_config.json").read_text("utf-8"))
+    assert (schema["model"], schema["revision"]) == ("Qwen/Qwen3-0.6B", "c1899de")
+    assert schema["base_weights_sha256"] is None
     assert schema["prompts_sha256"] == Encoder(tokenizer, NIMBLE).fingerprint
-
-
-def test_a_folder_of_the_base_may_be_a_string_as_in_transformers(
-    model: Any, tmp_path: Path
-) -> None:
-    save_adapter(model, tmp_path / "adapter", base=str(MODEL))
-    schema = json.loads((tmp_path / "adapter" / "schema_config.json").read_text("utf-8"))
+    model.peft_config["default"].base_model_name_or_path = str(MODEL)
+    save_adapter(model, tmp_path / "b", base=str(MODEL))
+    lora = json.loads((tmp_path / "b" / "adapter_config.json").read_text("utf-8"))
+    assert lora["base_model_name_or_path"] == "model"
+    schema = json.loads((tmp_path / "b" / "schema_config.json").read_text("utf-8"))
     assert schema["base_weights_sha256"] == sha256_of_weights(MODEL)
+    assert (tmp_path / "b" / schema["model"]).resolve() == MODEL.resolve()
     assert not Path(schema["model"]).is_absolute()
-    assert (tmp_path / "adapter" / schema["model"]).resolve() == MODEL.resolve()
 
 
 def test_a_save_that_was_interrupted_leaves_the_adapter_that_was_there(

@@ -35,8 +35,6 @@ from pact_losses import (
     lora_plus_optimizer,
 )
 
-pytestmark = pytest.mark.slow
-
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 
 ROW = re.compile(r"\| [^|]+ \| `(?P<name>[\w.]+)` \| (?P<pact>[^|]+) \| (?P<recipe>[^|]+) \| .+ \|")
@@ -80,6 +78,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the trainers, about a tiny run on a CPU
 @pytest.mark.parametrize("name", IMPORTS)
 def test_the_code_of_the_page_trains_an_adapter(name: str, files: Path) -> None:
@@ -101,17 +100,6 @@ def test_the_code_of_the_page_trains_an_adapter(name: str, files: Path) -> None:
     ]
     lora_b = next(w for key, w in names["model"].named_parameters() if "lora_B" in key)
     assert bool((lora_b != 0).any())
-
-
-@pytest.mark.parametrize(("name", "most"), [
-    ("Trainer of transformers", 5), ("SFTTrainer of TRL", 5), ("Lightning", 7), ("accelerate", 7),
-    ("a plain loop", 7),
-])  # fmt: skip
-def test_a_trainer_takes_few_lines(name: str, most: int) -> None:
-    """Lines as the page shows them, the longest of 100 characters."""
-    lines = [line for line in TRAINERS.get(name, LOOP).splitlines() if line.strip()]
-    assert 0 < len(lines) <= most
-    assert max(map(len, lines)) <= 100
 
 
 def test_the_table_against_the_settings() -> None:

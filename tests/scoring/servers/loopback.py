@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.source import server_source
+from pact_eval.scoring.windows import read_dataset, score_windows
 
 
 @dataclass
@@ -120,6 +125,14 @@ def serving(
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def score_served(server: Loopback, data: Path, out: Path, *, k: int = 4, **options: Any) -> Path:
+    """Scores a file through a server, without a probe unless it is asked for; returns the run."""
+    settings: dict[str, Any] = {"model": "mine", "probe": False} | options
+    source = server_source(ServerRequest(urls=(server.url,), **settings))
+    score_windows(source, read_dataset(data, k=k), out, labels={})
+    return out
 
 
 def softmax_of_names(names: list[str], seed: str = "") -> list[float]:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pact_eval.errors import ServerError
-from pact_eval.scoring.servers import client as client_module
 from pact_eval.scoring.servers.client import (
     MOST_FAILURES,
     TRIES,
@@ -18,11 +17,6 @@ from pact_eval.scoring.servers.client import (
 from pact_eval.scoring.servers.replies import NoUsableReplyError, RefusedRequestError
 from pact_eval.scoring.servers.request import ServerRequest
 from scoring.servers.loopback import Response, Sent, serving
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_FIRST_PAUSE", 1e-4)
 
 
 def request_to(*urls: str, **options: Any) -> ServerRequest:
@@ -49,7 +43,7 @@ def in_turn(*responses: Response) -> Any:
     return lambda _sent: left.pop(0) if len(left) > 1 else left[0]
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 503, 529])
+@pytest.mark.parametrize("status", [408, 429, 529])
 def test_passing_statuses_are_tried_again(status: int) -> None:
     busy = Response({"error": "busy"}, status, {"retry-after": "0"})
     with (
@@ -78,17 +72,18 @@ def test_retry_after_is_kept_and_a_long_one_ends_the_run() -> None:
     assert "asks to wait 7,200 s" in str(refusal(hours, ServerError))
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
 @pytest.mark.parametrize(
-    ("body", "message", "capacity"),
+    ("status", "body", "message", "capacity"),
     [
         (
+            400,
             {"detail": [{"loc": ["body", "q"], "msg": "at most 26 options"}]},
             "body.q: at most",
             True,
         ),
-        ({"error": {"message": "exceeds the context length"}}, "context length", True),
-        ({"object": "error", "message": "state is blank"}, "state is blank", False),
+        (422, {"error": {"message": "exceeds the context length"}}, "context length", True),
+        (422, {"object": "error", "message": "state is blank"}, "state is blank", False),
+        (413, {"object": "error", "message": "state is blank"}, "state is blank", True),
     ],
 )
 def test_refusals_are_not_repeated_and_say_why(
@@ -97,7 +92,7 @@ def test_refusals_are_not_repeated_and_say_why(
     with serving(in_turn(Response(body, status))) as server, Client(request_to(server.url)) as c:
         with pytest.raises(RefusedRequestError, match=message) as caught:
             post(c)
-        assert caught.value.capacity is (capacity or status == 413)
+        assert caught.value.capacity is capacity
         assert len(server.posts) == 1
 
 
@@ -139,23 +134,6 @@ def test_a_server_that_does_not_run_is_given_up_after_one_request() -> None:
         pytest.raises(ServerError, match="is the server running"),
     ):
         post(c)
-
-
-def test_a_slow_drip_ends_at_the_timeout_of_the_whole_reply() -> None:
-    def drip(file: Any) -> None:
-        for _ in range(1000):
-            file.write(b" ")
-            file.flush()
-            time.sleep(0.02)
-
-    started = time.monotonic()
-    with (
-        serving(in_turn(Response(write=drip))) as server,
-        Client(request_to(server.url, timeout_seconds=0.02)) as c,
-        pytest.raises(NoUsableReplyError, match="not complete after"),
-    ):
-        post(c)
-    assert time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ import json
 import math
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from builders import question
-from commands import refuser, runner
+from commands import refuser
 from messages import assert_says
 
 from pact_cli.main import main
@@ -60,6 +59,19 @@ def test_orders_and_repeats_against_hand_computation() -> None:
     assert decision.requests == (3 + 4) + (1 + 4) * 2
 
 
+def test_what_is_not_answered_is_named_with_its_reason() -> None:
+    def no_scores(sent: Sent) -> Response:
+        kinds = {sent_question["type"] for sent_question in sent.body["questions"].values()}
+        refusal = Response({"detail": "score is not supported"}, 422)
+        return refusal if "score" in kinds else first_is_best(sent)
+
+    team, _, urgency = decided(no_scores).fields
+    assert team.decision is not None
+    assert urgency.decision is None
+    assert urgency.missing is not None
+    assert_says(f"{urgency.missing.status}: {urgency.missing.reason}", "unsupported", "status 422")
+
+
 def test_noise_is_what_repeats_move() -> None:
     turns = count()
 
@@ -75,32 +87,6 @@ def test_noise_is_what_repeats_move() -> None:
     assert refund.between_repeats is not None
     assert (refund.between_repeats.answers, refund.between_repeats.flips) == (5, 2)
     assert refund.between_repeats.largest_tv == pytest.approx(0.1)
-
-
-def test_the_command_shows_both_and_names_what_is_not_answered(tmp_path: Path) -> None:
-    schema = tmp_path / "schema.json"
-    schema.write_text(json.dumps(SCHEMA))
-
-    def no_scores(sent: Sent) -> Response:
-        scores = any(
-            sent_question["type"] == "score" for sent_question in sent.body["questions"].values()
-        )
-        return (
-            Response({"detail": "score is not supported"}, 422) if scores else first_is_best(sent)
-        )
-
-    with serving(no_scores) as server:
-        words = ["decide", "--server", server.url, "--model", "mine", "--context", "It is late.",
-                 "--schema", schema, "--k", 3]  # fmt: skip
-        text = runner(main)(*words).stdout
-        value: Any = json.loads(runner(main)(*words, "--json").stdout)
-    assert "33.3% (10.0 to 60.0)" in text
-    assert "changes with the order" in text
-    assert_says(text, "urgency: unsupported", "status 422")
-    assert value["answers"]["team"]["between_orders"]["answers"] == 3
-    assert len(value["answers"]["team"]["orders"]) == 3
-    assert value["answers"]["urgency"]["missing"]["status"] == "unsupported"
-    assert value["server"]["answered_by"] == "served-1"
 
 
 def test_zeros_after_rounding_have_a_mean_over_orders() -> None:

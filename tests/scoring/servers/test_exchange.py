@@ -59,9 +59,15 @@ def client_of(mode: Mode, **options: Any) -> Iterator[Client]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("drips-status", "drips-headers", "drips-one-header", "drips-body", "drips-chunks"),
-        *("drips-chunk-extensions", "drips-trailers", "drips-1xx", "endless-1xx"),
-        *("drips-body-without-length", "silent", "half-a-body"),
+        *("drips-headers", "drips-body", "silent"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                *("drips-status", "drips-one-header", "drips-chunks", "drips-chunk-extensions"),
+                *("drips-trailers", "drips-1xx", "endless-1xx", "drips-body-without-length"),
+                "half-a-body",
+            )
+        ),
     ],
 )
 def test_the_deadline_holds_for_every_part_of_a_reply(name: str) -> None:

@@ -16,11 +16,8 @@ from pact_cli.main import main
 from pact_eval.data.records import Field, parse_field
 from pact_eval.runs.folder import read_run
 from pact_eval.scoring.servers.openai_decisions import OpenAIDecisions
-from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.source import server_source
 from pact_eval.scoring.servers.wire import AskedView, NoAnswer, UnusableReplyError
-from pact_eval.scoring.windows import read_dataset, score_windows
-from scoring.servers.loopback import Response, Sent, serving, softmax_of_names
+from scoring.servers.loopback import Response, Sent, score_served, serving, softmax_of_names
 
 WIRE = OpenAIDecisions()
 
@@ -105,7 +102,7 @@ def test_a_refusal_is_a_status() -> None:
     assert WIRE.read(call(field()), {"answers": []}).answers[0].status == "missing"  # type: ignore[union-attr]
 
 
-MILLION = [{"value": f"a{n}", "probability": 1e-6} for n in range(10**6)]
+MILLION = [{"value": f"a{n}", "probability": 1e-6} for n in range(10**5)]
 
 
 @pytest.mark.parametrize(
@@ -173,8 +170,7 @@ def test_a_run_is_an_ordinary_run_with_its_refusals(tmp_path: Path) -> None:
     ]
     data = write_jsonl(tmp_path / "d.jsonl", rows)
     with serving(decisions) as server:
-        request = ServerRequest(urls=(server.url,), model="mine", wire="openai-decisions")
-        score_windows(server_source(request), read_dataset(data, k=4), tmp_path / "run", labels={})
+        score_served(server, data, tmp_path / "run", wire="openai-decisions", probe=True)
         paths = {post.path for post in server.posts}
     run = read_run(tmp_path / "run")
     assert paths == {"/v1/decisions"}

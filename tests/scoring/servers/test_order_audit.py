@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 from builders import question, record, write_jsonl
 from commands import runner
-from messages import assert_says
 
 from pact_cli.main import main
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.order_audit import OrderAudit
 from pact_eval.evaluation.settings import Settings
-from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.source import server_source
-from pact_eval.scoring.windows import read_dataset, score_windows
-from scoring.servers.loopback import Response, Sent, serving, systemone
+from scoring.servers.loopback import Response, Sent, score_served, serving, systemone
 
 Weights = Callable[[Sequence[str]], Sequence[float]]
 
@@ -40,7 +36,7 @@ def weighing(weights: Weights) -> Callable[[Sent], Response]:
     return respond
 
 
-def scored(folder: Path, weights: Weights, *, probe: bool = True) -> Path:
+def scored(folder: Path, weights: Weights) -> Path:
     rows = [
         record(f"f{n}-{variant}", decision=question(n=4), state=f"{n} {variant}")
         for n in range(20)
@@ -49,10 +45,7 @@ def scored(folder: Path, weights: Weights, *, probe: bool = True) -> Path:
     data = write_jsonl(folder / "d.jsonl", rows)
     with serving(weighing(weights)) as server:
         # One request at a time: noise by order of arrival once preferred a letter, at 5% by design.
-        request = ServerRequest(urls=(server.url,), model="mine", probe=probe, concurrency=1)
-        source = server_source(request)
-        score_windows(source, read_dataset(data, k=4), folder / "run", labels={})
-    return folder / "run"
+        return score_served(server, data, folder / "run", probe=True, concurrency=1)
 
 
 def audit(run: Path) -> OrderAudit:
@@ -60,6 +53,7 @@ def audit(run: Path) -> OrderAudit:
     return experiment.order_audit(experiment.runs[0])
 
 
+@pytest.mark.slow
 def test_a_server_that_prefers_the_first_slot(tmp_path: Path) -> None:
     run = scored(tmp_path, lambda names: [4, 3, 2, 1][: len(names)])
     result = audit(run)
@@ -77,23 +71,10 @@ def test_a_server_that_prefers_the_first_slot(tmp_path: Path) -> None:
     assert nll.floor == 0
     # All families gain alike: there is no interval, and not because the gain is small.
     assert "all families agree" in str(nll.difference.reason)
-    text = " ".join(runner(main, "report")(run).stdout.split())
-    assert_says(text, "order", "FOLLOWS THE LETTER A")
-    full = " ".join(runner(main, "report")(run, "--full").stdout.split())
-    assert_says(full, "order moves probabilities")
-    assert_says(full, "repeats moved", "0.0%", "0 flips of 5")
+    assert "FOLLOWS THE LETTER A" in " ".join(runner(main, "report")(run).stdout.split())
 
 
-def test_a_server_that_sorts_its_options(tmp_path: Path) -> None:
-    run = scored(tmp_path, lambda names: [1 + len(name) + ord(name[-1]) % 5 for name in names])
-    result = audit(run)
-    assert (result.effect.finding, result.items, result.gains) == ("identical", 0, ())
-    for options in ([], ["--full"]):
-        text = " ".join(runner(main, "report")(run, *options).stdout.split())
-        assert_says(text, "order", "cannot tell: ", "did not reach the model")
-    assert_says(text, "Views", "identical in every order")
-
-
+@pytest.mark.slow
 def test_a_server_with_noise_only(tmp_path: Path) -> None:
     rng = random.Random(1)
     run = scored(tmp_path, lambda names: [1 + ord(n[-1]) % 5 / 5 + rng.random() for n in names])
@@ -103,12 +84,3 @@ def test_a_server_with_noise_only(tmp_path: Path) -> None:
     assert not result.flips_beyond_floor
     assert result.slots.preferred == result.slots.avoided == ()
     assert not any(gain.beyond_floor for gain in result.gains)
-    text = " ".join(runner(main, "report")(run).stdout.split())
-    assert_says(text, "order", "cannot tell: ", "asking again", "same order")
-
-
-def test_a_run_without_a_probe_names_the_command(tmp_path: Path) -> None:
-    run = scored(tmp_path, lambda names: [4, 3, 2, 1][: len(names)], probe=False)
-    assert audit(run).effect.finding == "no floor"
-    text = " ".join(runner(main, "report")(run).stdout.split())
-    assert_says(text, "not known", "repeats", "`pact-eval probe`")

@@ -24,7 +24,7 @@ from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.source import probe, server_source
 from pact_eval.scoring.windows import read_dataset, score_windows
 from scoring.conftest import FIXTURES, MODEL
-from scoring.servers.loopback import Response, Sent, serving, systemone
+from scoring.servers.loopback import Loopback, Response, Sent, score_served, serving, systemone
 
 ADAPTER = FIXTURES / "adapters" / "pact"
 
@@ -204,12 +204,10 @@ def test_identity_is_what_the_server_says() -> None:
     assert result.headers["x-openjev-model"] == "v7"
 
 
-def score_two_windows(folder: Path, url: str) -> Path:
+def score_two_windows(folder: Path, server: Loopback) -> Path:
     rows = [record(f"f{n}-base", decision=question("noul"), state=f"{n}") for n in range(70)]
     data = write_jsonl(folder / "d.jsonl", rows)
-    source = server_source(ServerRequest(urls=(url,), model="mine"))
-    score_windows(source, read_dataset(data, k=1), folder / "run", labels={})
-    return folder / "run"
+    return score_served(server, data, folder / "run", k=1, probe=True)
 
 
 def test_a_model_that_changes_during_the_run_is_told(tmp_path: Path) -> None:
@@ -220,7 +218,7 @@ def test_a_model_that_changes_during_the_run_is_told(tmp_path: Path) -> None:
         return by_position(sent, shift=3.0 if seen[0] > 40 else 0.0)
 
     with serving(moves) as server:
-        run = score_two_windows(tmp_path, server.url)
+        run = score_two_windows(tmp_path, server)
     kept: Any = read_run(run).provenance["probe"]
     assert kept["changed"] is True
     assert "changed during the run" in runner(main, "report")(run, "--full").stdout
@@ -231,10 +229,10 @@ def test_a_run_does_not_resume_with_a_model_that_has_changed(tmp_path: Path) -> 
         return Response("later", 401) if sent.body["state"] == "69" else by_position(sent)
 
     with serving(stops) as server, pytest.raises(ServerError, match="401"):
-        score_two_windows(tmp_path, server.url)
+        score_two_windows(tmp_path, server)
     changed = serving(lambda sent: by_position(sent, shift=3.0))
     with changed as server, pytest.raises(ServerError, match="changed since the run"):
-        score_two_windows(tmp_path, server.url)
+        score_two_windows(tmp_path, server)
 
 
 class LocalServer:

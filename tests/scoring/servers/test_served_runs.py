@@ -15,22 +15,20 @@ from builders import question, record, write_jsonl
 from commands import refuser, runner, started
 from jevcompat.mock import FAULTS, MockConfig, Running
 from messages import assert_says
-from steps import Steps
 
 from pact_cli.main import main
 from pact_eval.errors import RunSettingsError, ServerError
-from pact_eval.progress import watched
 from pact_eval.runs.folder import read_run
-from pact_eval.scoring.servers import client as client_module
-from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.source import server_source
-from pact_eval.scoring.windows import read_dataset, score_windows
-from scoring.servers.loopback import Response, Sent, serving, softmax_of_names, systemone
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_FIRST_PAUSE", 1e-4)
+from pact_eval.scoring.windows import read_dataset
+from scoring.servers.loopback import (
+    Loopback,
+    Response,
+    Sent,
+    score_served,
+    serving,
+    softmax_of_names,
+    systemone,
+)
 
 
 def dataset_file(folder: Path, pairs: int = 2) -> Path:
@@ -45,16 +43,13 @@ def dataset_file(folder: Path, pairs: int = 2) -> Path:
     return write_jsonl(folder / "holdout.jsonl", rows)
 
 
-def score(server: Any, data: Path, out: Path, *, k: int = 4, **options: Any) -> None:
-    request = ServerRequest(urls=(server.url,), model="mine", probe=False, **options)
-    score_windows(server_source(request), read_dataset(data, k=k), out, labels={})
-
-
 def test_a_served_run_is_an_ordinary_run(tmp_path: Path) -> None:
     data = dataset_file(tmp_path)
     with serving(systemone) as server:
-        score(server, data, tmp_path / "run")
-        score(server, data, tmp_path / "run")  # complete: nothing is asked
+        score_served(server, data, tmp_path / "run")
+        score_served(server, data, tmp_path / "run")  # complete: nothing is asked
+        with pytest.raises(RunSettingsError, match="server.score_views"):
+            score_served(server, data, tmp_path / "run", score_views=True)
     # K = 4 orders of a choice of three, one order of the others; each asked once.
     assert len(server.posts) == 4 * 4 + 4 + 4
     run = read_run(tmp_path / "run")
@@ -71,14 +66,6 @@ def test_a_served_run_is_an_ordinary_run(tmp_path: Path) -> None:
     assert sorted(set(map(tuple, run.predictions.code_order[0].tolist()))) != [(0, 1, 2)]
     assert {tuple(order) for order in run.predictions.code_order[2].tolist()} == {(0, 1, -1)}
     assert run.predictions.prompt_tokens.tolist() == [50.0] * 12
-
-
-def test_other_settings_do_not_resume_a_run(tmp_path: Path) -> None:
-    data = dataset_file(tmp_path)
-    with serving(systemone) as server:
-        score(server, data, tmp_path / "run")
-        with pytest.raises(RunSettingsError, match="server.score_views"):
-            score(server, data, tmp_path / "run", score_views=True)
 
 
 def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) -> None:
@@ -100,7 +87,7 @@ def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) ->
         return systemone(sent)
 
     with serving(some) as server:
-        score(server, data, tmp_path / "run")
+        score_served(server, data, tmp_path / "run")
     run = read_run(tmp_path / "run")
     assert run.provenance.counts.unanswered == {"failed": 2, "missing": 1, "unsupported": 1}
     assert run.provenance.counts.coverage == pytest.approx(32 / 36)
@@ -131,7 +118,7 @@ def test_zero_after_rounding_is_censored_and_not_minus_infinity(tmp_path: Path) 
         return systemone(sent, answers={"decision": answer})
 
     with serving(rounded) as server:
-        score(server, data, tmp_path / "run", k=1, concurrency=1)
+        score_served(server, data, tmp_path / "run", k=1, concurrency=1)
     run = read_run(tmp_path / "run")
     assert run.provenance["rounding"] == {"decimals": 2, "views_with_zeros": 2}
     half = 0.005
@@ -151,7 +138,7 @@ def test_zeros_of_a_server_that_does_not_round_are_zeros(tmp_path: Path) -> None
         return systemone(sent, answers={"decision": answer})
 
     with serving(exact) as server:
-        score(server, data, tmp_path / "run", k=1, concurrency=1)
+        score_served(server, data, tmp_path / "run", k=1, concurrency=1)
     run = read_run(tmp_path / "run")
     assert "rounding" not in run.provenance
     assert run.predictions.logits[0, 0].tolist() == [0.0, -math.inf, -math.inf]
@@ -164,7 +151,7 @@ def test_two_models_do_not_make_one_run(tmp_path: Path) -> None:
         serving(lambda sent: systemone(sent, model=next(names))) as server,
         pytest.raises(ServerError, match="two models .*mine: v1 and v2"),
     ):
-        score(server, data, tmp_path / "run", concurrency=1)
+        score_served(server, data, tmp_path / "run", concurrency=1)
 
 
 def test_a_resumed_run_refuses_answers_of_another_model(tmp_path: Path) -> None:
@@ -175,31 +162,13 @@ def test_a_resumed_run_refuses_answers_of_another_model(tmp_path: Path) -> None:
         return Response("down", 401) if late else systemone(sent, model="v1")
 
     with serving(first) as server, pytest.raises(ServerError, match="401"):
-        score(server, data, tmp_path / "run", concurrency=1)
+        score_served(server, data, tmp_path / "run", concurrency=1)
     assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
     with (
         serving(lambda sent: systemone(sent, model="v2")) as server,
         pytest.raises(ServerError, match="v1 and v2"),
     ):
-        score(server, data, tmp_path / "run")
-
-
-def test_a_resumed_run_says_what_is_left_to_ask(tmp_path: Path) -> None:
-    data = dataset_file(tmp_path, pairs=14)  # 84 items: two windows
-
-    def until_the_second_window(sent: Sent) -> Response:
-        return Response("down", 401) if "Clerk 13" in sent.body["state"] else systemone(sent)
-
-    with serving(until_the_second_window) as server, pytest.raises(ServerError, match="401"):
-        score(server, data, tmp_path / "run", k=1, concurrency=1)
-    words = ["--data", data, "--k", 1, "--out", tmp_path / "run", "--requests-per-minute", 60000]
-    with serving(systemone) as server:
-        ran = runner(main, "score", "--server", server.url, "--model", "mine", *map(str, words))
-        stderr = ran("--no-probe").stderr
-        assert "20 requests for 20 items" in stderr
-        assert_says(stderr, "64 more", "0 s at 60,000 per minute")
-        assert len(server.posts) == 20
-        assert "requests for" not in ran("--no-probe").stderr  # complete: nothing is asked
+        score_served(server, data, tmp_path / "run")
 
 
 def test_a_server_that_fails_every_request_ends_the_run_soon(tmp_path: Path) -> None:
@@ -208,7 +177,7 @@ def test_a_server_that_fails_every_request_ends_the_run_soon(tmp_path: Path) -> 
         serving(lambda _sent: Response({"error": "state is blank"}, 422)) as server,
         pytest.raises(ServerError, match="5 requests .* state is blank"),
     ):
-        score(server, data, tmp_path / "run")
+        score_served(server, data, tmp_path / "run")
     assert len(server.posts) < 30
 
 
@@ -292,11 +261,6 @@ def mock_data(folder: Path) -> Path:
     return write_jsonl(folder / "mock.jsonl", rows)
 
 
-def score_mock(url: str, data: Path, out: Path) -> None:
-    request = ServerRequest(urls=(url,), model="mock", concurrency=1, probe=False)
-    score_windows(server_source(request), read_dataset(data, k=2), out, labels={})
-
-
 def logits_of(run: Path) -> dict[str, list[float]]:
     predictions = read_run(run).predictions
     return dict(
@@ -313,17 +277,19 @@ def test_no_fault_of_jevcompat_leads_to_a_wrong_number(tmp_path: Path) -> None:
     """The source of truth is the same mock server without the fault."""
     data = mock_data(tmp_path)
     mock = MockConfig()
-    with Running(mock) as server:
-        score_mock(server.url, data, tmp_path / "healthy")
+    careful: dict[str, Any] = {"k": 2, "model": "mock", "concurrency": 1}
+    with Running(mock) as running:
+        server = Loopback(running.url, [])
+        score_served(server, data, tmp_path / "healthy", **careful)
         healthy = logits_of(tmp_path / "healthy")
         assert len(healthy) == 9
         for fault in sorted(FAULTS):
             mock.faults, out = frozenset({fault}), tmp_path / fault
             if fault in STOPS:
                 with pytest.raises(ServerError, match=STOPS[fault]):
-                    score_mock(server.url, data, out)
+                    score_served(server, data, out, **careful)
                 continue
-            score_mock(server.url, data, out)
+            score_served(server, data, out, **careful)
             counts = read_run(out).provenance.counts
             assert counts.unanswered == LEFT_OUT.get(fault, {}), fault
             if fault not in OTHER_MODELS:
@@ -333,7 +299,7 @@ def test_no_fault_of_jevcompat_leads_to_a_wrong_number(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: Path) -> None:
-    data = dataset_file(tmp_path, pairs=60)  # 360 items: six windows
+    data = dataset_file(tmp_path, pairs=32)  # 192 items: three windows
     requests: Counter[str] = Counter()
 
     def slowly(sent: Sent) -> Response:
@@ -342,10 +308,10 @@ def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: 
         return systemone(sent)
 
     with serving(slowly) as server:
-        score(server, data, tmp_path / "whole", k=2, concurrency=4)
+        score_served(server, data, tmp_path / "whole", k=2, concurrency=4)
         assert set(requests.values()) == {1}
         out, kills = tmp_path / "killed", 0
-        while kills < 20:
+        while kills < 8:
             words = ["--server", server.url, "--model", "mine", "--data", data, "--k", 2]
             requests.clear()
             before = set((out / "parts").glob("part-*.parquet"))
@@ -359,24 +325,13 @@ def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: 
             process.join()
             written = {part.name for part in before}
             states = {json.loads(body)["state"] for body in requests}
-            for number, start in enumerate(range(0, 360, 64)):
+            for number, start in enumerate(range(0, 192, 64)):
                 if f"part-{number:06d}.parquet" in written:
                     window = read_dataset(data, k=2).records[start : start + 64]
                     inside = {one.state for one in window[6:-6]}
                     assert not states & inside
             kills += 1
-        assert kills >= 5
-        score(server, data, out, k=2)
+        assert kills >= 3
+        score_served(server, data, out, k=2)
     whole = pl.read_parquet(tmp_path / "whole" / "predictions.parquet")
     assert whole.equals(pl.read_parquet(out / "predictions.parquet"))
-
-
-def test_running_accuracy_is_that_of_the_answers_so_far(tmp_path: Path) -> None:
-    data = dataset_file(tmp_path, pairs=11)  # 66 items: a window of 64, and two more
-    seen = Steps()
-    with serving(systemone) as server, watched(seen):
-        score(server, data, tmp_path / "run", k=2)
-    (scoring,) = (step for step in seen.all if step.name == "Scoring")
-    predictions = read_run(tmp_path / "run").predictions
-    right = predictions.logits[:, 0].argmax(axis=1) == predictions.references
-    assert scoring.numbers["accuracy"] == pytest.approx(right.mean())

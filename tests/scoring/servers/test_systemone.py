@@ -114,7 +114,7 @@ BAD_CHOICES = {
     "another item's answer": {"refund": 0.5, "repair": 0.5},
     "an answer too few": {"answer_0": 0.4, "answer_1": 0.6},
     "names in other letters": {"Answer_0": 0.2, "answer_1": 0.6, "answer_2": 0.2},
-    "a million answers": {f"a{n}": 1e-6 for n in range(10**6)},
+    "a million answers": {f"a{n}": 1e-6 for n in range(10**5)},
     "a sum of 1.2": {"answer_0": 0.2, "answer_1": 0.6, "answer_2": 0.4},
     "a negative number": {"answer_0": -0.2, "answer_1": 1.0, "answer_2": 0.2},
     "text": {"answer_0": "0.2", "answer_1": 0.6, "answer_2": 0.2},

@@ -48,7 +48,7 @@ def models() -> dict[str, LoadedModel]:
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
-    return read_dataset(HOLDOUT, k=4, limit=12)
+    return read_dataset(HOLDOUT, k=4, limit=4)
 
 
 @pytest.fixture(scope="module")
