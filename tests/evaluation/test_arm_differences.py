@@ -10,7 +10,9 @@ from messages import assert_says
 from run_frames import predictions
 
 from pact_eval.evaluation.arms.comparison import ArmsComparison, compare_arms
+from pact_eval.evaluation.arms.differences import ArmDifference, standings
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import metric_spec
 
 
 def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, ScoredItems]:
@@ -26,8 +28,8 @@ def compared(*, seeds: int = 3, **skills: float) -> ArmsComparison:
 
 
 @pytest.fixture(scope="module")
-def three() -> ArmsComparison:
-    return compared(good=4.0, poor=0.5, other=0.5)
+def unequal() -> ArmsComparison:
+    return compared(good=4.0, poor=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +38,9 @@ def equal() -> ArmsComparison:
     return compared(poor=0.5, other=0.5)
 
 
-def test_one_difference_over_three_seeds(three: ArmsComparison) -> None:
+def test_one_difference_over_three_seeds(unequal: ArmsComparison) -> None:
     """Both intervals are of the same mean, and the one for new seeds is marked."""
-    pair = three.pairs[0]
+    pair = unequal.pairs[0]
     for name, difference in pair.differences["all"].items():
         values = [
             comparison.groups[0].metrics[name].difference.value
@@ -66,11 +68,38 @@ def test_one_seed_has_the_evidence_of_its_runs() -> None:
     assert math.isnan(difference.new_seeds.low)
 
 
-def test_an_arm_is_best_only_if_that_is_shown(three: ArmsComparison, equal: ArmsComparison) -> None:
+def test_an_arm_is_best_only_if_that_is_shown(
+    unequal: ArmsComparison, equal: ArmsComparison
+) -> None:
     """The arm of more skill is; two arms of equal skill are tied when nothing else is there."""
-    assert three.standings["all"]["accuracy"] == {"good": "best"}
-    assert three.standings["all"]["ensemble_gain"] == {}
+    assert unequal.standings["all"]["accuracy"] == {"good": "best"}
+    assert unequal.standings["all"]["ensemble_gain"] == {}
     tied = equal.standings["all"]
     for name in ("accuracy", "nll_nats", "brier"):
         assert set(tied[name].values()) == {"tied"}, name
         assert len(tied[name]) == 2
+
+
+def test_standings_by_hand(unequal: ArmsComparison, equal: ArmsComparison) -> None:
+    shown = unequal.pairs[0].differences["all"]["accuracy"]
+    hidden = next(
+        difference
+        for by_metric in equal.pairs[0].differences.values()
+        for difference in by_metric.values()
+        if not difference.marked
+    )
+    spec = metric_spec("accuracy")
+    means = {"a": 0.9, "b": 0.5, "c": 0.4}
+
+    def of(**differences: ArmDifference) -> dict[str, str]:
+        pairs = {(name[0], name[1]): difference for name, difference in differences.items()}
+        return dict(standings(means, spec, pairs))
+
+    assert of(ab=shown, ac=shown) == {"a": "best"}
+    assert of(ab=shown, ac=hidden) == {"a": "tied", "c": "tied"}
+    # Arms without a common seed are not compared; the other direction shows nothing.
+    assert of(ab=shown) == {"a": "tied", "c": "tied"}
+    assert of(ba=shown, ca=shown) == {"a": "tied", "b": "tied", "c": "tied"}
+    assert standings({"a": 0.9}, spec, {}) == {}
+    assert standings({"a": 0.9, "b": math.nan}, spec, {}) == {}
+    assert standings({"a": math.inf, "b": 0.1}, spec, {}) == {}
